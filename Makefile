@@ -1,0 +1,72 @@
+# Every target explains itself: `make` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+NAME ?= all
+# Worker processes for pytest; the suite is bound by the processor, not by waiting.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP)  ## create .venv with the pinned packages and every extra but gpu
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Holdtrue needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Set PYTHON=.")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: run
+run: setup  ## show what the holdtrue command can do
+	$(BIN)/holdtrue --help
+
+.PHONY: test
+test: setup  ## run the tests, statistical ones from bits seeded by their names
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
+
+.PHONY: statistical
+statistical: setup  ## run the same tests on system entropy
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --entropy system
+
+.PHONY: lint
+lint: setup  ## lint, formatting, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: check
+check: lint test docs  ## all that has to pass: lint, types, layers, tests, docs
+
+.PHONY: format
+format: setup  ## apply the formatter and the safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: docs
+docs: setup  ## build the documentation into build/docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html docs build/docs
+
+.PHONY: bench
+bench: setup  ## measure against peers, side by side; NAME=noise for one of them
+	$(BIN)/python -m benchmarks $(NAME)
+
+.PHONY: lock
+lock: setup  ## resolve the newest allowed versions and pin them
+	$(BIN)/pip-compile --quiet --upgrade --all-extras --generate-hashes --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header --no-annotate \
+	  --output-file requirements.lock pyproject.toml
+
+.PHONY: clean
+clean:  ## remove everything that was built, .venv included
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

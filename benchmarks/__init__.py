@@ -1,0 +1,1 @@
+"""Benches: Holdtrue and its peers side by side, in one run, as ratios."""

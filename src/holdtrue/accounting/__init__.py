@@ -1,0 +1,1 @@
+"""What releases cost: curves of single events, and how costs add up."""

@@ -1,0 +1,273 @@
+"""The privacy of one event: delta(epsilon), epsilon(delta), total variation, zCDP and GDP, in closed form.
+
+Every number is an upper bound: formulas are exact for the law that is drawn (THEORY A2-A7, B3, T2, T2b) and their
+rounding is pushed outwards. All of it is for replace-one neighbours.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from holdtrue.accounting.normal import cdf, log_cdf, quantile_from_logit
+from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
+from holdtrue.events import (
+    Approximate,
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    NoCost,
+    NonPrivate,
+    Pure,
+    ZeroConcentrated,
+)
+from holdtrue.exact import Number, nonnegative, probability, round_up
+
+__all__ = ["delta", "epsilon", "mu", "rho", "tv"]
+
+# What a handful of roundings and a library function may be off by, relative to the result.
+_ROUNDING = 1 + 2.0**-44
+_BISECTIONS = 200
+
+
+def delta(event: Event, epsilon: Number) -> float:
+    """Return a delta for which the event is (epsilon, delta)-DP: the hockey-stick divergence at epsilon (A4)."""
+    at = round_up(nonnegative("epsilon", epsilon))
+    match event:
+        case NoCost():
+            return 0.0
+        case NonPrivate():
+            return 1.0
+        case Gaussian(mu=value):
+            result = gaussian_delta(round_up(value), at)
+        case DiscreteLaplace():
+            result = _laplace_delta(event, at)
+        case BoundedRange(epsilon=value):
+            result = _bounded_range_delta(round_up(value), at)
+        case Pure(epsilon=value):
+            result = _pure_delta(round_up(value), at)
+        case Approximate():
+            result = _approximate_delta(event, at)
+        case ZeroConcentrated(rho=value):
+            result = zero_concentrated_delta(round_up(value), at)
+        case DiscreteGaussian():
+            result = zero_concentrated_delta(round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2)), at)
+        case _:
+            raise _composite(event)
+    return min(1.0, max(0.0, result))
+
+
+def epsilon(event: Event, delta_: Number) -> float:
+    """Return an epsilon for which the event is (epsilon, delta)-DP, the smallest up to rounding.
+
+    A bisection whose answer is always on the safe side: delta(event, answer) <= delta. Infinite where no epsilon will do.
+    """
+    target = probability("delta", delta_, zero=True)
+    if target == 0:
+        return _pure_epsilon(event)
+    return smallest_epsilon(lambda at: delta(event, at), float(target))
+
+
+def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
+    """Return the smallest epsilon at which a falling curve is at most the target, from above."""
+    if curve(0.0) <= target:
+        return 0.0
+    high = 1.0
+    while curve(high) > target:
+        high *= 2
+        if high > 2.0**60:
+            return math.inf
+    low = 0.0 if high == 1.0 else high / 2
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if curve(middle) <= target else (middle, high)
+    return high
+
+
+def _pure_epsilon(event: Event) -> float:
+    match event:
+        case NoCost():
+            return 0.0
+        case DiscreteLaplace(epsilon=value) | BoundedRange(epsilon=value) | Pure(epsilon=value):
+            return round_up(value)
+        case Approximate(epsilon=value, delta=slack) if slack == 0:
+            return round_up(value)
+        case Gaussian() | DiscreteGaussian():
+            raise InvalidParameter("delta", 0, "above 0: Gaussian noise needs delta > 0")
+        case _:
+            return math.inf
+
+
+def tv(event: Event) -> float:
+    """Return a bound on the total variation between neighbours: delta at epsilon = 0 (A1, A2, A6)."""
+    return delta(event, 0)
+
+
+def rho(event: Event) -> float | None:
+    """Return the zCDP cost (T2): None where there is none."""
+    match event:
+        case NoCost():
+            return 0.0
+        case Gaussian(mu=value):
+            return round_up(value * value / 2)
+        case DiscreteGaussian():
+            return round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2))
+        case ZeroConcentrated(rho=value):
+            return round_up(value)
+        case DiscreteLaplace():
+            return _laplace_rho(event)
+        case BoundedRange(epsilon=value):
+            return bounded_range_rho(round_up(value))
+        case Pure(epsilon=value):
+            return pure_rho(round_up(value))
+        case Approximate(epsilon=value, delta=slack) if slack == 0:
+            return pure_rho(round_up(value))
+        case Approximate() | NonPrivate():
+            return None
+        case _:
+            raise _composite(event)
+
+
+def mu(event: Event) -> float | None:
+    """Return the GDP cost (T2b): None where there is none, as for the discrete Gaussian."""
+    match event:
+        case NoCost():
+            return 0.0
+        case Gaussian(mu=value):
+            return round_up(value)
+        case BoundedRange(epsilon=value):
+            return bounded_range_mu(round_up(value))
+        case DiscreteLaplace(epsilon=value) | Pure(epsilon=value):
+            return pure_mu(round_up(value))
+        case Approximate(epsilon=value, delta=slack) if slack == 0:
+            return pure_mu(round_up(value))
+        case Approximate() | NonPrivate() | DiscreteGaussian() | ZeroConcentrated():
+            return None
+        case _:
+            raise _composite(event)
+
+
+def _composite(event: Event) -> RequestError | NotPrivate:
+    return InvalidParameter("event", event, "a single event; several are composed with holdtrue.compose")
+
+
+def gaussian_delta(mu_: float, at: float) -> float:
+    """Return Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), rounded up (A7)."""
+    upper = mu_ / 2 - at / mu_
+    lower = -mu_ / 2 - at / mu_
+    first = cdf(upper)
+    if first == 0:
+        return math.ulp(0.0)
+    log_first = log_cdf(upper)
+    difference = at + log_cdf(lower) - log_first
+    # The two terms nearly cancel: the error of their logarithms is counted in full.
+    error = 2.0**-51 * (4 + at + abs(log_first) + abs(upper * upper) + abs(lower * lower))
+    return first * (-math.expm1(min(difference, 0.0)) + error) * _ROUNDING
+
+
+def _laplace_delta(event: DiscreteLaplace, at: float) -> float:
+    """Return F(z) - e^epsilon F(z - sensitivity), z the largest whole number with a loss above epsilon (A5)."""
+    claimed, width = float(event.epsilon), event.sensitivity
+    if at >= claimed:
+        return 0.0
+    rate = claimed / width
+    # The loss at z is (claimed / width)(width - 2 z) between 0 and width, and constant outside.
+    z = max(math.ceil(Fraction(width, 2) * (1 - Fraction(at) / event.epsilon)) - 1, 0)
+    return (_laplace_cdf(z, rate) - math.exp(at) * _laplace_cdf(z - width, rate)) * _ROUNDING + 2.0**-52
+
+
+def _laplace_cdf(z: int, rate: float) -> float:
+    if z < 0:
+        return math.exp(rate * z) / (1 + math.exp(-rate))
+    return 1 - math.exp(-rate * (z + 1)) / (1 + math.exp(-rate))
+
+
+def _laplace_rho(event: DiscreteLaplace) -> float:
+    """Return the mean of the loss, which is the supremum of the Renyi divergence of order a over a (A5).
+
+    The losses between the two ends, epsilon (1 - 2 z / width) with probability q^z (1 - q) / (1 + q), sum to a
+    difference of two geometric series.
+    """
+    claimed, width = float(event.epsilon), event.sensitivity
+    rate = claimed / width
+    q, last = math.exp(-rate), math.exp(-claimed)
+    ends = -math.expm1(-claimed) / (1 + q)
+    count = (q - last) / (1 + q)  # probability of 0 < z < width
+    moment = _first_moment(q, width) * -math.expm1(-rate) / (1 + q)
+    # What cancels in the moment is below 2^-49 once multiplied out; any pure event costs no more than pure_rho.
+    return min(pure_rho(claimed), claimed * (ends + count - 2 * moment / width) * _ROUNDING + 2.0**-48)
+
+
+def _first_moment(q: float, width: int) -> float:
+    """Return the sum of z q^z over 0 < z < width."""
+    gap = 1 - q
+    return q * (1 - width * q ** (width - 1) + (width - 1) * q**width) / (gap * gap)
+
+
+def _bounded_range_delta(range_: float, at: float) -> float:
+    """Return (1 - e^((epsilon - range)/2))^2 / (1 - e^-range).
+
+    The worst pair has two losses, t and t - range; its delta (e^-t - e^-range)(e^t - e^epsilon) / (1 - e^-range) is
+    largest at t = (range + epsilon) / 2. At epsilon = 0 this is tanh(range / 4) (A6).
+    """
+    if at >= range_:
+        return 0.0
+    return math.expm1((at - range_) / 2) ** 2 / -math.expm1(-range_) * _ROUNDING
+
+
+def _pure_delta(claimed: float, at: float) -> float:
+    """Return the delta of randomised response, (e^claimed - e^epsilon) / (1 + e^claimed), which no event exceeds."""
+    if at >= claimed:
+        return 0.0
+    return -math.expm1(at - claimed) / (1 + math.exp(-claimed)) * _ROUNDING
+
+
+def _approximate_delta(event: Approximate, at: float) -> float:
+    """Return delta past the claimed epsilon; before it, that of the worst (epsilon, delta)-DP pair (A6)."""
+    slack = round_up(event.delta)
+    return slack + (1 - slack) * _pure_delta(round_up(event.epsilon), at) if at < event.epsilon else slack
+
+
+def zero_concentrated_delta(rho_: float, at: float) -> float:
+    """Return the smallest over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1), rounded up (T2, CKS20)."""
+
+    def exponent(a: float) -> float:
+        return (a - 1) * (a * rho_ - at) + a * math.log1p(-1 / a) - math.log(a - 1)
+
+    def slope(a: float) -> float:
+        return (2 * a - 1) * rho_ - at + math.log1p(-1 / a)
+
+    # The slope rises from -infinity to infinity; any a gives a valid delta, so its rounding costs nothing.
+    low, high = 1 + 2.0**-40, max(2.0, (at + 1) / rho_ + 2)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return math.exp(min(exponent(high), 0.0)) * _ROUNDING
+
+
+def bounded_range_rho(range_: float) -> float:
+    """Return eta - 1 - ln eta with eta = range / (1 - e^-range), at most range^2 / 8 (B3)."""
+    if range_ < 2.0**-8:
+        return range_ * range_ / 8
+    eta = range_ / -math.expm1(-range_)
+    return min(range_ * range_ / 8, (eta - 1 - math.log(eta)) * _ROUNDING + 2.0**-51)
+
+
+def pure_rho(claimed: float) -> float:
+    """Return epsilon tanh(epsilon / 2), attained by randomised response (T2)."""
+    return claimed * math.tanh(claimed / 2) * _ROUNDING
+
+
+def bounded_range_mu(range_: float) -> float:
+    """Return 2 Phi^-1(sigmoid(range / 2)) (T2b)."""
+    return 2 * quantile_from_logit(range_ / 2) * _ROUNDING
+
+
+def pure_mu(claimed: float) -> float:
+    """Return 2 Phi^-1(sigmoid(epsilon)) (T2b)."""
+    return 2 * quantile_from_logit(claimed) * _ROUNDING

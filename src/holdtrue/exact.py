@@ -1,0 +1,217 @@
+"""Rationals, outward rounding and range checks.
+
+Every number that comes in from outside passes one of the checks here: it is a finite rational of the right kind, or
+:class:`~holdtrue.errors.InvalidParameter` names the parameter, shows the value and says what would do. Floats are
+taken at their exact binary value, booleans are not numbers, and NaN and infinities are refused everywhere.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.errors import InvalidParameter
+
+__all__ = [
+    "Integers",
+    "Number",
+    "Rationals",
+    "count",
+    "integers",
+    "nonnegative",
+    "positive",
+    "probability",
+    "rational",
+    "rationals",
+    "round_down",
+    "round_up",
+    "slack",
+    "units_down",
+    "units_up",
+]
+
+Number: TypeAlias = int | float | Fraction | Decimal
+Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.object_]
+
+_LONGEST_LIST_SHOWN = 8
+
+
+def rational(name: str, value: object, *, expected: str = "a finite number") -> Fraction:
+    """Return the exact value of a finite real number; refuse booleans, strings, NaN and infinities."""
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
+    if isinstance(value, (Rational, Integral)):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, (float, np.floating, Decimal)):
+        if not math.isfinite(value):
+            raise InvalidParameter(name, value, expected)
+        return Fraction(value if isinstance(value, Decimal) else float(value))
+    raise InvalidParameter(name, value, expected)
+
+
+def positive(name: str, value: object) -> Fraction:
+    """Return a finite rational above zero."""
+    expected = "a finite number above 0"
+    checked = rational(name, value, expected=expected)
+    if checked <= 0:
+        raise InvalidParameter(name, value, expected)
+    return checked
+
+
+def nonnegative(name: str, value: object) -> Fraction:
+    """Return a finite rational, zero or above."""
+    expected = "a finite number, 0 or above"
+    checked = rational(name, value, expected=expected)
+    if checked < 0:
+        raise InvalidParameter(name, value, expected)
+    return checked
+
+
+def probability(name: str, value: object, *, zero: bool = False, one: bool = False) -> Fraction:
+    """Return a rational between 0 and 1; the ends belong to the range only where ``zero`` or ``one`` say so."""
+    expected = f"a number in {'[' if zero else '('}0, 1{']' if one else ')'}"
+    checked = rational(name, value, expected=expected)
+    if not (0 < checked < 1 or (zero and checked == 0) or (one and checked == 1)):
+        raise InvalidParameter(name, value, expected)
+    return checked
+
+
+def count(name: str, value: object, *, least: int = 1) -> int:
+    """Return a whole number, ``least`` or above."""
+    expected = f"a whole number, {least} or above"
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
+    if not isinstance(value, Integral) or value < least:
+        raise InvalidParameter(name, value, expected)
+    return int(value)
+
+
+def integers(name: str, values: object) -> Integers:
+    """Return whole numbers as an array: int64 where the type allows, Python integers otherwise.
+
+    Types decide, never values: an array of floats is refused even if each of them happens to be whole, since whether
+    a float is whole may depend on a private row.
+    """
+    expected = "whole numbers (integers; not floats, not booleans)"
+    array: npt.NDArray[Any] = values if isinstance(values, np.ndarray) else _listed(name, values, expected)
+    if array.dtype.kind == "i":
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind == "u":
+        return array.astype(np.int64 if array.dtype.itemsize < 8 else object)  # noqa: PLR2004 - 8 bytes: beyond int64
+    if array.dtype == object and all(isinstance(value, Integral) and not isinstance(value, bool) for value in array.flat):
+        return array
+    raise InvalidParameter(name, _abridged(values), expected)
+
+
+def _listed(name: str, values: object, expected: str) -> npt.NDArray[Any]:
+    if isinstance(values, (str, bytes)):
+        raise InvalidParameter(name, values, expected)
+    if not isinstance(values, (Sequence, Integral)):
+        raise InvalidParameter(name, _abridged(values), expected)
+    try:
+        array: npt.NDArray[Any] = np.asarray(values)
+        if array.dtype.kind not in "iu" or array.size == 0:
+            # NumPy would turn a mixed or huge list into floats; keep what was given and look at each.
+            array = np.asarray(values, dtype=object)
+    except (ValueError, OverflowError):
+        raise InvalidParameter(name, _abridged(values), expected) from None
+    if array.dtype != object and _holds_booleans(values):
+        raise InvalidParameter(name, _abridged(values), expected)
+    return array
+
+
+def _holds_booleans(values: object) -> bool:
+    if isinstance(values, Sequence):
+        return any(_holds_booleans(value) for value in values)
+    return isinstance(values, (bool, np.bool_))
+
+
+def _abridged(values: object) -> object:
+    """Show the kind of a long or private argument rather than its contents."""
+    if isinstance(values, np.ndarray):
+        return f"an array of {values.dtype}"
+    if isinstance(values, Sequence) and len(values) > _LONGEST_LIST_SHOWN:
+        return f"a {type(values).__name__} of {len(values)}"
+    return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rationals:
+    """One rational or an array of them, with floats beside for the fast path.
+
+    ``floats[i]`` is the float nearest to ``at(i)``, so it is off by a relative 2^-53 at most.
+    """
+
+    floats: npt.NDArray[np.float64]
+    exact: tuple[Fraction, ...] | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether this is one number rather than an array."""
+        return self.floats.ndim == 0
+
+    def at(self, index: int) -> Fraction:
+        """Return the exact value at an index; the one value at every index."""
+        position = 0 if self.alone else index
+        return Fraction(float(self.floats.flat[position])) if self.exact is None else self.exact[position]
+
+    def slice(self, block: slice) -> "npt.NDArray[np.float64] | float":
+        """Return the floats of a block of indices, as something that broadcasts over it."""
+        return float(self.floats) if self.alone else self.floats[block]
+
+
+def rationals(name: str, values: object, *, zero: bool = False, most: Number | None = None) -> Rationals:
+    """Check one number or an array of them: all finite and positive, or zero where ``zero`` says so, at most ``most``."""
+    expected = "finite and " + ("0 or above" if zero else "above 0") + ("" if most is None else f", at most {most}")
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f":
+        floats = values.astype(np.float64)
+        if not bool(np.all(np.isfinite(floats) & ((floats >= 0) if zero else (floats > 0)))):
+            raise InvalidParameter(name, _abridged(values), expected)
+        checked = Rationals(floats, None)
+    elif isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes)):
+        exact = tuple(rational(name, value, expected=expected) for value in values)
+        if any(value < 0 or (value == 0 and not zero) for value in exact):
+            raise InvalidParameter(name, _abridged(values), expected)
+        checked = Rationals(np.array([float(value) for value in exact], dtype=np.float64), exact)
+    else:
+        exact = (rational(name, values, expected=expected),)
+        if exact[0] < 0 or (exact[0] == 0 and not zero):
+            raise InvalidParameter(name, values, expected)
+        checked = Rationals(np.array(float(exact[0])), exact)
+    if most is not None and checked.floats.size and float(checked.floats.max()) > float(most):
+        raise InvalidParameter(name, _abridged(values), expected)
+    return checked
+
+
+def round_up(value: Fraction) -> float:
+    """Return the smallest float that is not below a rational."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def round_down(value: Fraction) -> float:
+    """Return the largest float that is not above a rational."""
+    return -round_up(-value)
+
+
+def slack(value: float, *, ulps: int) -> float:
+    """Return a float pushed up by so many units in its last place: the outward side of a formula's rounding."""
+    for _ in range(ulps):
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+def units_up(value: Fraction, *, unit: Fraction) -> int:
+    """Return a cost as a whole number of units, rounded up."""
+    return math.ceil(value / unit)
+
+
+def units_down(value: Fraction, *, unit: Fraction) -> int:
+    """Return a budget as a whole number of units, rounded down."""
+    return math.floor(value / unit)

@@ -1,0 +1,87 @@
+"""Above threshold: many questions, one yes (T10)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from holdtrue import events
+from holdtrue.entropy import Bits
+from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.exact import Number, count, integers, positive
+from holdtrue.mechanisms.base import Array, Mechanism
+from holdtrue.noise import LARGEST_SCALE, discrete_laplace
+
+__all__ = ["AboveThreshold", "Watch"]
+
+
+@dataclass(frozen=True)
+class AboveThreshold(Mechanism):
+    """Says of each count in turn whether it is above a threshold, and stops at the first yes.
+
+    Guarantee: epsilon-DP for the whole run, however many times it said no and however adaptively the counts were
+    chosen, if each count moves by at most ``sensitivity`` between neighbours. The threshold gets discrete Laplace noise
+    of scale 2 sensitivity / epsilon, every count noise of scale 4 sensitivity / epsilon; 2 where all counts move the
+    same way (``monotone=True``). Needs: epsilon > 0, a whole threshold, a whole sensitivity >= 1. Fails: never, but with
+    the kernel's generator.
+    """
+
+    threshold: int
+    sensitivity: int
+    threshold_scale: Fraction
+    value_scale: Fraction
+
+    def __init__(self, *, epsilon: Number, threshold: int = 0, sensitivity: int = 1, monotone: bool = False) -> None:
+        width = count("sensitivity", sensitivity)
+        scale = 2 * width / positive("epsilon", epsilon)
+        if 2 * scale > LARGEST_SCALE:
+            raise InvalidParameter("epsilon", epsilon, f"at least sensitivity / 2^48 = {4 * width / LARGEST_SCALE:.3g}")
+        object.__setattr__(self, "threshold", int(integers("threshold", threshold)))
+        object.__setattr__(self, "sensitivity", width)
+        object.__setattr__(self, "threshold_scale", scale)
+        object.__setattr__(self, "value_scale", scale if monotone else 2 * scale)
+
+    @property
+    def _claim(self) -> events.Event:
+        return events.Pure(2 * self.sensitivity / self.threshold_scale)
+
+    def release(self, values: Array) -> int | None:
+        """Return the index of the first count found above the threshold, or None if none was.
+
+        The work is the same wherever that is.
+        """
+        counts = integers("values", values)
+        if counts.ndim != 1 or counts.size == 0:
+            raise InvalidParameter("values", f"counts of shape {counts.shape}", "one row of counts, not empty")
+        noisy = self.threshold + int(discrete_laplace(self.threshold_scale, bits=self._bits)[0])
+        noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
+        above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
+        return int(above[0]) if above.size else None
+
+    def watch(self) -> "Watch":
+        """Start a run whose counts come one at a time, each chosen after the last answer."""
+        return Watch(self, self._bits)
+
+    def __repr__(self) -> str:
+        epsilon = float(2 * self.sensitivity / self.threshold_scale)
+        return f"AboveThreshold(epsilon={epsilon:g}, threshold={self.threshold}, sensitivity={self.sensitivity})"
+
+
+class Watch:
+    """One run of :class:`AboveThreshold`: the whole run, to its one yes, costs one event."""
+
+    def __init__(self, mechanism: AboveThreshold, bits: Bits) -> None:
+        self._bits = bits
+        self._scale = mechanism.value_scale
+        self._noisy = mechanism.threshold + int(discrete_laplace(mechanism.threshold_scale, bits=bits)[0])
+        self.over = False
+
+    def above(self, value: int) -> bool:
+        """Return whether a count was found above the threshold; after a yes the run is over."""
+        if self.over:
+            message = "this run has given its one yes; start another, which costs another event"
+            raise RefusedError(message)
+        counted = int(integers("value", value))
+        noise = int(discrete_laplace(self._scale, bits=self._bits)[0])
+        self.over = counted + noise >= self._noisy
+        return self.over

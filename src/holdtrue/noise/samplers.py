@@ -1,0 +1,333 @@
+"""Exact samplers over the integers, at the speed of arrays.
+
+Every sampler inverts a distribution function: floats propose a value, and a proposal closer to a boundary than the
+float's proven error is settled with more random bits in integers (:mod:`.settling`). What comes out is the value that
+exact arithmetic on an endless uniform would give, so each law is exact and not approximate. Scales are exact
+rationals; a float stands for the rational that it is.
+
+None of them can fail but for what :class:`~holdtrue.entropy.SystemBits` can, and for a value beyond 64 bits, whose
+probability is below 2^-8000 for the largest scale.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.enclosures import Enclosure, exponential, logarithm, normal_tail
+from holdtrue.entropy import SYSTEM, Bits, Words
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number, Rationals, count, integers, rationals
+from holdtrue.noise import kernels
+from holdtrue.noise.settling import Threshold, Uniform, settle
+
+__all__ = [
+    "LARGEST_SCALE",
+    "bernoulli",
+    "bernoulli_exponential",
+    "discrete_laplace",
+    "geometric",
+    "rounded_gaussian",
+    "uniform_below",
+]
+
+Scale = Number | npt.NDArray[np.generic] | list[Number] | tuple[Number, ...]
+Floats = npt.NDArray[np.float64]
+Integers64 = npt.NDArray[np.int64]
+
+LARGEST_SCALE: Final = 2**50
+
+BLOCK: Final = 1 << 13
+"""How many draws are made at a time: few enough for the arrays of one block to stay in the processor's cache."""
+
+MARGIN: Final = 1.75 * 2.0**-46
+"""Proposals within MARGIN * scale + FLOOR of a boundary are settled exactly.
+
+A proposal is scale * value, value in [0, 13] off by kernels.ERROR = 1.5 * 2^-46 at most. The scale as a float, the sum
+inside and the product add relative roundings of 2^-53 each, together below 3 * 13 * 2^-53 < 0.08 * 2^-46, and the
+constant of the Laplace law 2^-50 < 0.07 * 2^-46.
+"""
+FLOOR: Final = 2.0**-50
+"""Covers the roundings of the test itself, which subtracts one half from a fraction, whatever the scale."""
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Cut so many draws into blocks."""
+    return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
+
+
+class _Law(Protocol):
+    """A distribution on the whole numbers from 0 up, by its upper tail."""
+
+    @property
+    def scales(self) -> Rationals:
+        """Return what the kernel's value is multiplied by."""
+        ...
+
+    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
+        """Return numbers whose floors are the values, within the margin, and the tail, where they need not be."""
+        ...
+
+    def at_least(self, index: int, k: int) -> Threshold:
+        """Return Pr[value >= k], k >= 1, for the draw at an index."""
+        ...
+
+
+def _inverted(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
+    """Draw from a law; ``signed`` gives every value a fair sign, from the last bit of its word."""
+    drawn = np.empty(size, dtype=np.int64)
+    for block in blocks(size):
+        words = bits.words(block.stop - block.start)
+        proposed, tail = law.propose(words, block)
+        whole = np.floor(proposed)
+        open_ = _undecided(proposed, whole, law.scales.slice(block), tail)
+        if signed:
+            whole.view(np.uint64)[...] |= words << np.uint64(63)
+        drawn[block] = whole
+        for offset in open_.tolist():
+            word = int(words[offset])
+            guess = int(min(max(proposed[offset], 0.0), 2.0**60))
+            value = _settled(law, block.start + offset, Uniform(word >> 1, 63, bits), guess)
+            drawn[block.start + offset] = -value if signed and word & 1 else value
+    return drawn
+
+
+def _undecided(proposed: Floats, whole: Floats, scale: Floats | float, tail: kernels.Positions) -> kernels.Positions:
+    """Return where a proposal is too close to a boundary, or lies in the tail. Overwrites the proposals' copy only."""
+    limit = 0.5 - FLOOR - MARGIN * scale
+    distance = proposed - whole
+    distance -= 0.5
+    np.abs(distance, out=distance)
+    if isinstance(limit, float) and distance.max() <= limit and not tail.size:
+        return tail
+    near = np.flatnonzero(distance > limit)
+    return np.union1d(near, tail) if tail.size else near
+
+
+def _settled(law: _Law, index: int, uniform: Uniform, guess: int) -> int:
+    return settle(uniform, guess, lambda k: law.at_least(index, k))
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometric:
+    """Pr[value >= k] = e^(-k / scale)."""
+
+    scales: Rationals
+
+    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.exponentials(words)
+        values *= self.scales.slice(block)
+        return values, tail
+
+    def at_least(self, index: int, k: int) -> Threshold:
+        exponent = k / self.scales.at(index)
+        return lambda bits: exponential(exponent, bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedLaplace:
+    """The absolute value of the discrete Laplace law: Pr[value >= k] = 2 e^(-k / scale) / (1 + e^(-1 / scale)), k >= 1."""
+
+    scales: Rationals
+    shifts: Floats
+
+    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.exponentials(words)
+        values += self.shifts if self.scales.alone else self.shifts[block]
+        values *= self.scales.slice(block)
+        return values, tail
+
+    def at_least(self, index: int, k: int) -> Threshold:
+        rate = 1 / self.scales.at(index)
+
+        def threshold(bits: int) -> Enclosure:
+            unit = 1 << bits
+            low, high = exponential(k * rate, bits)
+            once_low, once_high = exponential(rate, bits)
+            return 2 * low * unit // (unit + once_high), 2 * high * unit // (unit + once_low) + 1
+
+        return threshold
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedGaussian:
+    """The absolute value of round(scale * Z): Pr[value >= k] = 2 Pr[Z >= (k - 1/2) / scale], k >= 1."""
+
+    scales: Rationals
+
+    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.normals(words)
+        values *= self.scales.slice(block)
+        values += 0.5
+        return values, tail
+
+    def at_least(self, index: int, k: int) -> Threshold:
+        point = (k - Fraction(1, 2)) / self.scales.at(index)
+        return lambda bits: normal_tail(point, bits + 1)
+
+
+def geometric(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
+    """Draw G with Pr[G = g] = (1 - e^(-1/scale)) e^(-g/scale), g = 0, 1, 2, ...
+
+    Law: exact, the floor of scale * E for a standard exponential E. Needs: scales in (0, 2^50], one for all draws or
+    one for each. Error bound: :data:`MARGIN`.
+    """
+    scales, size = _sized("scale", scale, size)
+    return _inverted(_Geometric(scales), size, bits, signed=False)
+
+
+def discrete_laplace(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
+    """Draw Z with Pr[Z = z] proportional to e^(-|z|/scale), z = ..., -1, 0, 1, ...
+
+    Law: exact (A5's discrete law). |Z| is the floor of scale * (E + ln(2 / (1 + e^(-1/scale)))) for a standard
+    exponential E, and the sign is fair. Needs: scales in (0, 2^50], one for all draws or one for each. Error bound:
+    :data:`MARGIN`.
+    """
+    scales, size = _sized("scale", scale, size)
+    return _inverted(_FoldedLaplace(scales, _laplace_shifts(scales)), size, bits, signed=True)
+
+
+def rounded_gaussian(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
+    """Draw round(scale * Z) for a standard normal Z.
+
+    Law: exact, Pr[|value| >= k] = 2 Pr[Z >= (k - 1/2) / scale] and a fair sign, so that a whole number plus this noise
+    is a rounding of the Gaussian mechanism and exactly mu-GDP (0.7). Needs: scales in (0, 2^50], one for all draws or
+    one for each. Error bound: :data:`MARGIN`.
+    """
+    scales, size = _sized("scale", scale, size)
+    return _inverted(_FoldedGaussian(scales), size, bits, signed=True)
+
+
+def _sized(name: str, scale: Scale, size: int | None) -> tuple[Rationals, int]:
+    scales = rationals(name, scale, most=LARGEST_SCALE)
+    if scales.alone:
+        return scales, count("size", 1 if size is None else size, least=0)
+    if size not in (None, scales.floats.size):
+        raise InvalidParameter("size", size, f"left out, or the number of scales, {scales.floats.size}")
+    return scales, scales.floats.size
+
+
+_SERIES_FROM = 16.0
+
+
+def _laplace_shifts(scales: Rationals) -> Floats:
+    """Return ln(2 / (1 + e^(-1/scale))) to within 2^-51.
+
+    With y = 1 / (2 scale) it is y - ln cosh y. For scales from 16 up, ln cosh y = y^2/2 - y^4/12 + y^6/45 - 17 y^8/2520
+    to within 31 y^10 / 14175 < 2^-58; smaller scales are few or repeat, and each is computed once, exactly.
+    """
+    floats = np.atleast_1d(scales.floats)
+    y = 0.5 / np.maximum(floats, _SERIES_FROM)
+    square = y * y
+    shifts: Floats = y - square * (1 / 2 - square * (1 / 12 - square * (1 / 45 - square * (17 / 2520))))
+    known: dict[Fraction, float] = {}
+    for position in np.flatnonzero(floats < _SERIES_FROM).tolist():
+        scale = scales.at(position)
+        if scale not in known:
+            known[scale] = _laplace_shift(scale)
+        shifts[position] = known[scale]
+    return shifts
+
+
+def _laplace_shift(scale: Fraction) -> float:
+    bits = 80
+    low, _ = logarithm(Fraction((1 << bits) + exponential(1 / scale, bits)[0], 2 << bits), bits)
+    return -low / (1 << bits)
+
+
+def uniform_below(n: int | Integers64, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
+    """Draw whole numbers from 0 to n - 1, all equally likely.
+
+    Law: exact, the floor of n * U. A word decides it unless the product is within n of the next whole number
+    (probability n / 2^64), when more bits do. Needs: n from 1 to 2^32, one for all draws or one for each.
+    """
+    largest = 1 << 32
+    limits = np.atleast_1d(integers("n", n))
+    if limits.dtype == object or limits.size == 0 or limits.min() < 1 or limits.max() > largest:
+        raise InvalidParameter("n", n, "a whole number, 1 to 2^32")
+    words = bits.words(limits.size if size is None else count("size", size, least=0))
+    bounds, half, rest = limits.astype(np.uint64), np.uint64(32), np.uint64(largest - 1)
+    low = (words & rest) * bounds
+    middle = (words >> half) * bounds + (low >> half)
+    drawn = (middle >> half).astype(np.int64)
+    remainder = (middle << half) | (low & rest)
+    for position in np.flatnonzero(remainder > np.uint64(0) - bounds).tolist():
+        uniform = Uniform(int(words[position]), 64, bits)
+        value = int(drawn[position])
+        bound = int(limits[position % limits.size])
+        drawn[position] = value if uniform.below(_fraction(Fraction(value + 1, bound))) else value + 1
+    return drawn
+
+
+def _fraction(value: Fraction) -> Threshold:
+    def threshold(bits: int) -> Enclosure:
+        scaled = (value.numerator << bits) / Fraction(value.denominator)
+        return math.floor(scaled), math.ceil(scaled)
+
+    return threshold
+
+
+def bernoulli(probability: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> npt.NDArray[np.bool_]:
+    """Draw True with the given rational probability.
+
+    Law: exact; U < p is decided by one word unless the first 64 bits of U and p agree. Needs: p in [0, 1], one for all
+    draws or one for each.
+    """
+    chances = rationals("probability", probability, zero=True, most=1)
+    size = chances.floats.size if not chances.alone else count("size", 1 if size is None else size, least=0)
+    words = bits.words(size)
+    whole = [math.floor(chances.at(i) * (1 << 64)) for i in range(chances.floats.size)]
+    certain = np.array([value >> 64 for value in whole], dtype=bool)
+    limits = np.array([value & ((1 << 64) - 1) for value in whole], dtype=np.uint64)
+    drawn: npt.NDArray[np.bool_] = (words < limits) | certain
+    for position in np.flatnonzero((words == limits) & ~certain).tolist():
+        drawn[position] = Uniform(int(words[position]), 64, bits).below(_fraction(chances.at(position)))
+    return drawn
+
+
+def bernoulli_exponential(exponent: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> npt.NDArray[np.bool_]:
+    """Draw True with probability e^-x.
+
+    Law: exact; -ln U >= x is decided by floats unless the two are within :data:`MARGIN` * (1 + x). Needs: x >= 0, one
+    for all draws or one for each.
+    """
+    exponents = rationals("exponent", exponent, zero=True)
+    size = exponents.floats.size if not exponents.alone else count("size", 1 if size is None else size, least=0)
+    return flips(exponents, size, bits)
+
+
+class Exponents(Protocol):
+    """Exact exponents with floats beside them that are off by a relative 2^-51 at most."""
+
+    def slice(self, block: slice) -> Floats | float:
+        """Return the floats of a block."""
+        ...
+
+    def at(self, index: int) -> Fraction:
+        """Return the exact exponent at an index."""
+        ...
+
+
+def flips(exponents: Exponents, size: int, bits: Bits) -> npt.NDArray[np.bool_]:
+    """Flip coins that show heads with probabilities e^-x."""
+    drawn = np.empty(size, dtype=np.bool_)
+    for block in blocks(size):
+        words = bits.words(block.stop - block.start)
+        values, tail = kernels.exponentials(words)
+        x = exponents.slice(block)
+        drawn[block] = values >= x
+        # Beyond the tail's start, x is larger than any value outside the tail.
+        distance = np.abs(values - np.minimum(x, 16.0))
+        for offset in np.union1d(np.flatnonzero(distance <= 16 * MARGIN), tail).tolist():
+            index = block.start + offset
+            uniform = Uniform(int(words[offset]) >> 1, 63, bits)
+            drawn[index] = uniform.below(_exponential_of(exponents.at(index)))
+    return drawn
+
+
+def _exponential_of(exponent: Fraction) -> Threshold:
+    return lambda bits: exponential(exponent, bits)

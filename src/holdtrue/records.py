@@ -1,0 +1,137 @@
+"""What crosses a boundary: responses, with the interval and the certificate that come with them, and their JSON.
+
+Records are frozen, hold public numbers only, and read back as they were written: ``from_json(to_json(record))`` is the
+record.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from holdtrue import events
+from holdtrue.errors import InvalidParameter
+from holdtrue.events import Event
+
+__all__ = ["Answer", "Certificate", "Choice", "Interval", "Prediction", "Record", "canonical", "from_json", "to_json"]
+
+Target: TypeAlias = Literal["population", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Low and high ends around a value of the target, simultaneously right for all answers with this confidence."""
+
+    low: float
+    high: float
+    confidence: float
+    target: Target
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+            raise InvalidParameter("interval", (self.low, self.high), "two finite numbers, the lower one first")
+        if not 0 < self.confidence <= 1:
+            raise InvalidParameter("confidence", self.confidence, "a number in (0, 1]")
+        if self.target not in ("population", "sample"):
+            raise InvalidParameter("target", self.target, "'population' or 'sample'")
+
+    @property
+    def width(self) -> float:
+        """Return the distance between the ends."""
+        return self.high - self.low
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"[{self.low:.4g}, {self.high:.4g}] ({self.confidence:.0%}, {self.target})"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a response cost, what is left, by which theorem its interval holds, and where the ledger has it."""
+
+    event: Event
+    cost: float
+    spent: float
+    left: float
+    entry: int
+    digest: str
+    theorem: str | None
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The response to a question. ``interval`` is for the population, and None where ``reason`` says why there is none."""
+
+    value: float
+    interval: Interval | None
+    sample_interval: Interval
+    certificate: Certificate
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The response to a selection: the chosen candidate, and by how many rows it may miss the best."""
+
+    name: str
+    index: int
+    shortfall: float
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The response to a request for a prediction."""
+
+    label: str | int | float
+    certificate: Certificate
+
+
+Record: TypeAlias = Interval | Certificate | Answer | Choice | Prediction
+
+_KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Prediction)}
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Return a record as plain JSON: every record names its kind, every event its own."""
+    return {"record": type(record).__name__.lower()} | {
+        field.name: _plain(getattr(record, field.name)) for field in fields(record)
+    }
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Interval() | Certificate():
+            return to_json(value)
+        case None | str() | int() | float():
+            return value
+        case _:
+            return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there
+
+
+def from_json(document: Mapping[str, Any]) -> Record:
+    """Return the record that :func:`to_json` wrote."""
+    kind = _KINDS.get(str(document.get("record")))
+    if kind is None:
+        raise InvalidParameter("record", document.get("record"), f"one of {', '.join(_KINDS)}")
+    names = [field.name for field in fields(kind)]
+    if set(document) - {"record"} != set(names):
+        raise InvalidParameter("record", sorted(document), f"{kind.__name__} with the fields {names}")
+    record: Record = kind(**{name: _read(document[name]) for name in names})
+    return record
+
+
+def _read(value: object) -> object:
+    if isinstance(value, Mapping):
+        return from_json(value) if "record" in value else events.from_json(value)
+    return value
+
+
+def canonical(document: Mapping[str, Any]) -> str:
+    """Return JSON in one way only (sorted keys, no spaces, no NaN), fit to be hashed."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -1,0 +1,45 @@
+"""Parts for tests: nothing here keeps a secret.
+
+Bits from a seed can be repeated, so whatever is drawn from them has no guarantee: a mechanism that draws from
+:class:`SeededBits` reports the event :class:`~holdtrue.events.NonPrivate`, and a ledger refuses that event.
+"""
+
+import copy
+import hashlib
+from typing import TypeVar
+
+from holdtrue.entropy import Bits, KeyStream, Words
+from holdtrue.mechanisms.base import Mechanism
+
+__all__ = ["SeededBits", "drawing_from"]
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def drawing_from(mechanism: M, bits: Bits) -> M:
+    """Return a copy of a mechanism that draws from other bits, and therefore promises nothing."""
+    clone = copy.copy(mechanism)
+    object.__setattr__(clone, "_bits", bits)
+    return clone
+
+
+class SeededBits:
+    """The same bits again for the same seed."""
+
+    def __init__(self, seed: str) -> None:
+        self._stream = _stream(f"words {seed}")
+        self._second = _stream(f"more {seed}")
+        self.generation = object()
+
+    def words(self, count: int) -> Words:
+        """Return the next ``count`` words of 64 bits."""
+        return self._stream.words(count)
+
+    def more(self) -> int:
+        """Return the next 64 bits of the second stream."""
+        return int(self._second.words(1)[0])
+
+
+def _stream(seed: str) -> KeyStream:
+    digest = hashlib.sha512(seed.encode()).digest()
+    return KeyStream(digest[:32], digest[32:48])

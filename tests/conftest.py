@@ -1,0 +1,21 @@
+"""Fixtures: bits seeded by the test's own name, or by the system when asked for."""
+
+import pytest
+
+from holdtrue.entropy import SYSTEM
+from holdtrue.testing import SeededBits
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--entropy",
+        choices=["seeded", "system"],
+        default="seeded",
+        help="where statistical tests draw from: bits seeded by the test's name, or the system's",
+    )
+
+
+@pytest.fixture
+def bits(request):
+    """Independent uniform bits, the same in every run unless --entropy system is given."""
+    return SYSTEM if request.config.getoption("--entropy") == "system" else SeededBits(request.node.nodeid)

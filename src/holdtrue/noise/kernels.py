@@ -65,8 +65,16 @@ _NOWHERE: Positions = np.empty(0, dtype=np.intp)
 def _uniforms(words: Words) -> tuple[Floats, Positions]:
     """Return u as a float for each word, and where it lies in the tail."""
     x = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
-    tail = np.flatnonzero(x < _TAIL) if x.size and x.min() < _TAIL else _NOWHERE
+    if not x.size or x.min() >= _TAIL:
+        return x, _NOWHERE
+    tail = np.flatnonzero(x < _TAIL)
+    x[tail] = _TAIL  # any number that the arithmetic takes without a warning
     return x, tail
+
+
+def _middle(word: np.uint64) -> float:
+    """Return U from a word, for a place to start looking."""
+    return ((int(word) >> 1) + 0.5) * 2.0**-63
 
 
 _LOG_CELLS = 9
@@ -103,7 +111,7 @@ def exponentials(words: Words) -> tuple[Floats, Positions]:
     values: Floats = np.take(table, _positions(x, _LOG_CELLS, 46), mode="clip")
     values -= _arctangent(x)
     for position in tail.tolist():
-        values[position] = 63 * math.log(2) - math.log(x[position] + 0.5)
+        values[position] = -math.log(_middle(words[position]))
     return values, tail
 
 
@@ -125,7 +133,7 @@ def _normal_cells() -> Floats:
     With V = x / 2^64 the n-th derivative of v in V is (-1)^n P_n(v) / phi(v)^n, where P_1 = 1 and
     P_{n+1} = P_n' + n v P_n has coefficients >= 0.
     """
-    rows: list[list[float]] = []
+    points: list[float] = []
     normal = NormalDist()
     cells = 1 << _NORMAL_CELLS
     # The last cell starts at 2^63, to which the largest u are rounded; there v continues below 0.
@@ -134,26 +142,23 @@ def _normal_cells() -> Floats:
         middle = Fraction(2 * (cells + cell) + 1, 2 * cells) * Fraction(2) ** (exponent - 64)
         nearer = min(middle, 1 - middle)
         v = normal_quantile(nearer, -normal.inv_cdf(float(nearer)))
-        v = v if nearer == middle else -v
-        rows.append([v, *_derivatives(v)])
-    table = np.array(rows).T.copy()
-    table[1:] *= np.array([2.0 ** (-64 * n) for n in range(1, _DEGREE + 1)])[:, None]
-    return table
+        points.append(v if nearer == middle else -v)
+    return _taylor(np.array(points))
 
 
-def _derivatives(v: float) -> list[float]:
-    """Return the n-th derivative of v in V over n!, for n from 1 to the degree."""
-    inverse_density = math.sqrt(2 * math.pi) * math.exp(v * v / 2)
+def _taylor(v: Floats) -> Floats:
+    """Return v and its first derivatives in x, the n-th divided by n!, one row a degree."""
+    inverse_density = math.sqrt(2 * math.pi) * np.exp(v * v / 2)
     coefficients = [1.0]
-    result = []
+    rows = [v]
     for n in range(1, _DEGREE + 1):
-        value = sum(a * v**k for k, a in enumerate(coefficients))
-        result.append((-inverse_density) ** n * value / math.factorial(n))
+        polynomial = sum(a * v**k for k, a in enumerate(coefficients))
+        rows.append((-inverse_density * 2.0**-64) ** n * polynomial / math.factorial(n))
         grown = [0.0, *(n * a for a in coefficients)]
         for k, a in enumerate(coefficients[1:]):
             grown[k] += (k + 1) * a
         coefficients = grown
-    return result
+    return np.array(rows)
 
 
 def normals(words: Words) -> tuple[Floats, Positions]:
@@ -171,5 +176,5 @@ def normals(words: Words) -> tuple[Floats, Positions]:
         values *= x
         values += np.take(table[n], cells, mode="clip", out=coefficient)
     for position in tail.tolist():
-        values[position] = -NormalDist().inv_cdf(((int(words[position]) >> 1) + 0.5) * 2.0**-64)
+        values[position] = -NormalDist().inv_cdf(_middle(words[position]) / 2)
     return values, tail

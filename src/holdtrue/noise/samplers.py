@@ -41,7 +41,7 @@ Integers64 = npt.NDArray[np.int64]
 
 LARGEST_SCALE: Final = 2**50
 
-BLOCK: Final = 1 << 13
+BLOCK: Final = 1 << 14
 """How many draws are made at a time: few enough for the arrays of one block to stay in the processor's cache."""
 
 MARGIN: Final = 1.75 * 2.0**-46

@@ -1,0 +1,18 @@
+"""Runs the Python in README.md and docs/, and refuses a full run that lost its tests."""
+
+import pytest
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+# A full run with fewer tests than this has lost some on the way: raise it as the suite grows, never lower it.
+FLOOR = 50
+
+pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Fail a full run that collected too little."""
+    full = config.args == config.getini("testpaths") and not config.option.keyword and not config.option.markexpr
+    if full and len(items) < FLOOR:
+        message = f"{len(items)} tests were collected, fewer than the floor of {FLOOR}: something is missing"
+        raise pytest.UsageError(message)

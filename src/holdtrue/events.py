@@ -165,7 +165,7 @@ def _event(name: str, value: object) -> Event:
 
 def to_json(event: Event) -> dict[str, Any]:
     """Return an event as plain JSON; rationals are strings such as "1/3", so that nothing is rounded."""
-    return {"event": type(event).__name__} | {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+    return {"kind": type(event).__name__} | {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
 
 
 def _plain(value: object) -> object:
@@ -182,11 +182,11 @@ def _plain(value: object) -> object:
 
 def from_json(document: Mapping[str, Any]) -> Event:
     """Return the event that :func:`to_json` wrote; every number passes the event's own checks again."""
-    kind = _KINDS.get(document.get("event", ""))
+    kind = _KINDS.get(str(document.get("kind")))
     if kind is None:
-        raise InvalidParameter("event", document.get("event"), f"one of {', '.join(_KINDS)}")
+        raise InvalidParameter("kind", document.get("kind"), f"one of {', '.join(_KINDS)}")
     names = {field.name for field in fields(kind)}
-    if set(document) - {"event"} != names:
+    if set(document) - {"kind"} != names:
         raise InvalidParameter("event", dict(document), f"{kind.__name__} with the fields {sorted(names)}")
     return _event("event", kind(**{name: _read(document[name]) for name in names}))
 

@@ -95,7 +95,9 @@ def test_ten_thousand_draws_agree_with_mpmath_to_the_last_integer(scale):
     with mpmath.workdps(40):
         laplace = discrete_laplace(scale, size=count, bits=SeededBits("oracle")).tolist()
         assert laplace == [_laplace(word, scale) for word in words]
-        assert geometric(scale, size=count, bits=SeededBits("oracle")).tolist() == [_geometric(word, scale) for word in words]
+        assert geometric(scale, size=count, bits=SeededBits("oracle")).tolist() == [
+            _geometric(word, scale) for word in words
+        ]
         gaussian = rounded_gaussian(scale, size=count, bits=SeededBits("oracle")).tolist()
         assert all(_is_gaussian(word, scale, value) for word, value in zip(words, gaussian, strict=True))
 
@@ -106,7 +108,9 @@ def test_ten_thousand_choices_agree_with_mpmath():
     chosen = gumbel_argmax(rows, rate=rate, bits=SeededBits("choices"))
     with mpmath.workdps(40):
         for row, noise, choice in zip(rows.tolist(), words.tolist(), chosen.tolist(), strict=True):
-            keys = [score / mpmath.mpf(3) - mpmath.log(-mpmath.log(_uniform(w))) for score, w in zip(row, noise, strict=True)]
+            keys = [
+                score / mpmath.mpf(3) - mpmath.log(-mpmath.log(_uniform(w))) for score, w in zip(row, noise, strict=True)
+            ]
             assert keys.index(max(keys)) == choice
 
 
@@ -186,3 +190,36 @@ def test_draws_do_not_depend_on_how_they_are_cut_into_calls():
     whole = discrete_laplace(5, size=40_000, bits=one)
     parts = [discrete_laplace(5, size=size, bits=many) for size in (1, 16_384, 7, 23_608)]
     assert np.array_equal(whole, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 10**6), Fraction(1, 300), Fraction(1, 2), Fraction(30)], ids=str)
+@pytest.mark.parametrize("spread", [1, 5, 1000, 10**9])
+def test_looking_closely_at_a_few_chooses_what_looking_at_all_does(rate, spread):
+    """Long rows are screened by one comparison a candidate: with the same words, the choice is the same."""
+    scores = np.arange(60_000).reshape(2, -1) * 2654435761 % spread
+    screened = gumbel_argmax(scores, rate=rate, bits=SeededBits(f"{rate} {spread}"))
+    field = races._field(scores, rate, None)
+    bits = SeededBits(f"{rate} {spread}")
+    assert screened.tolist() == [races._one_long_row_in_full(field, number, bits) for number in range(2)]
+
+
+def test_a_race_without_survivors_is_run_again(monkeypatch):
+    """With a bound that lets almost nobody pass, many races are needed; the law does not change."""
+    monkeypatch.setattr(races, "SURVIVORS", 0.25)
+    scores = np.zeros((200, 20_000), dtype=np.int64)
+    scores[:, 10_000:] = 1
+    upper = int((gumbel_argmax(scores, rate=Fraction(1), bits=SeededBits("again")) >= 10_000).sum())
+    chance = math.e / (1 + math.e)
+    assert abs(upper - 200 * chance) < 6.2 * math.sqrt(200 * chance * (1 - chance))
+
+
+def test_ladders_bound_the_exponential_from_above():
+    from holdtrue.noise.ladders import Ladder
+
+    for rate in (Fraction(1, 10**7), Fraction(1, 97), Fraction(2), Fraction(400)):
+        ladder = Ladder.of(rate)
+        for rung in (0, 1, 7, 500, 4095):
+            gap = rung << ladder.shift
+            truth = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator * gap)
+            assert truth <= ladder.weights[rung]
+            assert truth < mpmath.mpf(2) ** -30 or ladder.weights[rung] <= truth * (1 + mpmath.mpf(2) ** -29)

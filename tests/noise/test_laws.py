@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from laws import LEVEL, chi_square, chi_square_of_counts, gaussian_cdf, geometric_cdf, laplace_cdf
 
 from holdtrue.exact import rationals
 from holdtrue.noise import (
@@ -19,6 +18,7 @@ from holdtrue.noise import (
     rounded_gaussian,
     uniform_below,
 )
+from laws import LEVEL, chi_square, chi_square_of_counts, gaussian_cdf, geometric_cdf, laplace_cdf
 
 DRAWS = 400_000
 SCALES = [Fraction(1, 3), Fraction(7, 2), 250, 10**7, 2.0**36]

@@ -67,7 +67,7 @@ class Mechanism(ABC):
 
     def __getstate__(self) -> dict[str, object]:
         # A copy, in this process or another, must never serve noise that was drawn for the original.
-        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
+        return {name: value for name, value in self.__dict__.items() if not isinstance(value, Pool)}
 
 
 class AdditiveMechanism(Mechanism):
@@ -79,7 +79,7 @@ class AdditiveMechanism(Mechanism):
 
     @cached_property
     def _pool(self) -> Pool:
-        return Pool(lambda size: self._noise(size).tolist(), self._bits)
+        return Pool(self._noise, self._bits)
 
     @overload
     def release(self, values: int) -> int: ...

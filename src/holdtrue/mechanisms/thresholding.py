@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from holdtrue import events
-from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, count, integers, positive
 from holdtrue.mechanisms.base import Array, Mechanism
-from holdtrue.noise import LARGEST_SCALE, discrete_laplace
+from holdtrue.noise import LARGEST_SCALE, Pool, discrete_laplace
 
 __all__ = ["AboveThreshold", "Watch"]
 
@@ -45,6 +45,14 @@ class AboveThreshold(Mechanism):
     def _claim(self) -> events.Event:
         return events.Pure(2 * self.sensitivity / self.threshold_scale)
 
+    @cached_property
+    def _threshold_noise(self) -> Pool:
+        return Pool(lambda size: discrete_laplace(self.threshold_scale, size=size, bits=self._bits), self._bits)
+
+    @cached_property
+    def _value_noise(self) -> Pool:
+        return Pool(lambda size: discrete_laplace(self.value_scale, size=size, bits=self._bits), self._bits)
+
     def release(self, values: Array) -> int | None:
         """Return the index of the first count found above the threshold, or None if none was.
 
@@ -53,14 +61,14 @@ class AboveThreshold(Mechanism):
         counts = integers("values", values)
         if counts.ndim != 1 or counts.size == 0:
             raise InvalidParameter("values", f"counts of shape {counts.shape}", "one row of counts, not empty")
-        noisy = self.threshold + int(discrete_laplace(self.threshold_scale, bits=self._bits)[0])
+        noisy = self.threshold + self._threshold_noise.take()
         noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
         above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
         return int(above[0]) if above.size else None
 
     def watch(self) -> "Watch":
         """Start a run whose counts come one at a time, each chosen after the last answer."""
-        return Watch(self, self._bits)
+        return Watch(self.threshold + self._threshold_noise.take(), self._value_noise)
 
     def __repr__(self) -> str:
         epsilon = float(2 * self.sensitivity / self.threshold_scale)
@@ -70,10 +78,9 @@ class AboveThreshold(Mechanism):
 class Watch:
     """One run of :class:`AboveThreshold`: the whole run, to its one yes, costs one event."""
 
-    def __init__(self, mechanism: AboveThreshold, bits: Bits) -> None:
-        self._bits = bits
-        self._scale = mechanism.value_scale
-        self._noisy = mechanism.threshold + int(discrete_laplace(mechanism.threshold_scale, bits=bits)[0])
+    def __init__(self, noisy_threshold: int, noise: Pool) -> None:
+        self._noisy = noisy_threshold
+        self._noise = noise
         self.over = False
 
     def above(self, value: int) -> bool:
@@ -82,6 +89,5 @@ class Watch:
             message = "this run has given its one yes; start another, which costs another event"
             raise RefusedError(message)
         counted = int(integers("value", value))
-        noise = int(discrete_laplace(self._scale, bits=self._bits)[0])
-        self.over = counted + noise >= self._noisy
+        self.over = counted + self._noise.take() >= self._noisy
         return self.over

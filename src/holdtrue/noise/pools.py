@@ -2,6 +2,10 @@
 
 import threading
 from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue.entropy import Bits
 
@@ -15,10 +19,10 @@ class Pool:
 
     Each value is served once. A call does the same work whatever the value: it takes the last of a list, and every
     1,024th call refills the list, so that time says nothing about size (P9). Values drawn before a fork are dropped in
-    the child, and a pickled or copied pool is an empty one, so that no two processes serve the same value (P11).
+    the child, and a pool cannot be copied or pickled, so that no value is served twice (P11).
     """
 
-    def __init__(self, draw: Callable[[int], list[int]], bits: Bits) -> None:
+    def __init__(self, draw: Callable[[int], npt.NDArray[np.int64]], bits: Bits) -> None:
         self._draw = draw
         self._bits = bits
         self._values: list[int] = []
@@ -37,10 +41,10 @@ class Pool:
     def _refilled(self) -> int:
         # A child must not wait for a lock that a thread of its parent held: draw for this call alone instead.
         if not self._lock.acquire(blocking=False):
-            return self._draw(1)[0]
+            return int(self._draw(1)[0])
         try:
             generation = self._bits.generation
-            values = self._draw(_AT_ONCE)
+            values: list[int] = self._draw(_AT_ONCE).tolist()
             value = values.pop()
             self._values = values
             self._generation = generation
@@ -48,5 +52,6 @@ class Pool:
         finally:
             self._lock.release()
 
-    def __reduce__(self) -> tuple[type["Pool"], tuple[Callable[[int], list[int]], Bits]]:
-        return Pool, (self._draw, self._bits)
+    def __reduce__(self) -> NoReturn:
+        message = "a pool of noise cannot be copied: two copies would serve the same values"
+        raise TypeError(message)

@@ -12,14 +12,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.enclosures import logarithm
 from holdtrue.entropy import SYSTEM, Bits, Words
 from holdtrue.exact import Integers, Rationals
 from holdtrue.noise import kernels
+from holdtrue.noise.ladders import Ladder
+from holdtrue.noise.runners import Runner, winner
 from holdtrue.noise.samplers import BLOCK, Floats, Integers64, blocks, flips, uniform_below
-from holdtrue.noise.settling import Uniform
 
 __all__ = ["gumbel_argmax", "permute_and_flip"]
+
+Gaps = npt.NDArray[np.uint64] | npt.NDArray[np.object_]
 
 SMALL: Final = 2.0**-24
 """Candidates whose exponential is below this are settled exactly: its logarithm is too sensitive for floats."""
@@ -32,48 +34,66 @@ could have the smallest key has rate * gap below 5000 (|ln E| < 45, |ln weight| 
 four roundings make less than 2^-37, as do the logarithms of E and of the weight. Twice the sum of all is below CLOSE.
 """
 
+SURVIVORS: Final = 32.0
+"""How many candidates of a long row are expected to be looked at closely."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """How far each score is below the best of its row, times the rate, less the logarithm of its weight."""
+class _Field:
+    """The candidates: their scores, the best of each row, the rate, and the weights of the columns."""
 
-    gaps: npt.NDArray[np.uint64] | npt.NDArray[np.object_]
+    scores: Integers
+    best: Integers
     rate: Fraction
     weights: Rationals | None
     log_weights: Floats | None
 
-    def slice(self, block: slice) -> Floats:
-        """Return rate * gap as floats, off by a relative 2^-51 at most."""
-        floats = _floats(self.gaps[block])
-        with np.errstate(over="ignore"):
-            floats *= float(self.rate)
-        return floats
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of rows and columns."""
+        return self.best.shape[0], self.scores.shape[1]
 
-    def at(self, index: int) -> Fraction:
+    def gaps(self, rows: slice, columns: slice) -> Gaps:
+        """Return how far scores are below the best of their row."""
+        best, scores = self.best[rows], self.scores[rows, columns]
+        # A difference of two 64-bit integers fits into 64 bits without a sign, and wrapping around gives it.
+        return np.subtract(best, scores) if scores.dtype == object else best.view(np.uint64) - scores.view(np.uint64)
+
+    def handicaps(self, rows: slice, columns: slice) -> Floats:
+        """Return rate * gap - ln weight, row after row; the product is off by a relative 2^-51 at most."""
+        handicaps = self.products(rows, columns)
+        if self.log_weights is not None:
+            handicaps -= self.log_weights[columns]
+        return handicaps.reshape(-1)
+
+    def products(self, rows: slice, columns: slice) -> Floats:
+        """Return rate * gap as floats."""
+        return _times(self.gaps(rows, columns), self.rate)
+
+    def exact(self, row: int, column: int) -> Fraction:
         """Return rate * gap exactly."""
-        return int(self.gaps[index]) * self.rate
+        return (int(self.best[row, 0]) - int(self.scores[row, column])) * self.rate
 
-    def lead(self, index: int, row: int) -> tuple[Fraction, Fraction]:
-        """Return rate * gap and the weight of a candidate, exactly."""
-        return self.at(index), Fraction(1) if self.weights is None else self.weights.at(index % row)
+    def runner(self, row: int, column: int, word: np.uint64, bits: Bits) -> Runner:
+        """Return a candidate as one whose key is settled exactly."""
+        weight = Fraction(1) if self.weights is None else self.weights.at(column)
+        return Runner(column, self.exact(row, column), weight, word, bits)
 
 
-def _candidates(scores: Integers, rate: Fraction, weights: Rationals | None) -> _Candidates:
-    if scores.dtype == object:
-        best: npt.NDArray[np.object_] = scores.max(axis=1, keepdims=True)
-        gaps: npt.NDArray[np.uint64] | npt.NDArray[np.object_] = best - scores
-    else:
-        # Differences of 64-bit integers fit into 64 bits without a sign, and wrapping around gives them.
-        gaps = scores.max(axis=1, keepdims=True).view(np.uint64) - scores.view(np.uint64)
+def _field(scores: Integers, rate: Fraction, weights: Rationals | None) -> _Field:
     log_weights = None if weights is None else _log_weights(weights.floats)
-    return _Candidates(gaps.reshape(-1), rate, weights, log_weights)
+    return _Field(scores, scores.max(axis=1, keepdims=True), rate, weights, log_weights)
 
 
-def _floats(gaps: npt.NDArray[np.uint64] | npt.NDArray[np.object_]) -> Floats:
-    if gaps.dtype != object:
-        return gaps.astype(np.float64)
-    largest = 1 << 1000  # so far behind that its exact value does not matter
-    return np.array([float(min(int(gap), largest)) for gap in gaps], dtype=np.float64)
+def _times(gaps: Gaps, rate: Fraction) -> Floats:
+    if gaps.dtype == object:
+        largest = 1 << 1000  # so far behind that its exact value does not matter
+        floats = np.array([float(min(int(gap), largest)) for gap in gaps.flat]).reshape(gaps.shape)
+    else:
+        floats = gaps.astype(np.float64)
+    with np.errstate(over="ignore"):
+        floats *= float(rate)
+    return floats
 
 
 def _log_weights(weights: Floats) -> Floats:
@@ -81,18 +101,16 @@ def _log_weights(weights: Floats) -> Floats:
     return kernels.logarithms(mantissas) + exponents * math.log(2)
 
 
-def _keys(candidates: _Candidates, words: Words, block: slice, row: int) -> tuple[Floats, kernels.Positions]:
+def _keys(words: Words, handicaps: Floats) -> tuple[Floats, kernels.Positions]:
     """Return every candidate's key, the smallest of which wins, and the positions where it cannot be relied upon."""
     values, tail = kernels.exponentials(words)
-    small = np.flatnonzero(values < SMALL)
+    unsure = np.union1d(np.flatnonzero(values < SMALL), tail) if tail.size or values.min() < SMALL else tail
     values[tail] = 1.0
     keys = kernels.logarithms(np.maximum(values, kernels.SMALLEST, out=values))
-    keys += candidates.slice(block)
-    if candidates.log_weights is not None:
-        keys -= np.resize(np.roll(candidates.log_weights, -(block.start % row)), keys.size)
+    keys += handicaps
     # What lies in the tail may have any key: it stays in the race, and does not put anyone out of it.
     keys[tail] = np.inf
-    return keys, np.union1d(small, tail) if small.size or tail.size else tail
+    return keys, unsure
 
 
 def gumbel_argmax(scores: Integers, *, rate: Fraction, weights: Rationals | None = None, bits: Bits = SYSTEM) -> Integers64:
@@ -102,99 +120,85 @@ def gumbel_argmax(scores: Integers, *, rate: Fraction, weights: Rationals | None
     floats unless the two best are within :data:`CLOSE`, and then by more bits. Needs: a matrix of whole numbers with at
     least one column, rate > 0, weights > 0, one for each column. The work depends on the shape alone.
     """
-    candidates = _candidates(scores, rate, weights)
-    rows, row = scores.shape
+    field = _field(scores, rate, weights)
+    rows, row = field.shape
     chosen = np.empty(rows, dtype=np.int64)
-    if row > BLOCK:
-        for number in range(rows):
-            chosen[number] = _one_long_row(candidates, slice(number * row, (number + 1) * row), row, bits)
+    if row <= BLOCK:
+        at_once = BLOCK // row
+        for start in range(0, rows, at_once):
+            part = slice(start, min(start + at_once, rows))
+            chosen[part] = _many_short_rows(field, part, bits)
         return chosen
-    at_once = BLOCK // row
-    for start in range(0, rows, at_once):
-        stop = min(start + at_once, rows)
-        chosen[start:stop] = _many_short_rows(candidates, slice(start * row, stop * row), row, bits)
+    choose = _one_long_row if weights is None and scores.dtype != object else _one_long_row_in_full
+    for number in range(rows):
+        chosen[number] = choose(field, number, bits)
     return chosen
 
 
-def _many_short_rows(candidates: _Candidates, block: slice, row: int, bits: Bits) -> Integers64:
-    words = bits.words(block.stop - block.start)
-    keys, unsure = _keys(candidates, words, block, row)
+def _many_short_rows(field: _Field, rows: slice, bits: Bits) -> Integers64:
+    row = field.shape[1]
+    handicaps = field.handicaps(rows, slice(0, row))
+    words = bits.words(handicaps.size)
+    keys, unsure = _keys(words, handicaps)
     table = keys.reshape(-1, row)
     racing = table <= table.min(axis=1, keepdims=True) + CLOSE
     racing.reshape(-1)[unsure] = True
     chosen: Integers64 = racing.argmax(axis=1)
     for number in np.flatnonzero(racing.sum(axis=1) > 1).tolist():
-        offset = number * row
-        runners = [
-            _Runner(int(column), *candidates.lead(block.start + offset + column, row), words[offset + column], bits)
-            for column in np.flatnonzero(racing[number]).tolist()
-        ]
-        chosen[number] = _winner(runners)
+        columns = np.flatnonzero(racing[number]).tolist()
+        runners = [field.runner(rows.start + number, column, words[number * row + column], bits) for column in columns]
+        chosen[number] = winner(runners).column
     return chosen
 
 
-def _one_long_row(candidates: _Candidates, whole: slice, row: int, bits: Bits) -> int:
+def _one_long_row_in_full(field: _Field, number: int, bits: Bits) -> int:
+    """Choose from one row of any weights and sizes, keeping in mind only those close to the best so far."""
     best = np.inf
     kept: list[tuple[float, int, np.uint64]] = []
-    for part in blocks(row):
-        block = slice(whole.start + part.start, whole.start + part.stop)
-        words = bits.words(block.stop - block.start)
-        keys, unsure = _keys(candidates, words, block, row)
+    for part in blocks(field.shape[1]):
+        words = bits.words(part.stop - part.start)
+        keys, unsure = _keys(words, field.handicaps(slice(number, number + 1), part))
         best = min(best, float(keys.min()))
-        near = (
-            np.union1d(np.flatnonzero(keys <= best + CLOSE), unsure) if unsure.size else np.flatnonzero(keys <= best + CLOSE)
-        )
-        always = set(unsure.tolist())
-        kept += [(-np.inf if i in always else float(keys[i]), part.start + i, words[i]) for i in near.tolist()]
-    racing = [(column, word) for key, column, word in kept if key <= best + CLOSE]
-    if len(racing) == 1:
-        return racing[0][0]
-    return _winner([_Runner(column, *candidates.lead(whole.start + column, row), word, bits) for column, word in racing])
+        keys[unsure] = -np.inf
+        kept += [(float(keys[i]), part.start + i, words[i]) for i in np.flatnonzero(keys <= best + CLOSE).tolist()]
+    return winner([field.runner(number, column, word, bits) for key, column, word in kept if key <= best + CLOSE]).column
 
 
-class _Runner:
-    """A candidate still in the race: its key as an interval that more bits make narrower."""
+def _one_long_row(field: _Field, number: int, bits: Bits) -> int:
+    """Choose from one row, having looked closely at a few candidates only.
 
-    def __init__(self, column: int, handicap: Fraction, weight: Fraction, word: np.uint64, bits: Bits) -> None:
-        self.column = column
-        self._handicap = handicap
-        self._weight = weight
-        self._uniform = Uniform(int(word) >> 1, 63, bits)
-
-    def extend(self) -> None:
-        self._uniform.extend()
-
-    def key(self, precision: int) -> tuple[float | int, float | int]:
-        """Enclose (ln E + rate * gap - ln weight) * 2^precision."""
-        low, high = self._log_exponential(precision)
-        handicap = self._handicap * (1 << precision)
-        weight_low, weight_high = logarithm(self._weight, precision)
-        return low + math.floor(handicap) - weight_high, high + math.ceil(handicap) - weight_low
-
-    def _log_exponential(self, precision: int) -> tuple[float | int, float | int]:
-        smallest = -logarithm(self._uniform.high, precision)[1]
-        low = -math.inf if smallest <= 0 else logarithm(Fraction(smallest, 1 << precision), precision)[0]
-        if self._uniform.prefix == 0:
-            return low, math.inf
-        largest = -logarithm(self._uniform.low, precision)[0]
-        return low, logarithm(Fraction(largest, 1 << precision), precision)[1]
-
-    @property
-    def known(self) -> int:
-        return self._uniform.length
-
-
-def _winner(runners: list[_Runner]) -> int:
-    """Return the column with the smallest key; ends because keys are different with probability one."""
+    Since E >= 1 - U, a candidate with E e^(rate * gap) <= B has 1 - U <= B e^(-rate * gap): one comparison of its word
+    with a bound that is looked up by its gap, rounded up so that nobody is lost. B = SURVIVORS / sum of e^(-rate * gap)
+    lets about SURVIVORS pass. If the smallest of all E e^(rate * gap) is above B (probability e^-SURVIVORS) the race is
+    run again: which candidate has the smallest is independent of how small it is, so this changes nothing in the law.
+    """
+    scores: npt.NDArray[np.uint64] = field.scores[number].view(np.uint64)
+    best = field.best[number].view(np.uint64)
+    ladder = Ladder.of(field.rate)
+    bound = SURVIVORS / math.fsum(ladder.total(best - scores[part]) for part in blocks(scores.size))
+    limits = ladder.limits(bound)
     while True:
-        precision = max(runner.known for runner in runners) + 33
-        keys: list[tuple[float | int, float | int]] = [runner.key(precision) for runner in runners]
-        limit = min(high for _, high in keys)
-        runners = [runner for runner, (low, _) in zip(runners, keys, strict=True) if low <= limit]
-        if len(runners) == 1:
-            return runners[0].column
-        for runner in runners:
-            runner.extend()
+        columns, words = _passed(best, scores, ladder, limits, bits)
+        if not columns.size:
+            continue
+        keys, unsure = _keys(words, _times(best - scores[columns], field.rate))
+        racing = keys <= keys.min() + CLOSE
+        racing[unsure] = True
+        runners = [field.runner(number, int(columns[i]), words[i], bits) for i in np.flatnonzero(racing).tolist()]
+        if (first := winner(runners)).at_most(Fraction(bound)):
+            return first.column
+
+
+def _passed(best: Words, scores: Words, ladder: Ladder, limits: Words, bits: Bits) -> tuple[kernels.Positions, Words]:
+    """Draw a word for every candidate, and return the columns and the words of those that reach their limits."""
+    columns: list[kernels.Positions] = []
+    passed: list[Words] = []
+    for part in blocks(scores.size):
+        words = bits.words(part.stop - part.start)
+        inside = ladder.passes(best - scores[part], words, limits)
+        columns.append(inside + part.start)
+        passed.append(words[inside])
+    return np.concatenate(columns), np.concatenate(passed)
 
 
 def permute_and_flip(scores: Integers, *, rate: Fraction, bits: Bits = SYSTEM) -> Integers64:
@@ -204,10 +208,26 @@ def permute_and_flip(scores: Integers, *, rate: Fraction, bits: Bits = SYSTEM) -
     kept: the same law as flipping all coins at once and choosing uniformly among the heads, which is what is done, so
     that the work depends on the shape alone. Needs: a matrix of whole numbers with at least one column, rate > 0.
     """
-    rows, row = scores.shape
-    heads = flips(_candidates(scores, rate, None), rows * row, bits).reshape(rows, row)
+    field = _field(scores, rate, None)
+    rows, row = field.shape
+    heads = np.empty((rows, row), dtype=np.bool_)
+    at_once = max(1, BLOCK // row)
+    for start in range(0, rows, at_once):
+        stop = min(start + at_once, rows)
+        for part in blocks(row):
+            heads[start:stop, part] = _flipped(field, slice(start, stop), part, bits)
     place = uniform_below(heads.sum(axis=1), bits=bits)
     if rows == 1:
         return np.flatnonzero(heads[0])[place]
     chosen: Integers64 = (heads.cumsum(axis=1) > place[:, None]).argmax(axis=1)
     return chosen
+
+
+def _flipped(field: _Field, rows: slice, columns: slice, bits: Bits) -> npt.NDArray[np.bool_]:
+    x = field.products(rows, columns)
+    width = columns.stop - columns.start
+
+    def exact(offset: int) -> Fraction:
+        return field.exact(rows.start + offset // width, columns.start + offset % width)
+
+    return flips(x.reshape(-1), exact, bits).reshape(x.shape)

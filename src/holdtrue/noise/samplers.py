@@ -10,7 +10,7 @@ probability is below 2^-8000 for the largest scale.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Protocol
@@ -297,37 +297,22 @@ def bernoulli_exponential(exponent: Scale, *, size: int | None = None, bits: Bit
     """
     exponents = rationals("exponent", exponent, zero=True)
     size = exponents.floats.size if not exponents.alone else count("size", 1 if size is None else size, least=0)
-    return flips(exponents, size, bits)
-
-
-class Exponents(Protocol):
-    """Exact exponents with floats beside them that are off by a relative 2^-51 at most."""
-
-    def slice(self, block: slice) -> Floats | float:
-        """Return the floats of a block."""
-        ...
-
-    def at(self, index: int) -> Fraction:
-        """Return the exact exponent at an index."""
-        ...
-
-
-def flips(exponents: Exponents, size: int, bits: Bits) -> npt.NDArray[np.bool_]:
-    """Flip coins that show heads with probabilities e^-x."""
     drawn = np.empty(size, dtype=np.bool_)
     for block in blocks(size):
-        words = bits.words(block.stop - block.start)
-        values, tail = kernels.exponentials(words)
-        x = exponents.slice(block)
-        drawn[block] = values >= x
-        # Beyond the tail's start, x is larger than any value outside the tail.
-        distance = np.abs(values - np.minimum(x, 16.0))
-        for offset in np.union1d(np.flatnonzero(distance <= 16 * MARGIN), tail).tolist():
-            index = block.start + offset
-            uniform = Uniform(int(words[offset]) >> 1, 63, bits)
-            drawn[index] = uniform.below(_exponential_of(exponents.at(index)))
+        x = np.broadcast_to(exponents.slice(block), (block.stop - block.start,))
+        drawn[block] = flips(x, lambda offset, first=block.start: exponents.at(first + offset), bits)  # type: ignore[misc]
     return drawn
 
 
-def _exponential_of(exponent: Fraction) -> Threshold:
-    return lambda bits: exponential(exponent, bits)
+def flips(x: Floats, exact: Callable[[int], Fraction], bits: Bits) -> npt.NDArray[np.bool_]:
+    """Flip one block of coins that show heads with probabilities e^-x; the floats are off by a relative 2^-51 at most."""
+    words = bits.words(x.size)
+    values, tail = kernels.exponentials(words)
+    drawn: npt.NDArray[np.bool_] = values >= x
+    # Outside the tail values are below 12, so that a larger x is decided whatever its error.
+    distance = np.abs(values - np.minimum(x, 16.0))
+    for offset in np.union1d(np.flatnonzero(distance <= 16 * MARGIN), tail).tolist():
+        exponent = exact(offset)
+        uniform = Uniform(int(words[offset]) >> 1, 63, bits)
+        drawn[offset] = uniform.below(lambda precision, x=exponent: exponential(x, precision))  # type: ignore[misc]
+    return drawn

@@ -1,0 +1,30 @@
+"""What every bench shares: fair timing, and a table of ratios."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["best_time", "show"]
+
+
+def best_time(action: Callable[[], object], *, repeat: int = 5) -> float:
+    """Return the shortest of several wall-clock times of an action, after one run to warm up."""
+    action()
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def show(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table."""
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(header):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=110).print(table)

@@ -21,6 +21,7 @@ setup: $(STAMP)  ## create .venv with the pinned packages and every extra but gp
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Holdtrue needs Python 3.11 or newer; $(PYTHON) is {v.major}.{v.minor}. Set PYTHON=.")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { apt-get update -qq && apt-get install -y -qq python3-venv; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

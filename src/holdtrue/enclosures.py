@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from holdtrue.errors import InvalidParameter
 
-__all__ = ["Enclosure", "exponential", "logarithm", "normal_quantile", "normal_tail"]
+__all__ = ["Enclosure", "exponential", "logarithm", "logarithm_of_ratio", "normal_quantile", "normal_tail"]
 
 Enclosure: TypeAlias = tuple[int, int]
 
@@ -65,17 +65,22 @@ def exponential(x: Fraction, bits: int) -> Enclosure:
 
 
 def logarithm(x: Fraction, bits: int) -> Enclosure:
-    """Enclose ``ln(x) * 2**bits`` for ``x > 0``.
+    """Enclose ``ln(x) * 2**bits`` for ``x > 0``."""
+    return logarithm_of_ratio(x.numerator, x.denominator, bits)
 
-    With x = 2^k m and c the middle of m's cell among 256, ln x = k ln 2 + ln c + 2 atanh((m - c) / (m + c)), the series
-    of atanh in integers. Every rounding is below a few units of 2^-(bits + 64) and there are fewer than ``bits`` of
-    them, besides the k units of k ln 2, so that 2^-(bits + 32) covers them all.
+
+def logarithm_of_ratio(numerator: int, denominator: int, bits: int) -> Enclosure:
+    """Enclose ``ln(numerator / denominator) * 2**bits`` for whole numbers above 0.
+
+    With the ratio 2^k m and c the middle of m's cell among 256, its logarithm is k ln 2 + ln c + 2 atanh((m - c) / (m + c)),
+    the series of atanh in integers. Every rounding is below a few units of 2^-(bits + 64) and there are fewer than ``bits``
+    of them, besides the k units of k ln 2, so that 2^-(bits + 32) covers them all.
     """
-    if x == 1:
+    if numerator == denominator:
         return 0, 0
     work = bits + _GUARD
-    k = x.numerator.bit_length() - x.denominator.bit_length()
-    m = (x.numerator << max(work - k, 0)) // (x.denominator << max(k - work, 0))
+    k = numerator.bit_length() - denominator.bit_length()
+    m = (numerator << max(work - k, 0)) // (denominator << max(k - work, 0))
     index = m >> (work - 8)
     c = (2 * index + 1) << (work - 9)
     s = ((m - c) << work) // (m + c)
@@ -85,16 +90,22 @@ def logarithm(x: Fraction, bits: int) -> Enclosure:
         power = (power * square) >> work
         n += 2
         total += power // n
-    value = k * _decimal_logarithm(Fraction(2), work) + _decimal_logarithm(Fraction(2 * index + 1, 512), work) + 2 * total
+    two, cells = _cell_logarithms(work)
+    value = k * two + cells[index - 128] + 2 * total
     error = 1 << (_GUARD - 32)
     return (value - error) >> _GUARD, ((value + error) >> _GUARD) + 1
 
 
-@lru_cache(_REMEMBERED)
-def _decimal_logarithm(x: Fraction, bits: int) -> int:
-    """Return ``ln(x) * 2**bits`` to within two units."""
+@lru_cache(16)
+def _cell_logarithms(bits: int) -> tuple[int, list[int]]:
+    """Return ln 2 and ln((2 i + 1) / 512) for i from 128 to 511, times 2^bits, to within two units."""
     context = _context(bits + 8)
-    return round(Fraction(context.ln(_divide(x, context))) * (1 << bits))
+
+    def scaled(x: Fraction) -> int:
+        value = context.ln(_divide(x, context))
+        return _scaled(value, value, bits)[0]
+
+    return scaled(Fraction(2)), [scaled(Fraction(2 * i + 1, 512)) for i in range(128, 512)]
 
 
 @lru_cache(64)

@@ -6,6 +6,7 @@ taken at their exact binary value, booleans are not numbers, and NaN and infinit
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,9 +38,8 @@ __all__ = [
 ]
 
 Number: TypeAlias = int | float | Fraction | Decimal
+_LARGEST = Fraction(sys.float_info.max)
 Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.object_]
-
-_LONGEST_LIST_SHOWN = 8
 
 
 def rational(name: str, value: object, *, expected: str = "a finite number") -> Fraction:
@@ -47,7 +47,10 @@ def rational(name: str, value: object, *, expected: str = "a finite number") -> 
     if isinstance(value, (bool, np.bool_)):
         raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
     if isinstance(value, (Rational, Integral)):
-        return Fraction(int(value.numerator), int(value.denominator))
+        exact = Fraction(int(value.numerator), int(value.denominator))
+        if abs(exact) > _LARGEST:
+            raise InvalidParameter(name, value, f"{expected}, below 2^1024")
+        return exact
     if isinstance(value, (float, np.floating, Decimal)):
         if not math.isfinite(value):
             raise InvalidParameter(name, value, expected)
@@ -96,7 +99,7 @@ def integers(name: str, values: object) -> Integers:
     """Return whole numbers as an array: int64 where the type allows, Python integers otherwise.
 
     Types decide, never values: an array of floats is refused even if each of them happens to be whole, since whether
-    a float is whole may depend on a private row.
+    a float is whole may depend on a private row. For the same reason the message names types and lengths only.
     """
     expected = "whole numbers (integers; not floats, not booleans)"
     array: npt.NDArray[Any] = values if isinstance(values, np.ndarray) else _listed(name, values, expected)
@@ -106,23 +109,21 @@ def integers(name: str, values: object) -> Integers:
         return array.astype(np.int64 if array.dtype.itemsize < 8 else object)  # noqa: PLR2004 - 8 bytes: beyond int64
     if array.dtype == object and all(isinstance(value, Integral) and not isinstance(value, bool) for value in array.flat):
         return array
-    raise InvalidParameter(name, _abridged(values), expected)
+    raise InvalidParameter(name, _kind(values), expected)
 
 
 def _listed(name: str, values: object, expected: str) -> npt.NDArray[Any]:
-    if isinstance(values, (str, bytes)):
-        raise InvalidParameter(name, values, expected)
-    if not isinstance(values, (Sequence, Integral)):
-        raise InvalidParameter(name, _abridged(values), expected)
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, Integral)):
+        raise InvalidParameter(name, _kind(values), expected)
     try:
         array: npt.NDArray[Any] = np.asarray(values)
         if array.dtype.kind not in "iu" or array.size == 0:
             # NumPy would turn a mixed or huge list into floats; keep what was given and look at each.
             array = np.asarray(values, dtype=object)
     except (ValueError, OverflowError):
-        raise InvalidParameter(name, _abridged(values), expected) from None
+        raise InvalidParameter(name, _kind(values), expected) from None
     if array.dtype != object and _holds_booleans(values):
-        raise InvalidParameter(name, _abridged(values), expected)
+        raise InvalidParameter(name, _kind(values), expected)
     return array
 
 
@@ -132,13 +133,24 @@ def _holds_booleans(values: object) -> bool:
     return isinstance(values, (bool, np.bool_))
 
 
-def _abridged(values: object) -> object:
-    """Show the kind of a long or private argument rather than its contents."""
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Stands for an argument whose contents are not to be shown: they may be private."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _kind(values: object) -> _Kind:
+    """Describe an argument by its types and its length only."""
     if isinstance(values, np.ndarray):
-        return f"an array of {values.dtype}"
-    if isinstance(values, Sequence) and len(values) > _LONGEST_LIST_SHOWN:
-        return f"a {type(values).__name__} of {len(values)}"
-    return values
+        return _Kind(f"an array of {values.dtype}")
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        held = sorted({type(value).__name__ for value in values})
+        return _Kind(f"a {type(values).__name__} of {len(values)} holding {', '.join(held) or 'nothing'}")
+    return _Kind("None" if values is None else f"a {type(values).__name__}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,13 +183,15 @@ def rationals(name: str, values: object, *, zero: bool = False, most: Number | N
     expected = "finite and " + ("0 or above" if zero else "above 0") + ("" if most is None else f", at most {most}")
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "f":
         floats = values.astype(np.float64)
-        if not bool(np.all(np.isfinite(floats) & ((floats >= 0) if zero else (floats > 0)))):
-            raise InvalidParameter(name, _abridged(values), expected)
+        wrong = ~(np.isfinite(floats) & ((floats >= 0) if zero else (floats > 0)))
+        if wrong.any():
+            raise InvalidParameter(name, float(floats[wrong][0]), expected)
         checked = Rationals(floats, None)
     elif isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes)):
         exact = tuple(rational(name, value, expected=expected) for value in values)
-        if any(value < 0 or (value == 0 and not zero) for value in exact):
-            raise InvalidParameter(name, _abridged(values), expected)
+        for value in exact:
+            if value < 0 or (value == 0 and not zero):
+                raise InvalidParameter(name, float(value), expected)
         checked = Rationals(np.array([float(value) for value in exact], dtype=np.float64), exact)
     else:
         exact = (rational(name, values, expected=expected),)
@@ -185,7 +199,7 @@ def rationals(name: str, values: object, *, zero: bool = False, most: Number | N
             raise InvalidParameter(name, values, expected)
         checked = Rationals(np.array(float(exact[0])), exact)
     if most is not None and checked.floats.size and float(checked.floats.max()) > float(most):
-        raise InvalidParameter(name, _abridged(values), expected)
+        raise InvalidParameter(name, float(checked.floats.max()), expected)
     return checked
 
 

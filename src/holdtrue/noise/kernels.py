@@ -22,7 +22,7 @@ import numpy.typing as npt
 from holdtrue.enclosures import logarithm, normal_quantile
 from holdtrue.entropy import Words
 
-__all__ = ["ERROR", "SMALLEST", "exponentials", "logarithms", "normals"]
+__all__ = ["ERROR", "SMALLEST", "Scratch", "exponentials", "logarithms", "normals"]
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
@@ -52,24 +52,47 @@ _BIAS = 1023
 _TABLE_BITS = 120
 
 
-def _positions(x: Floats, cell_bits: int, first_exponent: int) -> npt.NDArray[np.int64]:
-    """Return the number of each float's cell: its exponent and the leading bits of its mantissa."""
-    cells = x.view(np.int64) >> (_MANTISSA - cell_bits)
-    cells -= (first_exponent + _BIAS) << cell_bits
-    return cells
+class Scratch:
+    """Room for the arrays of one block, used again for the next: allocating them anew would cost as much as the work."""
+
+    __slots__ = ("cells", "spare", "step", "values", "x")
+
+    def __init__(self, size: int) -> None:
+        self.x = np.empty(size)
+        self.spare = np.empty(size)
+        self.step = np.empty(size)
+        self.values = np.empty(size)
+        self.cells = np.empty(size, dtype=np.int64)
+
+    def cut(self, size: int) -> "Scratch":
+        """Return room for fewer."""
+        if size == self.x.size:
+            return self
+        shorter = Scratch(0)
+        for name in self.__slots__:
+            setattr(shorter, name, getattr(self, name)[:size])
+        return shorter
+
+
+def _locate(x: Floats, room: Scratch, cell_bits: int, first_exponent: int) -> None:
+    """Write the number of each float's cell into the room: its exponent and the leading bits of its mantissa."""
+    np.right_shift(x.view(np.int64), _MANTISSA - cell_bits, out=room.cells)
+    room.cells -= (first_exponent + _BIAS) << cell_bits
 
 
 _NOWHERE: Positions = np.empty(0, dtype=np.intp)
 
 
-def _uniforms(words: Words) -> tuple[Floats, Positions]:
-    """Return u as a float for each word, and where it lies in the tail."""
-    x = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
+def _uniforms(words: Words, room: Scratch) -> Positions:
+    """Write u as a float for each word into the room, and return where it lies in the tail."""
+    np.right_shift(words, np.uint64(1), out=room.spare.view(np.uint64))
+    x = room.x
+    x[...] = room.spare.view(np.int64)
     if not x.size or x.min() >= _TAIL:
-        return x, _NOWHERE
+        return _NOWHERE
     tail = np.flatnonzero(x < _TAIL)
     x[tail] = _TAIL  # any number that the arithmetic takes without a warning
-    return x, tail
+    return tail
 
 
 def _middle(word: np.uint64) -> float:
@@ -91,10 +114,11 @@ def _logarithm_cells(first_exponent: int, last_exponent: int, power: int, sign: 
     return np.array([sign * (value + (e - power) * two) / unit for e in exponents for value in mantissas])
 
 
-def _arctangent(x: Floats) -> Floats:
+def _arctangent(x: Floats, room: Scratch) -> Floats:
     """Return ln(x / c) = 2 atanh((x - c) / (x + c)) for c the left end of x's cell, 0 <= (x - c) / (x + c) < 2^-10."""
-    c = (x.view(np.int64) & (-1 << (_MANTISSA - _LOG_CELLS))).view(np.float64)
-    s = x - c
+    c, s = room.spare, room.step
+    np.bitwise_and(x.view(np.int64), -1 << (_MANTISSA - _LOG_CELLS), out=c.view(np.int64))
+    np.subtract(x, c, out=s)
     c += x
     s /= c
     np.multiply(s, s, out=c)
@@ -104,12 +128,13 @@ def _arctangent(x: Floats) -> Floats:
     return s
 
 
-def exponentials(words: Words) -> tuple[Floats, Positions]:
+def exponentials(words: Words, room: Scratch | None = None) -> tuple[Floats, Positions]:
     """Return -ln U for each word to within :data:`ERROR`, and the positions of the tail, where it is not."""
-    x, tail = _uniforms(words)
-    table = _logarithm_cells(46, 63, 63, -1)
-    values: Floats = np.take(table, _positions(x, _LOG_CELLS, 46), mode="clip")
-    values -= _arctangent(x)
+    room = room or Scratch(words.size)
+    tail = _uniforms(words, room)
+    _locate(room.x, room, _LOG_CELLS, 46)
+    values: Floats = np.take(_logarithm_cells(46, 63, 63, -1), room.cells, mode="clip", out=room.values)
+    values -= _arctangent(room.x, room)
     for position in tail.tolist():
         values[position] = -math.log(_middle(words[position]))
     return values, tail
@@ -117,8 +142,10 @@ def exponentials(words: Words) -> tuple[Floats, Positions]:
 
 def logarithms(x: Floats) -> Floats:
     """Return ln x to within 2^-46 for x in [2^-31, 64): entries and sum are off by 2^-48 each, the series by 2^-50."""
-    values: Floats = np.take(_logarithm_cells(-31, 5, 0, 1), _positions(x, _LOG_CELLS, -31), mode="clip")
-    values += _arctangent(x)
+    room = Scratch(x.size)
+    _locate(x, room, _LOG_CELLS, -31)
+    values: Floats = np.take(_logarithm_cells(-31, 5, 0, 1), room.cells, mode="clip", out=room.values)
+    values += _arctangent(x, room)
     return values
 
 
@@ -161,20 +188,21 @@ def _taylor(v: Floats) -> Floats:
     return np.array(rows)
 
 
-def normals(words: Words) -> tuple[Floats, Positions]:
+def normals(words: Words, room: Scratch | None = None) -> tuple[Floats, Positions]:
     """Return Phi^-1(1 - U / 2) = |Z| for each word to within :data:`ERROR`, and the positions of the tail."""
-    x, tail = _uniforms(words)
-    table = _normal_cells()
-    cells = _positions(x, _NORMAL_CELLS, 46)
+    room = room or Scratch(words.size)
+    tail = _uniforms(words, room)
+    table, x = _normal_cells(), room.x
+    _locate(x, room, _NORMAL_CELLS, 46)
     low = _MANTISSA - _NORMAL_CELLS
-    middle = x.view(np.int64) & (-1 << low)
+    middle = room.spare.view(np.int64)
+    np.bitwise_and(x.view(np.int64), -1 << low, out=middle)
     middle |= 1 << (low - 1)
-    x -= middle.view(np.float64)
-    values: Floats = np.take(table[_DEGREE], cells, mode="clip")
-    coefficient = middle.view(np.float64)
+    x -= room.spare
+    values: Floats = np.take(table[_DEGREE], room.cells, mode="clip", out=room.values)
     for n in range(_DEGREE - 1, -1, -1):
         values *= x
-        values += np.take(table[n], cells, mode="clip", out=coefficient)
+        values += np.take(table[n], room.cells, mode="clip", out=room.spare)
     for position in tail.tolist():
         values[position] = -NormalDist().inv_cdf(_middle(words[position]) / 2)
     return values, tail

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from holdtrue.enclosures import logarithm
+from holdtrue.enclosures import logarithm, logarithm_of_ratio
 from holdtrue.entropy import Bits
 from holdtrue.noise.settling import Uniform
 
@@ -42,12 +42,13 @@ class Runner:
         return low + math.floor(handicap) - weight_high, high + math.ceil(handicap) - weight_low
 
     def _log_exponential(self, precision: int) -> tuple[float, float]:
-        smallest = -logarithm(self._uniform.high, precision)[1]
-        low = -math.inf if smallest <= 0 else logarithm(Fraction(smallest, 1 << precision), precision)[0]
-        if self._uniform.prefix == 0:
+        prefix, whole, unit = self._uniform.prefix, 1 << self._uniform.length, 1 << precision
+        smallest = -logarithm_of_ratio(prefix + 1, whole, precision)[1]
+        low = -math.inf if smallest <= 0 else logarithm_of_ratio(smallest, unit, precision)[0]
+        if prefix == 0:
             return low, math.inf
-        largest = -logarithm(self._uniform.low, precision)[0]
-        return low, logarithm(Fraction(largest, 1 << precision), precision)[1]
+        largest = -logarithm_of_ratio(prefix, whole, precision)[0]
+        return low, logarithm_of_ratio(largest, unit, precision)[1]
 
     def at_most(self, bound: Fraction) -> bool:
         """Decide whether the key is at most ln(bound)."""

@@ -68,7 +68,7 @@ class _Law(Protocol):
         """Return what the kernel's value is multiplied by."""
         ...
 
-    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
+    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
         """Return numbers whose floors are the values, within the margin, and the tail, where they need not be."""
         ...
 
@@ -80,13 +80,15 @@ class _Law(Protocol):
 def _inverted(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
     """Draw from a law; ``signed`` gives every value a fair sign, from the last bit of its word."""
     drawn = np.empty(size, dtype=np.int64)
+    whole_room = kernels.Scratch(min(size, BLOCK))
     for block in blocks(size):
+        room = whole_room.cut(block.stop - block.start)
         words = bits.words(block.stop - block.start)
-        proposed, tail = law.propose(words, block)
-        whole = np.floor(proposed)
-        open_ = _undecided(proposed, whole, law.scales.slice(block), tail)
+        proposed, tail = law.propose(words, block, room)
+        whole = np.floor(proposed, out=room.x)
+        open_ = _undecided(proposed, whole, law.scales.slice(block), tail, room.spare)
         if signed:
-            whole.view(np.uint64)[...] |= words << np.uint64(63)
+            whole.view(np.uint64)[...] |= np.left_shift(words, np.uint64(63), out=room.spare.view(np.uint64))
         drawn[block] = whole
         for offset in open_.tolist():
             word = int(words[offset])
@@ -96,10 +98,12 @@ def _inverted(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
     return drawn
 
 
-def _undecided(proposed: Floats, whole: Floats, scale: Floats | float, tail: kernels.Positions) -> kernels.Positions:
-    """Return where a proposal is too close to a boundary, or lies in the tail. Overwrites the proposals' copy only."""
+def _undecided(
+    proposed: Floats, whole: Floats, scale: Floats | float, tail: kernels.Positions, distance: Floats
+) -> kernels.Positions:
+    """Return where a proposal is too close to a boundary, or lies in the tail."""
     limit = 0.5 - FLOOR - MARGIN * scale
-    distance = proposed - whole
+    np.subtract(proposed, whole, out=distance)
     distance -= 0.5
     np.abs(distance, out=distance)
     if isinstance(limit, float) and distance.max() <= limit and not tail.size:
@@ -118,8 +122,8 @@ class _Geometric:
 
     scales: Rationals
 
-    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.exponentials(words)
+    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.exponentials(words, room)
         values *= self.scales.slice(block)
         return values, tail
 
@@ -135,8 +139,8 @@ class _FoldedLaplace:
     scales: Rationals
     shifts: Floats
 
-    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.exponentials(words)
+    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.exponentials(words, room)
         values += self.shifts if self.scales.alone else self.shifts[block]
         values *= self.scales.slice(block)
         return values, tail
@@ -159,8 +163,8 @@ class _FoldedGaussian:
 
     scales: Rationals
 
-    def propose(self, words: Words, block: slice) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.normals(words)
+    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
+        values, tail = kernels.normals(words, room)
         values *= self.scales.slice(block)
         values += 0.5
         return values, tail

@@ -7,7 +7,6 @@ place to start looking.
 """
 
 from collections.abc import Callable
-from fractions import Fraction
 
 from holdtrue.enclosures import Enclosure
 from holdtrue.entropy import Bits
@@ -35,16 +34,6 @@ class Uniform:
         """Learn 64 more bits."""
         self.prefix = (self.prefix << _MORE) | self._bits.more()
         self.length += _MORE
-
-    @property
-    def low(self) -> Fraction:
-        """Return the smallest value that the known bits leave possible."""
-        return Fraction(self.prefix, 1 << self.length)
-
-    @property
-    def high(self) -> Fraction:
-        """Return the largest value that the known bits leave possible."""
-        return Fraction(self.prefix + 1, 1 << self.length)
 
     def below(self, threshold: Threshold) -> bool:
         """Decide whether U is below a probability. Ends after n more words but with probability about 2^-64n."""

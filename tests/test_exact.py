@@ -116,6 +116,12 @@ def test_rounding_goes_outwards_by_less_than_one_unit(value):
     assert up == down or math.nextafter(down, math.inf) == up
 
 
+def test_rounding_past_the_largest_float():
+    assert exact.round_up(Fraction(10) ** 400) == math.inf
+    assert exact.round_down(Fraction(10) ** 400) == exact.sys.float_info.max
+    assert exact.round_up(-(Fraction(10) ** 400)) == -exact.sys.float_info.max
+
+
 @given(st.fractions(min_value=0, max_value=1000), st.integers(1, 10**6))
 def test_costs_round_up_and_budgets_down(value, per_unit):
     unit = Fraction(1, per_unit)

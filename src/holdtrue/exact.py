@@ -204,7 +204,9 @@ def rationals(name: str, values: object, *, zero: bool = False, most: Number | N
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is not below a rational."""
+    """Return the smallest float that is not below a rational; infinity where no finite one is."""
+    if abs(value) > _LARGEST:
+        return math.inf if value > 0 else -sys.float_info.max
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 

@@ -1,0 +1,196 @@
+"""From one guarantee to another: to total variation, to noise, to groups of rows, from zCDP to (epsilon, delta).
+
+Every number is rounded to the safe side: privacy parameters and noise up. Neighbours replace one row (0.1).
+"""
+
+import math
+from fractions import Fraction
+
+from holdtrue.accounting.curves import gaussian_delta
+from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.events import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    NoCost,
+    NonPrivate,
+    Pure,
+    Repeated,
+    ZeroConcentrated,
+)
+from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+
+__all__ = [
+    "bounded_range_tv",
+    "gaussian_mu",
+    "gaussian_sigma",
+    "group",
+    "group_delta",
+    "private_tv",
+    "replace_one",
+    "zero_concentrated_epsilon",
+    "zero_concentrated_epsilon_simple",
+    "zero_concentrated_rho",
+]
+
+_ROUNDING = 1 + 2.0**-44
+_LEAST_MU, _MOST_MU = 1e-8, 1e4
+_ENDLESS = 700.0
+
+
+def private_tv(epsilon: Number, *, delta: Number = 0) -> float:
+    """Return (e^epsilon - 1 + 2 delta) / (e^epsilon + 1): no (epsilon, delta)-DP pair is farther apart (A6).
+
+    With delta = 0 it is tanh(epsilon / 2), and randomised response attains it. The lecture's (e^epsilon - 1) / 2 is a
+    valid but looser bound, above 1 once epsilon passes ln 3.
+    """
+    at = round_up(nonnegative("epsilon", epsilon))
+    slack = round_up(probability("delta", delta, zero=True))
+    spread = math.tanh(at / 2) * _ROUNDING + slack * (1 - math.tanh(at / 2) * (1 - 2.0**-50)) * _ROUNDING
+    return min(1.0, spread)
+
+
+def bounded_range_tv(epsilon: Number) -> float:
+    """Return tanh(epsilon / 4): no epsilon-bounded-range pair is farther apart in total variation (A6)."""
+    return min(1.0, math.tanh(round_up(nonnegative("epsilon", epsilon)) / 4) * _ROUNDING)
+
+
+def gaussian_mu(epsilon: Number, *, delta: Number) -> float:
+    """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down (A7).
+
+    Solves Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) = delta, which rises with mu, by bracketing on
+    [1e-8, 1e4]. Needs: delta > 0.
+    """
+    at = round_down(nonnegative("epsilon", epsilon))
+    if delta == 0:
+        raise InvalidParameter("delta", delta, "above 0: Gaussian noise needs delta > 0")
+    target = round_down(probability("delta", delta))
+    if gaussian_delta(_LEAST_MU, at) > target:
+        message = (
+            f"epsilon={at:g} and delta={target:g} ask for more noise than 1e8 sensitivities; "
+            f"delta={gaussian_delta(_LEAST_MU, at):.3g} is the least that works at this epsilon"
+        )
+        raise PreconditionError(message)
+    low, high = _LEAST_MU, _MOST_MU
+    if gaussian_delta(high, at) <= target:
+        return high
+    while True:
+        middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
+        if middle in (low, high):
+            return low
+        low, high = (middle, high) if gaussian_delta(middle, at) <= target else (low, middle)
+
+
+def gaussian_sigma(epsilon: Number, *, delta: Number, sensitivity: Number = 1) -> float:
+    """Return the least standard deviation of normal noise that is (epsilon, delta)-DP, rounded up (A7).
+
+    Exact for every epsilon >= 0 (Balle and Wang). The report's variance, sensitivity ln(1/delta) / epsilon, has the wrong
+    dimension and too little noise; the textbook's sensitivity sqrt(2 ln(1.25/delta)) / epsilon is enough for epsilon <= 1
+    only.
+    """
+    width = positive("sensitivity", sensitivity)
+    return round_up(width / Fraction(gaussian_mu(epsilon, delta=delta)))
+
+
+def group_delta(epsilon: Number, *, delta: Number, size: int) -> float:
+    """Return delta (e^(size epsilon) - 1) / (e^epsilon - 1), rounded up, which may be above 1 (E3).
+
+    What is (epsilon, delta)-DP for one row is (size epsilon, this)-DP for a group of ``size`` rows. The report's
+    size e^((size - 1) epsilon) delta bounds every term of the geometric sum by its largest.
+    """
+    at = round_up(nonnegative("epsilon", epsilon))
+    slack = round_up(probability("delta", delta, zero=True))
+    rows = count("size", size)
+    if slack == 0 or rows == 1:
+        return slack
+    if at * rows > _ENDLESS:
+        return math.inf
+    factor = rows if at == 0 else math.expm1(rows * at) / math.expm1(at)
+    return slack * factor * (1 + (8 + rows * at) * 2.0**-50)
+
+
+def group(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for every kind of event
+    """Return what an event guarantees to a group of ``size`` rows that change together (E3).
+
+    Epsilon, mu and sensitivity grow ``size`` times, rho ``size`` squared times, delta as :func:`group_delta`.
+    """
+    rows = count("size", size)
+    match event:
+        case NoCost() | NonPrivate():
+            return event
+        case Gaussian(mu=value):
+            return Gaussian(rows * value)
+        case DiscreteGaussian():
+            return DiscreteGaussian(event.sigma, rows * event.sensitivity)
+        case DiscreteLaplace():
+            return DiscreteLaplace(rows * event.epsilon, rows * event.sensitivity)
+        case BoundedRange(epsilon=value):
+            return BoundedRange(rows * value)
+        case Pure(epsilon=value):
+            return Pure(rows * value)
+        case ZeroConcentrated(rho=value):
+            return ZeroConcentrated(rows * rows * value)
+        case Approximate(epsilon=value, delta=slack):
+            grown = group_delta(value, delta=slack, size=rows)
+            return Approximate(rows * value, grown) if grown < 1 else NonPrivate()
+        case Repeated(event=inner, times=times):
+            return Repeated(group(inner, size=rows), times)
+        case Composed(events=inner):
+            return Composed(tuple(group(one, size=rows) for one in inner))
+
+
+def replace_one(event: Event) -> Event:
+    """Return what a guarantee for adding or removing one row means for replacing one (0.2).
+
+    Replacing is removing and adding: a group of two. There is no way back.
+    """
+    return group(event, size=2)
+
+
+def zero_concentrated_epsilon(rho: Number, *, delta: Number) -> float:
+    """Return an epsilon for which every rho-zCDP release is (epsilon, delta)-DP (T2; Canonne, Kamath and Steinke).
+
+    The smallest over a > 1 of a rho + (ln(1/delta) - ln a) / (a - 1) + ln(1 - 1/a), at the a where
+    (a - 1)^2 rho = ln(1/delta) - ln a. Any a is valid, so its rounding costs nothing.
+    """
+    total, logarithm = _zero_concentrated(rho, delta)
+    if total == 0:
+        return 0.0
+    low, high = 0.0, 1 + math.sqrt(logarithm / total)  # around a - 1
+    while high - low > 2.0**-40 * high:
+        middle = (low + high) / 2
+        below = middle * middle * total < logarithm - math.log1p(middle)
+        low, high = (middle, high) if below else (low, middle)
+    parts = (total, high * total, (logarithm - math.log1p(high)) / high, -math.log1p(1 / high))
+    return max(0.0, math.fsum(parts) + 2.0**-48 * math.fsum(map(abs, parts)))
+
+
+def zero_concentrated_epsilon_simple(rho: Number, *, delta: Number) -> float:
+    """Return rho + 2 sqrt(rho ln(1/delta)), the older and looser conversion (T2; Bun and Steinke)."""
+    total, logarithm = _zero_concentrated(rho, delta)
+    return (total + 2 * math.sqrt(total * logarithm)) * _ROUNDING
+
+
+def zero_concentrated_rho(epsilon: Number, *, delta: Number) -> float:
+    """Return the largest rho for which every rho-zCDP release is (epsilon, delta)-DP by T2, rounded down."""
+    at = round_down(nonnegative("epsilon", epsilon))
+    low, high = 0.0, max(at, 1e-300)
+    while zero_concentrated_epsilon(high, delta=delta) <= at:
+        low, high = high, 2 * high
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return low
+        low, high = (middle, high) if zero_concentrated_epsilon(middle, delta=delta) <= at else (low, middle)
+
+
+def _zero_concentrated(rho: Number, delta: Number) -> tuple[float, float]:
+    """Return rho and ln(1/delta), both rounded up."""
+    total = round_up(nonnegative("rho", rho))
+    if delta == 0:
+        raise InvalidParameter("delta", delta, "above 0: zCDP alone gives no epsilon at delta = 0")
+    return total, -math.log(round_down(probability("delta", delta))) * _ROUNDING

@@ -1,0 +1,247 @@
+"""Filters for events whose parameters are chosen along the way, in whole numbers; and the levels of open sessions (T3, T7).
+
+A filter is a property of a ledger, fixed before the first event: one currency and one cap. An event is charged only if the
+sum of all costs stays within the cap. Costs and caps are whole multiples of 1e-15, costs rounded up and caps down, so that
+the sum is exact and no rounding ever overspends. The guarantee is that of the cap, for the whole transcript, however the
+events were chosen; what was spent so far is a running total and no guarantee.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from holdtrue.accounting import curves
+from holdtrue.accounting.conversions import gaussian_mu, zero_concentrated_epsilon, zero_concentrated_rho
+from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
+from holdtrue.events import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    NoCost,
+    Pure,
+    Repeated,
+    ZeroConcentrated,
+)
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_down, units_up
+
+__all__ = ["UNIT", "Filter", "GaussianFilter", "Levels", "PureFilter", "ZeroConcentratedFilter"]
+
+UNIT = Fraction(1, 10**15)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(ABC):
+    """A cap, in units of 1e-15, on the sum of the costs of adaptively chosen events.
+
+    Guarantee: if every event was admitted before its rows were read, the whole transcript satisfies :meth:`epsilon`, also
+    if analysts chose each event, its parameters and when to stop after seeing all answers before (T3).
+    """
+
+    budget: int
+    currency: ClassVar[str]
+    _advice: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        count("budget", self.budget)
+
+    @abstractmethod
+    def _single(self, event: Event) -> Fraction | float | None:
+        """Return the exact or rounded-up cost of a single event; None where there is none in this currency."""
+
+    @abstractmethod
+    def epsilon(self, delta: Number) -> float:
+        """Return an epsilon for which the whole transcript is (epsilon, delta)-DP: that of the cap, whatever was spent."""
+
+    def cost(self, event: Event) -> int:
+        """Return what an event costs, in units, rounded up; raise NotPrivate if it has no finite cost in this currency."""
+        match event:
+            case NoCost():
+                return 0
+            case Repeated(event=inner, times=times):
+                return times * self.cost(inner)
+            case Composed(events=inner):
+                return sum(map(self.cost, inner))
+            case _:
+                exact = self._single(event)
+        if exact is None or exact == math.inf:
+            message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
+            raise NotPrivate(message)
+        return units_up(Fraction(exact), unit=UNIT)
+
+    def admits(self, spent: int, *, cost: int) -> bool:
+        """Return whether a cost still fits; both are in units."""
+        return count("spent", spent, least=0) + count("cost", cost, least=0) <= self.budget
+
+    def charged(self, spent: int, *, event: Event) -> int:
+        """Return what is spent once an event is charged; raise BudgetExceeded, with nothing changed, if it does not fit."""
+        cost = self.cost(event)
+        if not self.admits(spent, cost=cost):
+            requested, left = float(cost * UNIT), float((self.budget - spent) * UNIT)
+            raise BudgetExceeded(requested=requested, left=left, unit=self.currency)
+        return spent + cost
+
+
+@dataclass(frozen=True, slots=True)
+class PureFilter(Filter):
+    """The sum of epsilons is at most the cap: the transcript is epsilon-DP (T3)."""
+
+    currency: ClassVar[str] = "epsilon"
+    _advice: ClassVar[str] = "a ledger in mu squared or in rho takes Gaussian noise"
+
+    @classmethod
+    def of(cls, epsilon: Number) -> "PureFilter":
+        """Return the filter with cap epsilon."""
+        return cls(_capped("epsilon", positive("epsilon", epsilon)))
+
+    def _single(self, event: Event) -> Fraction | float | None:
+        match event:
+            case Pure(epsilon=value) | BoundedRange(epsilon=value) | DiscreteLaplace(epsilon=value):
+                return value
+            case Approximate(epsilon=value, delta=slack) if slack == 0:
+                return value
+            case _:
+                return None
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the cap, for every delta."""
+        probability("delta", delta, zero=True)
+        return round_up(self.budget * UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroConcentratedFilter(Filter):
+    """The sum of rhos is at most the cap: the transcript is rho-zCDP (T3; Feldman and Zrnic, Whitehouse et al.)."""
+
+    currency: ClassVar[str] = "rho"
+    _advice: ClassVar[str] = "an event with delta > 0 fits no filter but by its own (epsilon, delta)"
+
+    @classmethod
+    def of(cls, rho: Number) -> "ZeroConcentratedFilter":
+        """Return the filter with cap rho."""
+        return cls(_capped("rho", positive("rho", rho)))
+
+    @classmethod
+    def within(cls, epsilon: Number, *, delta: Number) -> "ZeroConcentratedFilter":
+        """Return the filter with the largest cap that is (epsilon, delta)-DP by T2."""
+        return cls(_capped("epsilon", Fraction(zero_concentrated_rho(epsilon, delta=delta))))
+
+    def _single(self, event: Event) -> Fraction | float | None:
+        match event:
+            case Gaussian(mu=value):
+                return value * value / 2
+            case DiscreteGaussian():
+                return event.sensitivity**2 / (2 * event.sigma**2)
+            case ZeroConcentrated(rho=value):
+                return value
+            case _:
+                return curves.rho(event)
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the conversion of the cap by T2."""
+        return zero_concentrated_epsilon(self.budget * UNIT, delta=delta)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianFilter(Filter):
+    """The sum of squared mus is at most the cap: the transcript is mu-GDP (T2b, T3; Smith and Thakurta).
+
+    Refuses the discrete Gaussian, which is only approximately GDP: normal noise rounded to whole numbers is exactly.
+    """
+
+    currency: ClassVar[str] = "mu squared"
+    _advice: ClassVar[str] = "a ledger in rho takes the discrete Gaussian and rho-zCDP events"
+
+    @classmethod
+    def of(cls, mu: Number) -> "GaussianFilter":
+        """Return the filter with cap mu squared."""
+        return cls(_capped("mu", positive("mu", mu) ** 2))
+
+    @classmethod
+    def within(cls, epsilon: Number, *, delta: Number) -> "GaussianFilter":
+        """Return the filter with the largest cap that is (epsilon, delta)-DP by A7."""
+        return cls(_capped("epsilon", Fraction(gaussian_mu(epsilon, delta=delta)) ** 2))
+
+    def _single(self, event: Event) -> Fraction | float | None:
+        if isinstance(event, Gaussian):
+            return event.mu * event.mu
+        mu = curves.mu(event)
+        return None if mu is None or mu == math.inf else Fraction(mu) ** 2
+
+    @property
+    def mu(self) -> float:
+        """Return the square root of the cap, rounded up."""
+        return _root_up(self.budget * UNIT)
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the epsilon of one Gaussian mechanism with the cap's mu (A7)."""
+        return curves.epsilon(Gaussian(self.mu), delta)
+
+
+def _capped(name: str, exact: Fraction) -> int:
+    budget = units_down(exact, unit=UNIT)
+    if budget < 1:
+        raise InvalidParameter(name, float(exact), "large enough for a cap of one unit, 1e-15")
+    return budget
+
+
+def _root_up(square: Fraction) -> float:
+    """Return the smallest float found whose square is not below a rational."""
+    root = math.sqrt(round_up(square))
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Caps fixed in advance that an open session passes one after the other: base 2^l units for l = 0, 1, 2, ... (T7).
+
+    In mu these are mu_0 2^(l/2), in rho rho_0 2^l. Guarantee: the prefix of the transcript up to the first charge that would
+    pass level l is private at level l, by the filter; so what is said at level l fails with probability at most
+    :meth:`failure` of l, and all levels together with at most ``failing``. A pure ledger needs no levels.
+    """
+
+    base: int
+    failing: float
+
+    def __init__(self, base: int, *, failing: Number) -> None:
+        object.__setattr__(self, "base", count("base", base))
+        object.__setattr__(self, "failing", round_down(probability("failing", failing)))
+
+    @classmethod
+    def of_mu(cls, mu: Number, *, failing: Number) -> "Levels":
+        """Return levels mu 2^(l/2), for totals of squared mu in units; mu is one query's cost, or any start."""
+        return cls(units_up(positive("mu", mu) ** 2, unit=UNIT), failing=failing)
+
+    @classmethod
+    def of_rho(cls, rho: Number, *, failing: Number) -> "Levels":
+        """Return levels rho 2^l, for totals of rho in units."""
+        return cls(units_up(positive("rho", rho), unit=UNIT), failing=failing)
+
+    def level(self, spent: int) -> int:
+        """Return the smallest l whose cap holds a total, the event's own cost included."""
+        parts = -(-count("spent", spent, least=0) // self.base)
+        return max(parts - 1, 0).bit_length()
+
+    def cap(self, level: int) -> int:
+        """Return the cap of a level in units."""
+        return self.base << count("level", level, least=0)
+
+    def mu(self, level: int) -> float:
+        """Return mu_l, rounded up, for levels of squared mu."""
+        return _root_up(self.cap(level) * UNIT)
+
+    def rho(self, level: int) -> float:
+        """Return rho_l, rounded up, for levels of rho."""
+        return round_up(self.cap(level) * UNIT)
+
+    def failure(self, level: int) -> float:
+        """Return failing 6 / (pi^2 (l + 1)^2), rounded down; over all levels these sum to at most ``failing``."""
+        rank = count("level", level, least=0) + 1
+        return self.failing * 6 / (math.pi * rank) ** 2 * (1 - 2.0**-50)

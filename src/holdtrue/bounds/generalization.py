@@ -1,0 +1,198 @@
+"""From privacy to the population by the older theorems (B1, D1, D2, D3, D5, T4, T8), each with its constants.
+
+They are kept to compare with, and to fall back on: the default is :mod:`.transfer`, whose half-widths are 4 to 6 times
+smaller at equal privacy. Rows are independent draws, privacy is under replace-one, and queries map a row to [0, 1].
+"""
+
+import math
+from dataclasses import dataclass
+
+from holdtrue.bounds.accuracy import SAFE
+from holdtrue.errors import PreconditionError
+from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+
+__all__ = [
+    "FEWEST_ROWS",
+    "Guarantee",
+    "bassily16",
+    "bassily16_gaussian",
+    "expected_gap",
+    "expected_gap_epsilon",
+    "information_factor",
+    "jung20",
+    "lecture19",
+    "lecture19_query_epsilon",
+    "lecture19_terms",
+    "rrstww20",
+]
+
+FEWEST_ROWS = 768
+"""Below so many rows no epsilon satisfies sqrt(12/rows) <= epsilon <= 1/8 (D1)."""
+_LARGEST_EPSILON = 0.125
+_NEWTON = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Within ``alpha``, except with probability ``beta``."""
+
+    alpha: float
+    beta: float
+
+
+def expected_gap(queries: int, *, epsilon: Number) -> float:
+    """Return a bound on |E[q(S) - q(D)]| for a query chosen from so many Laplace answers of privacy epsilon each (B1).
+
+    The transcript's KL divergence between neighbours is at most queries (epsilon + e^-epsilon - 1), and its total variation,
+    which bounds the gap, sqrt(KL/2) <= epsilon sqrt(queries)/2. Holds in expectation only. Source: lecture 16, opening.
+    """
+    each = round_up(positive("epsilon", epsilon))
+    # e + exp(-e) - 1 cancels for a small e, where e^2/2 is as good and larger.
+    divergence = count("queries", queries) * min(each * each / 2, each + math.expm1(-each) + 2.0**-52)
+    return min(1.0, math.sqrt(divergence / 2) * SAFE)
+
+
+def expected_gap_epsilon(tau: Number, *, queries: int) -> float:
+    """Return the privacy of each of so many Laplace answers that keeps the expected gap at most tau: 2 tau / sqrt(queries).
+
+    Lecture 16 prints tau / sqrt(queries rows): with that the noise, of scale sqrt(queries/rows) / tau, drowns the answer
+    (B1, erratum 1).
+    """
+    return 2 * round_down(probability("tau", tau)) / math.sqrt(count("queries", queries)) / SAFE
+
+
+def jung20(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
+    """Return alpha' such that every answer is within alpha' of the population, except with probability ``total`` (T4).
+
+    Needs: answers clipped to [0, 1], all within alpha of the sample but for beta, and an (epsilon, delta)-DP transcript. For
+    c, d > 0 with beta/c + delta/d = total, alpha' = alpha + e^epsilon - 1 + c + 2 d; the best split has
+    c + 2 d = (sqrt(beta) + sqrt(2 delta))^2 / total. Source: Jung et al. 2020 (arXiv 1909.03577); the split is ours.
+    """
+    width, privacy = round_up(nonnegative("alpha", alpha)), round_up(nonnegative("epsilon", epsilon))
+    failure, slack = round_up(probability("beta", beta, zero=True)), round_up(probability("delta", delta, zero=True))
+    most = round_down(probability("total", total))
+    return (width + math.expm1(privacy) + (math.sqrt(failure) + math.sqrt(2 * slack)) ** 2 / most) * SAFE
+
+
+def bassily16(rows: int, *, epsilon: Number, delta: Number = 0) -> Guarantee:
+    """Return a bound on |q(S) - q(D)| for a privately chosen q (D1).
+
+    It is 6 epsilon, except with probability max(4 delta/epsilon, exp(-epsilon^2 rows/8)).
+
+    Needs: rows >= 768, sqrt(12/rows) <= epsilon <= 1/8, delta <= epsilon/16, and q that moves by at most 1/rows between
+    neighbours (means of [0, 1] values, and more); epsilon and delta are of everything q depends on. Source: lecture 19,
+    theorem 1.1, after Bassily et al. 2016. The lecture prints sqrt(12/n) with an undefined n. The proof by repeated runs
+    and a monitor leaves 0.55 epsilon to spare, and would do with 5 epsilon.
+    """
+    number = count("rows", rows)
+    privacy, slack = positive("epsilon", epsilon), probability("delta", delta, zero=True)
+    least = math.sqrt(12 / number)
+    if number < FEWEST_ROWS:
+        raise _unmet(needed=f"at least {FEWEST_ROWS} rows", given=f"rows = {number}", nearest=f"rows = {FEWEST_ROWS}")
+    if privacy > _LARGEST_EPSILON:
+        raise _unmet(needed="epsilon at most 1/8", given=f"epsilon = {float(privacy):g}", nearest="epsilon = 0.125")
+    if float(privacy) < least * (1 - 2.0**-44):
+        nearest = f"epsilon = {least * (1 + 1e-5):.6g}"
+        raise _unmet(needed="epsilon at least sqrt(12/rows)", given=f"epsilon = {float(privacy):g}", nearest=nearest)
+    if slack > privacy / 16:
+        nearest = f"delta = {float(privacy / 16) * (1 - 1e-5):.6g}"
+        raise _unmet(needed="delta at most epsilon/16", given=f"delta = {float(slack):g}", nearest=nearest)
+    failure = max(round_up(4 * slack / privacy), math.exp(-round_down(privacy * privacy * number / 8)))
+    return Guarantee(round_up(6 * privacy), min(1.0, failure * SAFE))
+
+
+def _unmet(*, needed: str, given: str, nearest: str) -> PreconditionError:
+    return PreconditionError(f"bassily16 needs {needed}; got {given}; the nearest that works is {nearest}")
+
+
+def bassily16_gaussian(queries: int, *, epsilon: float, delta: float, sigma: float, beta: float) -> float:
+    """Return a simultaneous half-width for Gaussian answers by the same monitor, its constants unrounded (D1, P1).
+
+    Suppose some answer misses by more than alpha with probability above beta. Among T = 1/beta independent runs one
+    does with probability 1 - (1 - beta)^T; a monitor who knows the population picks the worst answer of all. Its
+    expected error is at most e^epsilon - 1 + T delta for the sample, plus sigma sqrt(2 ln(4 queries/delta)) + T delta
+    for the noise of answers clipped to [0, 1]. Needs: an (epsilon, delta)-DP transcript, delta > 0. Any whole T would
+    do.
+    """
+    runs = max(1, round(1 / beta))
+    noise = sigma * math.sqrt(2 * (math.log(4 * queries) - math.log(delta)))
+    return (math.expm1(epsilon) + 2 * runs * delta + noise) / -math.expm1(runs * math.log1p(-beta)) * SAFE
+
+
+def lecture19(  # noqa: PLR0913 - every one is a number of the theorem
+    rows: int, *, epsilon: Number, delta: Number, queries: int, noise_alpha: Number, noise_beta: Number
+) -> Guarantee:
+    """Return (6 epsilon + alpha, queries beta + max(4 delta/epsilon, exp(-epsilon^2 rows/8))) for all answers at once (D2).
+
+    Needs: D1's preconditions on the (epsilon, delta) of the *whole* composition, and each answer within ``noise_alpha`` of
+    its sample mean but for ``noise_beta``. The worst answer is chosen by post-processing, and the bound is on
+    max_j (|a_j - q_j(S)| + |q_j(S) - q_j(D)|). Source: lecture 19, theorem 1.2, which omits the preconditions, drops the
+    index of q_j(D) and puts the maximum over the first term alone.
+    """
+    gap = bassily16(rows, epsilon=epsilon, delta=delta)
+    failure = count("queries", queries) * round_up(probability("noise_beta", noise_beta)) + gap.beta
+    return Guarantee((gap.alpha + round_up(nonnegative("noise_alpha", noise_alpha))) * SAFE, min(1.0, failure * SAFE))
+
+
+def lecture19_query_epsilon(epsilon: float, *, queries: int, delta: float) -> float:
+    """Return the privacy each of so many queries may have for (epsilon, delta) in total, by the better composition (D3).
+
+    The larger of epsilon/queries and the solution e of e sqrt(2 queries ln(1/delta)) + queries e (exp(e) - 1) = epsilon.
+    """
+    spread = math.sqrt(2 * queries * -math.log(delta))
+    each = epsilon / spread
+    for _ in range(_NEWTON):
+        grown = math.exp(each)
+        excess = each * spread + queries * each * (grown - 1) - epsilon
+        step = excess / (spread + queries * (grown - 1 + each * grown))
+        each -= step
+        if abs(step) <= 2.0**-48 * each:
+            break
+    return max(each / SAFE, epsilon / queries)
+
+
+def lecture19_terms(
+    queries: int, *, epsilon: float, gap_beta: float, noise_beta: float, delta: float | None = None
+) -> tuple[float, float, float]:
+    """Return (noise, gap, least): with Laplace answers alpha = noise/rows + gap for any number of rows >= least (D5, P2).
+
+    epsilon is the whole transcript's, gap_beta the failure of theorem 1.1, noise_beta that of the noise; delta, unless a
+    smaller one is given, is the largest that the theorem allows. gap = 6 epsilon, least = max(12, 8 ln(1/gap_beta)) /
+    epsilon^2 and noise = ln(queries/noise_beta) / e, e the privacy of one query. Hence rows in O(sqrt(queries
+    ln(1/(alpha beta))) ln(queries/beta) / alpha^2): lecture 19 drops the factor sqrt(ln(1/(alpha beta))), and prints
+    4 delta/alpha and exp(-alpha^2 m/8) where 24 and 288 belong.
+    """
+    largest = epsilon * min(1 / 16, gap_beta / 4)
+    delta = min(largest, delta) if delta else largest
+    each = lecture19_query_epsilon(epsilon, queries=queries, delta=delta)
+    least = max(12.0, -8 * math.log(gap_beta)) / (epsilon * epsilon)
+    return (math.log(queries) - math.log(noise_beta)) / each * SAFE, 6 * epsilon * SAFE, least * SAFE
+
+
+def information_factor(information: Number) -> float:
+    """Return the least over 0 < t < 1 of (2 I - ln(1 - t)) / t: the u > 1 with u - ln u = 1 + 2 I (T8).
+
+    E[(q(S) - q(D))^2] <= u / (4 rows) for the worst query an analyst with I nats about the sample can name.
+    """
+    wanted = 1 + 2 * round_up(nonnegative("information", information))
+    u = wanted + math.log(wanted) + math.sqrt(2 * (wanted - 1))
+    for _ in range(_NEWTON):
+        step = (u - math.log(u) - wanted) / (1 - 1 / u) if u > 1 else 0.0
+        u -= step
+        if abs(step) <= 2.0**-46 * u:
+            break
+    return u * (1 + 2.0**-40)
+
+
+def rrstww20(rows: int, *, information: Number, sigma: Number, queries: int, beta: Number) -> float:
+    """Return a simultaneous half-width for Gaussian answers by mutual information: half of beta for each of two terms (T8).
+
+    sqrt(u / (2 rows beta)) + sigma sqrt(2 ln(4 queries/beta)), u as in :func:`information_factor`. The information about the
+    sample is at most rows times the zCDP cost, queries / (2 rows sigma^2); for means of [0, 1] values even
+    queries / (8 rows sigma^2), since one row's value has a variance of at most 1/4. Source: Rogers et al. 2020 (arXiv
+    1906.09231). Public code has half of the noise term: its tail is 0.139 where 0.025 is allowed.
+    """
+    failure, number = round_down(probability("beta", beta)), count("queries", queries)
+    spread = math.sqrt(information_factor(information) / (2 * count("rows", rows) * failure))
+    noise = round_up(nonnegative("sigma", sigma)) * math.sqrt(2 * (math.log(4 * number) - math.log(failure)))
+    return (spread + noise) * SAFE

@@ -1,0 +1,268 @@
+"""The transfer theorem: what a private transcript says about a sample holds for the population (T5, T6, T6b, T7).
+
+Setting, for all of it. Rows S are independent draws from a population. The transcript is everything about S that
+analysts ever see, of all verbs and sessions, together with their coins and what they knew before, which must be
+independent of S. It is (epsilon, delta)-DP under replace-one. Queries q map a row to [0, 1] and are determined by the
+transcript. Write u = E q over the population and v = E[q(S) | transcript]. Proofs: docs/theory/transfer.md.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from holdtrue.accounting.curves import gaussian_delta, zero_concentrated_delta
+from holdtrue.accounting.normal import upper_quantile
+from holdtrue.bounds.accuracy import SAFE, gaussian_maximum, gaussian_quantile, hoeffding_alpha
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+
+__all__ = [
+    "Shift",
+    "concentrated_rho",
+    "concentrated_shift",
+    "drop_in",
+    "first_query",
+    "gaussian_mu",
+    "gaussian_shift",
+    "interval",
+    "position_alpha",
+    "position_interval",
+    "shift",
+    "stitched_level",
+    "stitched_noise",
+    "stitched_shift",
+]
+
+_LARGEST_EPSILON = 700.0
+_NEAR_ONE = 1 - 2.0**-40
+_ITERATIONS = 100
+_STITCH = 6 / math.pi**2
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far sample and population can be apart: gamma, with the epsilon and the d = delta(epsilon)/beta it is for.
+
+    The pair (epsilon, slack) is frozen before data; intervals by T6 and T6b need it.
+    """
+
+    gamma: float
+    epsilon: float
+    slack: float
+
+
+def shift(epsilon: Number, *, delta: Number = 0, beta: Number = 1) -> float:
+    """Return gamma with Pr[max over all queries |v - u| > gamma] <= beta, for an (epsilon, delta)-DP transcript.
+
+    With d = delta/beta: gamma = 1 - 2 (1 - d) / (1 + sqrt(1 + (e^epsilon - 1)(1 - d))); 1 where d >= 1. For delta = 0 it
+    is tanh(epsilon/4), certain, and attained by randomised response. No bound on the number of queries (T5 i). Source:
+    derived for Holdtrue; Jung et al. 2020 have e^epsilon - 1 + 2 d, four times and more.
+
+    >>> round(shift(1), 8)
+    0.24491866
+    """
+    privacy, failure = round_up(nonnegative("epsilon", epsilon)), probability("beta", beta, one=True)
+    return _gamma(privacy, round_up(probability("delta", delta, zero=True) / failure))
+
+
+def _gamma(epsilon: float, slack: float) -> float:
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return 1.0
+    growth = math.expm1(epsilon) * (1 - slack)
+    root = math.sqrt(1 + growth)
+    return min(1.0, (growth / (1 + root) + 2 * slack) / (1 + root) * SAFE)
+
+
+def drop_in(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
+    """Return alpha' such that every answer is within alpha' of the population, except with probability ``total`` (T5).
+
+    For any mechanism whose answers, clipped to [0, 1], are all within alpha of the sample but for beta, and whose
+    transcript is (epsilon, delta)-DP: alpha' = alpha + c + tanh(epsilon/4) + d at the best c, d > 0 with
+    beta/c + 2 delta / ((1 + e^(epsilon/2)) d) = total. Takes the place of jung20, and is never wider.
+    """
+    width, privacy = round_up(nonnegative("alpha", alpha)), round_up(nonnegative("epsilon", epsilon))
+    failure, slack = round_up(probability("beta", beta, zero=True)), round_up(probability("delta", delta, zero=True))
+    eased = 2 * slack / (1 + math.exp(min(privacy / 2, _LARGEST_EPSILON)))
+    rest = (math.sqrt(failure) + math.sqrt(eased)) ** 2 / round_down(probability("total", total))
+    return (width + math.tanh(privacy / 4) + rest) * SAFE
+
+
+def gaussian_mu(gamma: float, *, beta: float) -> float:
+    """Return the mu whose transcript, mu-GDP, has exactly the given gamma at beta: the inverse of gaussian_shift.
+
+    mu = Q(beta (1 + gamma)^2 / 4) - Q(beta (1 - gamma)^2 / 4), Q the standard normal quantile (T5, GDP form).
+    """
+    return upper_quantile(beta * (1 - gamma) ** 2 / 4) - upper_quantile(beta * (1 + gamma) ** 2 / 4)
+
+
+def gaussian_shift(mu: Number, *, beta: Number) -> Shift:
+    """Return the smallest gamma over epsilon for a mu-GDP transcript, with the epsilon and slack that give it.
+
+    The minimum solves Q(beta (1 + gamma)^2 / 4) - Q(beta (1 - gamma)^2 / 4) = mu, at epsilon = mu z - mu^2/2, z the upper
+    quantile of beta (1 - gamma)^2 / 4; it is at most (mu/4) CVaR_{beta/4}(Z) (T5). The root only proposes epsilon: gamma
+    is then that of :func:`shift` on the exact curve at this epsilon, rounded up.
+
+    >>> round(gaussian_shift(0.1, beta=0.05).gamma, 5)
+    0.06465
+    """
+    cap, failure = round_up(positive("mu", mu)), round_down(probability("beta", beta))
+    gamma = _gaussian_root(cap, failure)
+    at = max(0.0, cap * upper_quantile(failure * (1 - gamma) ** 2 / 4) - cap * cap / 2)
+    return _shift_at(at, gaussian_delta(cap, at), failure)
+
+
+def _gaussian_root(mu: float, beta: float) -> float:
+    """Bisect safeguarded by Newton steps; the left side rises and is convex, and the slope at 0 gives an upper bracket."""
+    quarter = upper_quantile(beta / 4)
+    ratio = math.exp(-quarter * quarter / 2) / math.sqrt(2 * math.pi) * 4 / beta
+    low, high = 0.0, min(mu / 4 * ratio * (1 + 2.0**-20), _NEAR_ONE)
+    gamma = high
+    for _ in range(_ITERATIONS):
+        above, below = upper_quantile(beta * (1 - gamma) ** 2 / 4), upper_quantile(beta * (1 + gamma) ** 2 / 4)
+        value = above - below - mu
+        low, high = (gamma, high) if value < 0 else (low, gamma)
+        slope = _steepness(above, 1 - gamma, beta) + _steepness(below, 1 + gamma, beta)
+        step = gamma - value / slope
+        previous, gamma = gamma, step if low < step < high else (low + high) / 2
+        if abs(gamma - previous) <= 2.0**-45 * gamma:
+            break
+    return gamma
+
+
+def _steepness(z: float, r: float, beta: float) -> float:
+    """Return the derivative of Q(beta r^2 / 4) in r, where z is minus that quantile."""
+    return beta * r / 2 * math.sqrt(2 * math.pi) * math.exp(z * z / 2)
+
+
+def concentrated_rho(gamma: float, *, beta: float) -> float:
+    """Return the rho whose rho-zCDP transcript has exactly the given gamma at beta: the inverse of concentrated_shift.
+
+    sqrt(rho) = sqrt(ln(4 / (beta (1 - gamma)^2))) - sqrt(ln(4 / (beta (1 + gamma)^2))) (T5, zCDP form).
+    """
+    base = math.log(4 / beta)
+    far, near = base - 2 * math.log1p(-gamma), base - 2 * math.log1p(gamma)
+    # The difference of the roots, without cancellation: far - near = 4 artanh(gamma).
+    return (4 * math.atanh(gamma) / (math.sqrt(far) + math.sqrt(near))) ** 2
+
+
+def concentrated_shift(rho: Number, *, beta: Number) -> Shift:
+    """Return the smallest gamma over epsilon for a rho-zCDP transcript, by the curve of Canonne, Kamath and Steinke.
+
+    Minimising over epsilon and the order of the divergence together leaves 4 artanh(gamma) = 2 sqrt(rho L) - rho with
+    L = ln(4 / (beta (1 - gamma)^2)), at order a = sqrt(L/rho) and epsilon = (2 a - 1) rho + ln(1 - 1/a). It is 10 to 14 %
+    above the GDP form at rho = mu^2/2 (T5, T2).
+    """
+    cap, failure = round_up(positive("rho", rho)), round_down(probability("beta", beta))
+    gamma = _concentrated_root(cap, failure)
+    order = max(1 + 2.0**-20, math.sqrt((math.log(4 / failure) - 2 * math.log1p(-gamma)) / cap))
+    at = max(0.0, (2 * order - 1) * cap + math.log1p(-1 / order))
+    return _shift_at(at, zero_concentrated_delta(cap, at), failure)
+
+
+def _concentrated_root(rho: float, beta: float) -> float:
+    low, high = 0.0, _NEAR_ONE
+    for _ in range(_ITERATIONS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if concentrated_rho(middle, beta=beta) < rho else (low, middle)
+    return high
+
+
+def _shift_at(epsilon: float, delta: float, beta: float) -> Shift:
+    slack = delta / beta * SAFE
+    return Shift(_gamma(epsilon, slack), epsilon, slack)
+
+
+def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tuple[float, float]:
+    """Return an interval for the population value of a query, given its noisy answer (T6).
+
+    With probability at least 1 - p1 - p2 it covers the population value of every query of the plan at once, where
+    ``noise`` is the half-width for which all |answer - v| <= noise but for p1, and slack = delta(epsilon)/p2 on the curve of
+    the whole ledger's cap. Needs: epsilon and slack fixed before data, the rows alike and independent, and one q for all
+    rows. Lies within answer +- (noise + gamma), and shrinks to slack + e^epsilon noise near 0 and 1.
+    """
+    low, high = _kept(answer, noise)
+    return _outward(_lower(low, epsilon, slack), 1 - _lower(1 - high, epsilon, slack))
+
+
+def position_interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tuple[float, float]:
+    """Return an interval where every row has a query of its own, as in scores of submitted predictions (T6b).
+
+    Coverage as in :func:`interval`, for rows that are independent but not alike: the target is the mean over rows of
+    E q_i. The half-width is at most noise + slack + tanh(epsilon/4), about 1 % more than by T6, whose step from u (1 - v)
+    to a square is about one q and fails for means over rows. Holds in T6's setting too.
+    """
+    low, high = _kept(answer, noise)
+    return _outward(_position_lower(low, epsilon, slack), 1 - _position_lower(1 - high, epsilon, slack))
+
+
+def position_alpha(*, noise: float, epsilon: float, slack: float) -> float:
+    """Return the largest half-width that :func:`position_interval` can have: noise + slack + tanh(epsilon/4)."""
+    return min(1.0, (noise + slack + math.tanh(epsilon / 4)) * SAFE)
+
+
+def _kept(answer: float, noise: float) -> tuple[float, float]:
+    """Clip the answer to [0, 1] first: a raw answer below -noise would leave no room for v."""
+    if not (math.isfinite(answer) and math.isfinite(noise) and noise >= 0):
+        raise InvalidParameter("answer", (answer, noise), "a finite answer and a finite half-width, 0 or above")
+    clipped = min(1.0, max(0.0, answer))
+    return max(0.0, clipped - noise), min(1.0, clipped + noise)
+
+
+def _lower(v: float, epsilon: float, slack: float) -> float:
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return 0.0
+    return max(0.0, (v - slack) / (1 + math.expm1(epsilon) * (1 - v)))
+
+
+def _position_lower(v: float, epsilon: float, slack: float) -> float:
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return 0.0
+    x = max(0.0, v - slack)
+    return x / (1 + math.expm1(epsilon) * (1 - x))
+
+
+def _outward(low: float, high: float) -> tuple[float, float]:
+    return max(0.0, low - 2.0**-48), min(1.0, high + 2.0**-48)
+
+
+def stitched_noise(draw: int, *, beta: Number) -> float:
+    """Return the factor of noise draw number ``draw`` in an open-ended session: the k-th gets 6 beta / (pi^2 k^2) (T7).
+
+    All draws j >= 1 together have some |E[Z_j | transcript]| above its factor with probability at most beta. The scale of
+    a draw may depend on the past.
+    """
+    failure = round_down(probability("beta", beta)) * _STITCH / count("draw", draw) ** 2
+    return gaussian_maximum(1, beta=failure)
+
+
+def stitched_level(spent: Number, *, first: Number) -> int:
+    """Return the smallest l >= 0 with spent <= first 2^l: the level of a query that brings the spent mu squared there.
+
+    ``first`` is the square of level 0's mu, fixed before data; ``spent`` counts the query's own cost, all verbs and all
+    analysts (T7).
+    """
+    ratio = nonnegative("spent", spent) / positive("first", first)
+    level = max(0, math.ceil(ratio).bit_length() - 1)
+    return level if ratio <= Fraction(2) ** level else level + 1
+
+
+def stitched_shift(level: int, *, first: Number, beta: Number) -> Shift:
+    """Return the shift of a level in an open-ended session: mu squared is first 2^level, at 6 beta / (pi^2 (level + 1)^2).
+
+    A query's interval never has to be widened later: it rests on the transcript up to the first crossing of its own level,
+    which is private at that level whatever comes afterwards (T7, T2b).
+    """
+    square = positive("first", first) * 2 ** count("level", level, least=0)
+    failure = round_down(probability("beta", beta)) * _STITCH / (level + 1) ** 2
+    return gaussian_shift(math.sqrt(round_up(square)) * SAFE, beta=failure)
+
+
+def first_query(sigma: Number, *, rows: int, noise_beta: Number, sample_beta: Number) -> float:
+    """Return a half-width for a query chosen before any release: sigma z + Hoeffding's, the failures set aside beforehand.
+
+    The smaller of this and the stitched half-width may be used, since both are public numbers (T7).
+    """
+    noise = round_up(positive("sigma", sigma)) * gaussian_quantile(1, beta=noise_beta)
+    return (noise + hoeffding_alpha(rows, beta=sample_beta)) * SAFE

@@ -1,0 +1,217 @@
+"""Plans for asking: how many rows, how many questions, how wide, at what privacy; made from public numbers, before data."""
+
+import math
+import warnings
+from fractions import Fraction
+from typing import cast
+
+from holdtrue.accounting.curves import gaussian_delta, smallest_epsilon, zero_concentrated_delta
+from holdtrue.bounds.accuracy import SAFE
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.noise import LARGEST_SCALE
+from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
+from holdtrue.planning.plans import Plan
+from holdtrue.planning.tasks import UNIT, Design, Method, Rule, Task
+from holdtrue.planning.transferring import NoiseOnly
+
+__all__ = ["Intractable", "Plan", "plan"]
+
+_MOST_BITS = 40
+_LARGEST_SUM = 2**62
+
+
+class Intractable(InsufficientSamples, UserWarning):
+    """More adaptive questions than the square of the rows: no efficient mechanism can answer them all (T14).
+
+    A warning; where warnings are errors, it is the error that the rows are too few.
+    """
+
+
+def plan(  # noqa: PLR0913 - every public number of a plan, by name
+    *,
+    rows: int | None = None,
+    queries: int | None = None,
+    alpha: Number | None = None,
+    beta: Number = 0.05,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    reserve: Number = 0,
+    uses: int = 10,
+    cap: Rule | None = None,
+    method: str = "transfer-gaussian",
+    bits: int = 20,
+    iid: bool = True,
+) -> Plan:
+    """Return a plan for asking; of rows, queries and alpha exactly one is left out, and solved for.
+
+    ``beta``: how often, over whole transcripts, any interval may miss. ``epsilon`` and ``delta``: caps on privacy.
+    ``reserve``: the share of the ledger that other verbs may spend, in ``uses`` equal parts unless they say otherwise.
+    ``cap``: "validity" caps the ledger at what questions and reserve need, "privacy" at all that epsilon and delta allow,
+    which makes population intervals wider. ``bits``: values are rounded to multiples of 2^-bits. ``iid``: whether rows are
+    independent draws from one population; if not, alpha is about the sample, and privacy sets the cap.
+
+    Fails: :class:`~holdtrue.errors.InsufficientSamples` where nothing is possible, with the rows that would do;
+    :class:`~holdtrue.errors.PreconditionError` where a named theorem does not speak. Warns: :class:`Intractable`.
+
+    >>> p = plan(queries=1000, alpha=0.1, beta=0.05)
+    >>> round(p.rows, -2), p.method
+    (38900, 'transfer-gaussian')
+    """
+    given = {"rows": rows, "queries": queries, "alpha": alpha}
+    if list(given.values()).count(None) != 1:
+        raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
+    how = _method(method, iid=iid)
+    task = _task(how, beta=beta, epsilon=epsilon, delta=delta, reserve=reserve, cap=cap, bits=bits, queries=queries, iid=iid)
+    size = None if rows is None else count("rows", rows)
+    width = None if alpha is None else round_down(probability("alpha", alpha))
+    if size is not None:
+        how.check(task, size)
+    if size is None:
+        size = _rows(how, task, cast("float", width))
+        how.check(task, size)
+    elif queries is None:
+        task = task.asking(_queries(how, task, size, cast("float", width)))
+    design = how.design(task, size)
+    if width is None:
+        _refuse_vacuous(how, task, size, design)
+    return _frozen(how, task, size, design, alpha=design.alpha if width is None else width, uses=uses, iid=iid)
+
+
+def _method(name: str, *, iid: bool) -> Method:
+    how = method_named(name)
+    if iid:
+        return how
+    if how is not METHODS["transfer-gaussian"]:
+        raise InvalidParameter("method", name, "left out when iid is False: its theorem is about a population")
+    return NoiseOnly()
+
+
+def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
+    how: Method,
+    *,
+    beta: Number,
+    epsilon: Number | None,
+    delta: Number | None,
+    reserve: Number,
+    cap: Rule | None,
+    bits: int,
+    queries: int | None,
+    iid: bool,
+) -> Task:
+    privacy = None if epsilon is None else round_down(positive("epsilon", epsilon))
+    slack = None if delta is None else round_down(probability("delta", delta, zero=True))
+    if privacy is None and slack is not None:
+        raise InvalidParameter("delta", delta, "left out, or given together with epsilon")
+    if privacy is not None and not how.private:
+        raise InvalidParameter("epsilon", epsilon, f"left out: the method {how.name} keeps no privacy")
+    if privacy is not None and not slack and how.needs_delta:
+        raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
+    if cap not in (None, "validity", "privacy"):
+        raise InvalidParameter("cap", cap, "'validity' or 'privacy'")
+    if cap == "validity" and not iid:
+        raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
+    rule: Rule = cap or ("validity" if iid else "privacy")
+    if rule == "privacy" and privacy is None:
+        raise InvalidParameter("epsilon", None, "given, with delta: the ledger is to be capped by privacy")
+    share = round_up(probability("reserve", reserve, zero=True))
+    if share and not how.shares:
+        raise InvalidParameter("reserve", reserve, f"0 with the method {how.name}")
+    grain = count("bits", bits, least=0)
+    if grain > _MOST_BITS:
+        raise InvalidParameter("bits", bits, f"at most {_MOST_BITS}")
+    asked = 1 if queries is None else count("queries", queries)
+    if asked > MOST:
+        raise InvalidParameter("queries", queries, f"at most {MOST}")
+    return Task(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack)
+
+
+def _rows(how: Method, task: Task, alpha: float) -> int:
+    rows = fewest_rows(how, task, alpha)
+    if rows is None:
+        message = f"no number of rows is enough for alpha = {alpha:g}: a ledger capped by this privacy is too wide"
+        raise InsufficientSamples(message, required=None)
+    return rows
+
+
+def _queries(how: Method, task: Task, rows: int, alpha: float) -> int:
+    queries = most_queries(how, task, rows=rows, alpha=alpha)
+    if queries is None:
+        required = fewest_rows(how, task, alpha)
+        needed = f": {required:,} are needed" if required else ""
+        message = f"{rows:,} rows are too few for a single answer within {alpha:g}{needed}"
+        raise InsufficientSamples(message, required=required)
+    return queries
+
+
+def _refuse_vacuous(how: Method, task: Task, rows: int, design: Design) -> None:
+    """Refuse a half-width of 1, which says nothing, and warn where no efficient mechanism could do better."""
+    hopeless = task.queries > rows * rows and how.adaptive
+    if design.alpha < 1 and not hopeless:
+        return
+    required = fewest_rows(how, task, 1 - 2.0**-20)
+    needed = f": {required:,} are needed for a half-width below 1" if required else ""
+    message = f"{rows:,} rows are too few for {task.queries:,} queries by {how.name}{needed}"
+    if hopeless:
+        text = f"no efficient mechanism answers more adaptive queries than the square of the rows; {message}"
+        warnings.warn(Intractable(text, required=required), stacklevel=3)
+    if design.alpha >= 1:
+        raise InsufficientSamples(message, required=required)
+
+
+def _frozen(  # noqa: PLR0913 - what was solved, and what was said
+    how: Method, task: Task, rows: int, design: Design, *, alpha: float, uses: int, iid: bool
+) -> Plan:
+    if design.event is not None:
+        scale = Fraction(design.sigma) * rows * 2**task.bits
+        if scale > LARGEST_SCALE or rows << task.bits > _LARGEST_SUM:
+            raise InvalidParameter("bits", task.bits, f"smaller: sums and noise of {rows:,} rows must fit into 64 bits")
+    epsilon, delta = _privacy(task, rows, design)
+    return Plan(
+        rows=rows,
+        queries=task.queries,
+        alpha=alpha,
+        beta=task.beta,
+        epsilon=epsilon,
+        delta=delta,
+        limited=task.epsilon is not None,
+        sigma=design.sigma,
+        event=design.event,
+        ledger=design.ledger,
+        cost=design.cost,
+        cap_units=design.cap,
+        reserve=task.reserve,
+        uses=count("uses", uses),
+        rule=task.rule,
+        iid=iid,
+        bits=task.bits,
+        method=how.name,
+        theorem=how.theorem or None,
+        transfer=design.transfer,
+        alpha_otherwise=_otherwise(how, task, rows) if iid else None,
+    )
+
+
+def _privacy(task: Task, rows: int, design: Design) -> tuple[float | None, float | None]:
+    """Return the privacy that was asked for; otherwise that of the cap, at a delta well below one over the rows."""
+    if design.ledger is None:
+        return None, None
+    if task.epsilon is not None:
+        return task.epsilon, task.delta or (design.privacy[1] if design.privacy else 0.0)
+    if design.privacy is not None:
+        return design.privacy
+    total = round_up(design.cap * UNIT)
+    if design.ledger == "pure":
+        return total, 0.0
+    delta = min(1e-6, 1 / (10 * rows))
+    if design.ledger == "gdp":
+        mu = math.sqrt(total) * SAFE
+        return smallest_epsilon(lambda at: gaussian_delta(mu, at), delta), delta
+    return smallest_epsilon(lambda at: zero_concentrated_delta(total, at), delta), delta
+
+
+def _otherwise(how: Method, task: Task, rows: int) -> float | None:
+    """Return the half-width under the other rule for the cap, where privacy was asked for."""
+    if task.epsilon is None or not how.shares:
+        return None
+    return min(1.0, how.design(task.under("validity" if task.rule == "privacy" else "privacy"), rows).alpha)

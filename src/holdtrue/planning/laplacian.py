@@ -1,0 +1,108 @@
+"""Answers certified by the transfer theorem, with Laplace noise (P1, T5, T6)."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from holdtrue.accounting.curves import rho
+from holdtrue.bounds.accuracy import SAFE, grid, laplace_maximum
+from holdtrue.bounds.searching import descend
+from holdtrue.bounds.transfer import Shift, concentrated_rho, concentrated_shift, shift
+from holdtrue.events import DiscreteLaplace
+from holdtrue.planning.tasks import UNIT, Design, Ledger, Method, Task, Transfer, shares, too_little
+
+__all__ = ["TransferLaplace"]
+
+_LARGEST_GAMMA = 0.999
+_A_QUARTER = -math.log(3)
+
+
+class TransferLaplace(Method):
+    """Discrete Laplace noise, on a pure ledger (gap tanh(epsilon/4), certain) or on a zCDP one, whichever is narrower."""
+
+    name = "transfer-laplace"
+    theorem = "transfer theorem (T5, T6), Laplace noise"
+    needs_delta = False
+
+    def rows(self, task: Task, alpha: float) -> float:
+        """Minimise C / (e (alpha - gap)) over the privacy e of one answer."""
+        target = alpha - grid(1 << 40, bits=task.bits)
+
+        def needed(point: Sequence[float], ledger: Ledger) -> float:
+            factor, gap, each = self._terms(task, point, ledger)
+            return factor / (each * (target - gap)) if gap < target else math.inf
+
+        start = [_A_QUARTER, math.log(max(target, alpha / 2) / 2)]
+        return min(
+            needed(descend(lambda at, kind=ledger: needed(at, kind), start), ledger)  # type: ignore[misc]
+            for ledger in _ledgers(task)
+        )
+
+    def design(self, task: Task, rows: int) -> Design:
+        """Return the narrower of the designs for the two ledgers."""
+        return min((self._design(task, rows, ledger) for ledger in _ledgers(task)), key=lambda design: design.alpha)
+
+    def _design(self, task: Task, rows: int, ledger: Ledger) -> Design:
+        def width(point: Sequence[float]) -> float:
+            factor, gap, each = self._terms(task, point, ledger)
+            return factor / (each * rows) + gap
+
+        point = descend(width, [_A_QUARTER, math.log(min(0.9, math.sqrt(task.queries**0.6 * 10 / rows)) / 2)])
+        event, cost = self._event(task, self._terms(task, point, ledger)[2], ledger)
+        total = math.floor(cost * task.queries / (1 - Fraction(task.reserve)))
+        limit = task.limit(ledger)
+        if limit is not None:
+            total = limit if task.rule == "privacy" else min(total, limit)
+        scale = float(1 / (rows * event.epsilon)) * SAFE
+        noise_beta, gap = self._gap(task, point, total, ledger)
+        noise = (scale * laplace_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * SAFE
+        frozen = Transfer(gap.epsilon, gap.slack, noise, gap.gamma, noise_beta, task.beta - noise_beta)
+        return Design((noise + gap.gamma) * SAFE, math.sqrt(2) * scale, event, ledger, cost, total, frozen)
+
+    def _terms(self, task: Task, point: Sequence[float], ledger: Ledger) -> tuple[float, float, float]:
+        """Return C, the gap and the privacy of one answer (of the continuous law, to start from)."""
+        gamma, limit = min(math.exp(point[1]), _LARGEST_GAMMA), task.limit(ledger)
+        noise_beta, transfer_beta = (task.beta, 1.0) if ledger == "pure" else shares(task, point[0])
+        cap = 4 * math.atanh(gamma) if ledger == "pure" else concentrated_rho(gamma, beta=transfer_beta)
+        if limit is not None and (task.rule == "privacy" or cap > limit * UNIT):
+            cap = float(limit * UNIT)
+            gamma = shift(cap) if ledger == "pure" else concentrated_shift(cap, beta=transfer_beta).gamma
+        share = cap * (1 - task.reserve) / task.queries
+        return laplace_maximum(task.queries, beta=noise_beta), gamma, share if ledger == "pure" else _epsilon_of(share)
+
+    def _gap(self, task: Task, point: Sequence[float], total: int, ledger: Ledger) -> tuple[float, Shift]:
+        """Return the share of beta for the noise, and T5's gap at the whole cap."""
+        cap = float(total * UNIT) * SAFE
+        if ledger == "pure":
+            return task.beta, Shift(shift(cap), cap, 0.0)
+        noise_beta, transfer_beta = shares(task, point[0])
+        return noise_beta, concentrated_shift(cap, beta=transfer_beta)
+
+    def _event(self, task: Task, epsilon: float, ledger: Ledger) -> tuple[DiscreteLaplace, int]:
+        """Return one answer's event with its whole units, which all answers together can be charged."""
+        limit = task.limit(ledger)
+        most = None if limit is None else math.floor(limit * (1 - Fraction(task.reserve)) / task.queries)
+        while True:
+            event = DiscreteLaplace(epsilon, 1 << task.bits)
+            value = event.epsilon if ledger == "pure" else Fraction(rho(event) or 0.0)
+            cost = math.ceil(value / UNIT)
+            if most is None or cost <= most:
+                return event, cost
+            if most < 1:
+                raise too_little(task)
+            epsilon *= (most / cost) * (1 - 2.0**-30)
+
+
+def _ledgers(task: Task) -> tuple[Ledger, ...]:
+    return ("pure",) if task.epsilon is not None and not task.delta else ("pure", "zcdp")
+
+
+def _epsilon_of(cost: float) -> float:
+    """Return e with e + exp(-e) - 1 = cost, by Newton from above."""
+    e = math.sqrt(2 * cost) + cost
+    for _ in range(50):
+        step = (e + math.expm1(-e) - cost) / -math.expm1(-e)
+        e -= step
+        if abs(step) <= 2.0**-40 * e:
+            break
+    return e

@@ -1,0 +1,179 @@
+"""The plan for asking as a record: what it holds, how it reads, and its JSON."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from typing import Any, Self
+
+from holdtrue import events
+from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
+from holdtrue.bounds.transfer import interval, position_alpha, position_interval
+from holdtrue.errors import InvalidParameter
+from holdtrue.events import Event
+from holdtrue.planning.comparing import Comparison, compared
+from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
+
+__all__ = ["Plan"]
+
+_UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Frozen numbers that answers live by. Every one is public; none may change once rows were seen.
+
+    Guarantee: if the rows are independent draws and no more than ``queries`` answers with noise ``sigma`` are given, on a
+    ledger that never passes ``cap``, then with probability at least 1 - beta every answer is within ``alpha`` of the
+    population at once, whatever else the ledger paid for, by ``theorem``; and the whole ledger is (epsilon, delta)-DP.
+    ``cost`` and ``cap_units`` are whole numbers of 1e-15 of mu squared, of rho or of epsilon, as ``ledger`` says:
+    queries times cost fits, and the rest is the reserve. ``limited`` says whether epsilon and delta were asked for;
+    otherwise they are what the cap amounts to. ``alpha_otherwise`` is the half-width under the other rule for the cap.
+    """
+
+    rows: int
+    queries: int
+    alpha: float
+    beta: float
+    epsilon: float | None
+    delta: float | None
+    limited: bool
+    sigma: float
+    event: Event | None
+    ledger: Ledger | None
+    cost: int
+    cap_units: int
+    reserve: float
+    uses: int
+    rule: Rule
+    iid: bool
+    bits: int
+    method: str
+    theorem: str | None
+    transfer: Transfer | None
+    alpha_otherwise: float | None
+
+    @property
+    def cap(self) -> float | None:
+        """Return what the ledger may spend in all: its mu, rho or epsilon; None where no privacy is kept."""
+        if self.ledger is None:
+            return None
+        total = self.cap_units * UNIT
+        return math.sqrt(total) if self.ledger == "gdp" else float(total)
+
+    @property
+    def mu(self) -> float | None:
+        """Return the cap on a GDP ledger, None on others."""
+        return self.cap if self.ledger == "gdp" else None
+
+    @property
+    def private(self) -> bool:
+        """Return whether the answers keep the rows' secrets."""
+        return self.ledger is not None
+
+    @property
+    def reserve_units(self) -> int:
+        """Return the whole units that verbs other than ask may spend."""
+        return self.cap_units - self.cost * self.queries
+
+    @property
+    def use_units(self) -> int:
+        """Return the whole units of one use of the reserve, where its verb is called without an epsilon."""
+        return self.reserve_units // self.uses
+
+    @property
+    def noise_scale(self) -> Fraction:
+        """Return the standard deviation of the noise on the integer sum of values in units of 2^-bits."""
+        return Fraction(self.sigma) * (self.rows << self.bits)
+
+    @property
+    def sample_alpha(self) -> float:
+        """Return the half-width that covers all sample means but for beta: the noise alone."""
+        match self.event:
+            case events.Gaussian():
+                width = self.sigma * gaussian_quantile(self.queries, beta=self.beta)
+            case events.DiscreteLaplace():
+                width = self.sigma / math.sqrt(2) * math.log(self.queries / self.beta)
+            case _:
+                return 0.0
+        return (width + grid(self.rows, bits=self.bits)) * SAFE
+
+    @property
+    def position_alpha(self) -> float | None:
+        """Return the half-width where every row has a query of its own (T6b); None without the transfer theorem."""
+        frozen = self.transfer
+        return None if frozen is None else position_alpha(noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+
+    def interval(self, answer: float, *, by_position: bool = False) -> tuple[float, float] | None:
+        """Return the ends for the population value behind an answer, or None where rows are not independent draws.
+
+        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha.
+        """
+        if not self.iid:
+            return None
+        if self.transfer is not None:
+            ends = position_interval if by_position else interval
+            frozen = self.transfer
+            return ends(answer, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+        clipped = min(1.0, max(0.0, answer))
+        return max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
+
+    def compare(self) -> Comparison:
+        """Return every method side by side for this plan's questions: rows needed, and half-width with these rows."""
+        limits = (self.epsilon, self.delta) if self.limited else (None, None)
+        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits)
+        return compared(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
+        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        document["event"] = None if self.event is None else events.to_json(self.event)
+        document["transfer"] = None if self.transfer is None else asdict(self.transfer)
+        return {"plan": "ask"} | document
+
+    @classmethod
+    def from_json(cls, document: "Mapping[str, Any] | str") -> Self:
+        """Return the plan that :meth:`to_json` wrote, from the document or its text."""
+        content = dict(json.loads(document) if isinstance(document, str) else document)
+        names = [field.name for field in fields(cls)]
+        if content.pop("plan", None) != "ask" or set(content) != set(names):
+            raise InvalidParameter("plan", sorted(content), f"a plan for asking, with the fields {names}")
+        if content["event"] is not None:
+            content["event"] = events.from_json(content["event"])
+        if content["transfer"] is not None:
+            content["transfer"] = Transfer(**content["transfer"])
+        return cls(**content)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:>10}  {value}" for name, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:right'>{name}</th><td>{value}</td></tr>" for name, value in self._lines()
+        )
+        return f"<table>{cells}</table>"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        target = "population" if self.iid else "sample"
+        lines = [
+            ("rows", f"{self.rows:,}"),
+            ("queries", f"{self.queries:,}"),
+            ("alpha", f"{self.alpha:.4g}, {target}, all answers at once, but for {self.beta:g}"),
+            (
+                "method",
+                f"{self.method}: {self.theorem or 'no theorem about the population: rows are not declared independent'}",
+            ),
+        ]
+        if self.alpha_otherwise is not None:
+            other = "validity" if self.rule == "privacy" else "privacy"
+            lines.insert(
+                3, ("", f"{self.alpha_otherwise:.4g} if the ledger were capped by {other}; this one is by {self.rule}")
+            )
+        if self.ledger is not None:
+            lines += [
+                ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
+                ("ledger", f"{_UNITS[self.ledger]} up to {self.cap:.4g}; {self.reserve:.0%} of it reserved"),
+                ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP for all that the ledger pays"),
+            ]
+        return lines

@@ -1,0 +1,246 @@
+"""How many rows, in how many parts, for private predictions by vote (E5, E11, P4)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias
+
+from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
+from holdtrue.bounds import partitions, prediction, responses
+from holdtrue.bounds.partitions import BaseRows, Partition
+from holdtrue.bounds.sizes import ROUNDING, floored, fraction
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import Number, count
+from holdtrue.planning.documents import Document, smallest_enough, table
+
+__all__ = ["PredictionPlan", "plan_prediction"]
+
+Method: TypeAlias = Literal["best", "seed", "laplace"]
+Ledger: TypeAlias = Literal["gdp", "zcdp", "pure"]
+Cut: TypeAlias = Callable[[float], Partition]
+
+_LARGEST_BOUNDED_ALPHA = 1 / 4
+_LARGEST_BOUNDED_BETA = 1 / 12
+_LARGEST_ALPHA = 1 - 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionPlan(Document):
+    """Rows in disjoint parts, one predictor a part, whose votes answer each question with error at most alpha.
+
+    With probability 1 - beta over the rows: where ``realizable``, an answer is wrong with probability at most alpha over
+    a random point and the coins; otherwise, at most alpha more often than the best hypothesis. ``base_error`` is what each
+    predictor is trained to; ``tau`` what the response adds to it (None for soft majority, whose ``rate`` is epsilon / 2).
+    ``epsilon`` is one prediction's, ``mu`` and ``rho`` are what all ``predictions`` cost together. ``lower_bound`` is the
+    number of rows below which no private predictor of this VC dimension can do it, where that is known.
+    """
+
+    kind: ClassVar[str] = "prediction"
+
+    parts: int
+    part_rows: int
+    rows: int
+    base_error: float
+    epsilon: float
+    rate: float | None
+    tau: float | None
+    alpha: float
+    beta: float
+    size: int | None
+    dimension: int | None
+    predictions: int
+    method: str
+    realizable: bool
+    ledger: str
+    mu: float
+    rho: float
+    lower_bound: int | None
+    theorem: str
+
+    def __str__(self) -> str:
+        lines = {
+            "parts": f"{self.parts:,} of {self.part_rows:,} rows, each trained to an error of {self.base_error:.4g}",
+            "error": f"{self.alpha:.4g} at most{'' if self.realizable else ' above the best'}, "
+            f"but with probability {self.beta:.4g}",
+            "privacy": f"epsilon {self.epsilon:.4g} each; {self.predictions:,} cost mu {self.mu:.4g}, rho {self.rho:.4g}",
+            "method": f"{self.method}: {self.theorem}",
+        }
+        if self.lower_bound is not None:
+            lines["never below"] = f"{self.lower_bound:,} rows, whatever the method"
+        return table(f"{self.rows:,} rows for private predictions", lines)
+
+
+def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given in its own words
+    *,
+    beta: Number,
+    size: int | None = None,
+    dimension: int | None = None,
+    alpha: Number | None = None,
+    rows: int | None = None,
+    epsilon: Number | None = None,
+    mu: Number | None = None,
+    rho: Number | None = None,
+    predictions: int = 1,
+    realizable: bool = True,
+    method: Method = "best",
+    ledger: Ledger | None = None,
+) -> PredictionPlan:
+    """Return the plan for private predictions by vote; one of alpha and rows is left out and solved for.
+
+    The class is given by its ``size`` or, if realizable, by its VC ``dimension``. The budget is ``epsilon`` for one
+    prediction, or ``mu`` (GDP) or ``rho`` (zCDP) for all ``predictions`` together; the ledger is GDP unless they or
+    ``ledger`` say otherwise. Realizable: soft majority with the best
+    number of parts (E5), or the report's (``method="seed"``). Otherwise: a response table (E11) on which one step of the
+    votes moves the log-odds by epsilon, or on a pure ``ledger`` the probabilities by e^epsilon; "laplace" is noise of
+    scale 1 / (r epsilon), clipped, and "seed" the report's Corollary 1, mended.
+
+    >>> import holdtrue.planning.predicting as planning
+    >>> plan = planning.plan_prediction(epsilon=1.0, alpha=0.1, beta=0.05, size=1000)
+    >>> plan.parts, plan.part_rows, plan.rows
+    (7, 185, 1295)
+    """
+    failure, times = fraction("beta", beta), count("predictions", predictions)
+    base = _base(size, dimension, method, realizable=realizable)
+    noisy = not realizable and method != "best"
+    book = _ledger(mu, rho, ledger, noisy=noisy)
+    privacy = _budget(epsilon, mu, rho, times)
+    cut = _cut(base, failure, privacy, method, book, realizable=realizable)
+    if (alpha is None) == (rows is None):
+        given = "neither is" if alpha is None else "both are"
+        raise InvalidParameter("plan", f"{given} given", "given exactly one of alpha and rows")
+    error = fraction("alpha", alpha) if rows is None else _least_alpha(cut, count("rows", rows))
+    found = cut(error)
+    pure = not realizable and (noisy or book == "pure")
+    one = (pure_mu(privacy), pure_rho(privacy)) if pure else (bounded_range_mu(privacy), bounded_range_rho(privacy))
+    return PredictionPlan(
+        parts=found.parts,
+        part_rows=found.part_rows if rows is None else rows // found.parts,
+        rows=found.rows if rows is None else rows,
+        base_error=found.base_error,
+        epsilon=privacy,
+        rate=privacy / 2 if realizable else None,
+        tau=None if realizable else _tau(found.parts, privacy, method, book),
+        alpha=error,
+        beta=failure,
+        size=size,
+        dimension=dimension,
+        predictions=times,
+        method=method,
+        realizable=realizable,
+        ledger=book,
+        mu=math.sqrt(times) * one[0] * ROUNDING,
+        rho=times * one[1] * ROUNDING,
+        lower_bound=_lower_bound(dimension, error, failure, privacy),
+        theorem=_THEOREMS[method, realizable],
+    )
+
+
+_THEOREMS = {
+    ("best", True): "soft majority, best cut (E5)",
+    ("seed", True): "prediction report, Theorem 1 (E5)",
+    ("best", False): "response table, best cut (E11)",
+    ("laplace", False): "clipped Laplace response (E11)",
+    ("seed", False): "prediction report, Corollary 1 (E11)",
+}
+
+
+def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> Ledger:
+    """Return the ledger that the budget belongs to."""
+    implied: Ledger | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
+    name = "mu" if mu is not None else "rho"
+    if implied is not None and noisy:
+        raise InvalidParameter(name, mu or rho, "left out and epsilon given: clipped noise is no bounded-range answer")
+    if implied is not None and ledger not in (None, implied):
+        raise InvalidParameter("ledger", ledger, f"{implied!r} or left out where {name} is given")
+    match implied or ledger or "gdp":
+        case "gdp" | "zcdp" | "pure" as book:
+            return book
+        case _:
+            raise InvalidParameter("ledger", ledger, "'gdp', 'zcdp' or 'pure'")
+
+
+def _budget(epsilon: Number | None, mu: Number | None, rho: Number | None, times: int) -> float:
+    """Return one prediction's epsilon."""
+    if [epsilon, mu, rho].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
+        raise InvalidParameter(
+            "plan", {"epsilon": epsilon, "mu": mu, "rho": rho}, "given exactly one of epsilon, mu and rho"
+        )
+    if epsilon is None:
+        return prediction.epsilon_each(times, mu=mu, rho=rho)
+    return floored("epsilon", epsilon)
+
+
+def _lower_bound(dimension: int | None, alpha: float, beta: float, epsilon: float) -> int | None:
+    """Return E6's number of rows where its preconditions hold."""
+    if dimension is None or dimension == 1 or alpha > _LARGEST_BOUNDED_ALPHA or beta > _LARGEST_BOUNDED_BETA:
+        return None
+    return prediction.prediction_lower_bound(dimension, alpha=alpha, epsilon=epsilon)
+
+
+def _base(size: int | None, dimension: int | None, method: str, *, realizable: bool) -> BaseRows:
+    """Return what one predictor needs, as a function of its error and its probability of failure."""
+    if (method, realizable) not in _THEOREMS:
+        known = ", ".join(repr(name) for name, given in _THEOREMS if given == realizable)
+        raise InvalidParameter("method", method, f"one of {known} where realizable={realizable}")
+    if (size is None) == (dimension is None):
+        raise InvalidParameter("size", size, "given, or dimension in its place, and not both")
+    if dimension is not None:
+        if not realizable:
+            raise InvalidParameter("dimension", dimension, "left out, and size given, where realizable=False")
+        return partial(_called, partitions.dimension_base_rows, count("dimension", dimension))
+    members = count("size", size)
+    if realizable:
+        return partial(_called, partitions.finite_base_rows, members)
+    return partial(_called, partitions.agnostic_base_rows if method == "best" else partitions.uniform_base_rows, members)
+
+
+def _called(rows: Callable[..., int], size: int, alpha: float, beta: float) -> int:
+    return rows(size, alpha=alpha, beta=beta)
+
+
+def _cut(  # noqa: PLR0913 - the parameters of every theorem
+    base: BaseRows, beta: float, epsilon: float, method: str, ledger: str, *, realizable: bool
+) -> Cut:
+    """Return the partition as a function of alpha."""
+
+    def cut(alpha: float) -> Partition:
+        given = {"alpha": alpha, "beta": beta, "epsilon": epsilon}
+        match method, realizable:
+            case "best", True:
+                return prediction.realizable_partition(**given, base_rows=base)
+            case "seed", True:
+                return prediction.seed_partition(**given, base_rows=base)
+            case "laplace", _:
+                return responses.laplace_partition(**given, base_rows=base)
+            case "seed", _:
+                return responses.seed_agnostic_partition(**given, base_rows=base)
+            case _:
+                return responses.agnostic_partition(**given, base_rows=base, limit=_limit(ledger))
+
+    return cut
+
+
+def _limit(ledger: str) -> responses.Limit:
+    return "ratio" if ledger == "pure" else "log-odds"
+
+
+def _tau(parts: int, epsilon: float, method: str, ledger: str) -> float:
+    if method == "best":
+        return responses.response_tau(parts, epsilon=epsilon, limit=_limit(ledger))
+    return responses.clipped_laplace_bias(parts, epsilon=epsilon, share=0) * ROUNDING
+
+
+def _least_alpha(cut: Cut, rows: int) -> float:
+    required = cut(_LARGEST_ALPHA).rows
+    if rows < required:
+        message = f"predictions by vote take {required:,} rows at any alpha; there are {rows:,}"
+        raise InsufficientSamples(message, required=required)
+
+    def enough(alpha: float) -> bool:
+        try:
+            return cut(alpha).rows <= rows
+        except InsufficientSamples:
+            return False
+
+    return smallest_enough(enough, start=_LARGEST_ALPHA)

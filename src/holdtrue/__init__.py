@@ -1,4 +1,10 @@
-"""Holdtrue: a curator for a dataset. Its rows keep their secrets, and its answers hold for the population."""
+"""Holdtrue: a curator for a dataset. Its rows keep their secrets, and its answers hold for the population.
+
+What is exported here is loaded when it is first used, so that importing Holdtrue costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from holdtrue.errors import (
     BudgetExceeded,
@@ -20,13 +26,30 @@ from holdtrue.errors import (
     UnknownName,
     UnsupportedQuery,
 )
-from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
+
+if TYPE_CHECKING:
+    from holdtrue.accounting.composition import Bound, compose
+    from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
+    from holdtrue.planning import (
+        Comparison,
+        Intractable,
+        LearningPlan,
+        Plan,
+        PredictionPlan,
+        SelectionPlan,
+        plan,
+        plan_learning,
+        plan_prediction,
+        plan_selection,
+    )
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "AboveThreshold",
+    "Bound",
     "BudgetExceeded",
+    "Comparison",
     "CuratorClosed",
     "Exponential",
     "FingerprintMismatch",
@@ -34,19 +57,60 @@ __all__ = [
     "HoldtrueError",
     "InsufficientSamples",
     "IntegrityError",
+    "Intractable",
     "InvalidParameter",
     "Laplace",
+    "LearningPlan",
     "MissingExtra",
     "NotCertified",
     "NotPrivate",
     "PermuteAndFlip",
+    "Plan",
     "PreconditionError",
+    "PredictionPlan",
     "RefusedError",
     "ReleaseError",
     "RequestError",
+    "SelectionPlan",
     "Unauthorized",
     "UnknownColumn",
     "UnknownName",
     "UnsupportedQuery",
     "__version__",
+    "compose",
+    "plan",
+    "plan_learning",
+    "plan_prediction",
+    "plan_selection",
 ]
+
+_HOMES = {
+    "accounting.composition": ["Bound", "compose"],
+    "mechanisms": ["AboveThreshold", "Exponential", "Gaussian", "Laplace", "PermuteAndFlip"],
+    "planning": [
+        "Comparison",
+        "Intractable",
+        "LearningPlan",
+        "Plan",
+        "PredictionPlan",
+        "SelectionPlan",
+        "plan",
+        "plan_learning",
+        "plan_prediction",
+        "plan_selection",
+    ],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value: object = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

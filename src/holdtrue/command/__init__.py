@@ -1,10 +1,13 @@
 """The ``holdtrue`` command."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 import holdtrue
+from holdtrue.command import planning
+from holdtrue.errors import HoldtrueError
 
 __all__ = ["application", "main"]
 
@@ -15,6 +18,7 @@ application = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+application.add_typer(planning.application, name="plan")
 
 
 def _print_version(wanted: bool) -> None:
@@ -33,5 +37,9 @@ def _options(
 
 
 def main() -> None:
-    """Run the command."""
-    application()
+    """Run the command; an error of Holdtrue's own is one line on standard error and its branch's exit code."""
+    try:
+        application()
+    except HoldtrueError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,104 @@
+"""`holdtrue plan`: text and JSON on standard output, plots into files, errors on one line with their exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import holdtrue as ht
+from holdtrue.command import application
+
+
+def run(*words):
+    return CliRunner().invoke(application, ["plan", *words], catch_exceptions=False)
+
+
+def command(*words):
+    """Run the installed command in a process of its own."""
+    script = Path(sys.executable).with_name("holdtrue")
+    return subprocess.run([str(script), *words], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+
+
+def test_asking_prints_the_plan():
+    result = run("--queries", "1000", "--alpha", "0.1")
+    assert result.exit_code == 0
+    assert "38,867" in result.stdout
+    assert "transfer-gaussian" in result.stdout
+
+
+def test_asking_as_json_is_the_plan():
+    result = run("--rows", "100000", "--queries", "1000", "--json")
+    assert ht.Plan.from_json(result.stdout) == ht.plan(rows=100_000, queries=1000)
+
+
+def test_comparison_shows_every_method_and_marks_privacy():
+    text = run("--queries", "100", "--alpha", "0.1", "--compare").stdout
+    for method in ("jung20", "lecture19", "splitting", "rounding", "nonadaptive"):
+        assert method in text
+    document = json.loads(run("--queries", "100", "--alpha", "0.1", "--compare", "--json").stdout)
+    assert {line["method"]: line["private"] for line in document["comparison"]}["splitting"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "cls"),
+    [
+        (("learning", "--size", "10000", "--alpha", "0.05", "--beta", "0.01", "--epsilon", "0.5"), ht.LearningPlan),
+        (("selection", "--candidates", "50", "--epsilon", "0.5"), ht.SelectionPlan),
+        (("prediction", "--size", "1000", "--alpha", "0.1", "--epsilon", "1"), ht.PredictionPlan),
+        (("prediction", "--size", "1000", "--alpha", "0.1", "--epsilon", "1", "--agnostic"), ht.PredictionPlan),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_the_other_plans_print_text_json_and_plots(words, cls, tmp_path):
+    text = run(*words)
+    assert text.exit_code == 0
+    document = json.loads(run(*words, "--json").stdout)
+    assert str(cls.from_json(document)) == text.stdout.rstrip("\n")
+    for suffix in ("svg", "png"):
+        assert run(*words, "--plot", str(tmp_path / f"plan.{suffix}")).exit_code == 0
+        assert (tmp_path / f"plan.{suffix}").stat().st_size > 5000
+
+
+def test_asking_draws_its_comparison(tmp_path):
+    run("--queries", "100", "--alpha", "0.1", "--plot", str(tmp_path / "plan.svg"))
+    assert "transfer-gaussian" not in (tmp_path / "plan.svg").read_text()[:200]
+    assert (tmp_path / "plan.svg").read_text().startswith("<?xml")
+
+
+def test_json_goes_to_standard_output_and_talk_to_standard_error(tmp_path):
+    done = command("plan", "selection", "--candidates", "9", "--epsilon", "1", "--json", "--plot", str(tmp_path / "s.png"))
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["candidates"] == 9
+    assert done.stderr.startswith("wrote ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("plan", "--rows", "10", "--alpha", "0.001"), "rows are too few"),
+        (("plan", "--rows", "10", "--queries", "10", "--alpha", "0.1"), "two of the three"),
+        (("plan", "--queries", "10", "--alpha", "2"), "alpha must be a number in (0, 1); got 2"),
+        (("plan", "--queries", "10", "--alpha", "0.1", "--method", "magic"), "magic"),
+        (("plan", "learning", "--size", "10"), "exactly one of"),
+        (("plan", "selection", "--candidates", "0", "--epsilon", "1"), "candidates must be a whole number"),
+        (("plan", "selection", "--candidates", "9", "--epsilon", "1", "--plot", "x.gif"), ".svg, .png, .pdf"),
+        (("plan", "selection", "--candidates", "9", "--epsilon", "1", "--plot", "/nowhere/x.png"), "can be written"),
+    ],
+    ids=str,
+)
+def test_errors_are_one_line_and_exit_with_two(words, message):
+    done = command(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_help_and_version():
+    assert "plan" in command("--help").stdout
+    assert command("--version").stdout == f"holdtrue {ht.__version__}\n"
+    assert "Plan before touching data" in command("plan").stdout

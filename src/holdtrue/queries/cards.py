@@ -1,0 +1,136 @@
+"""The card: what is public about the data. Names, types, bounds and labels of the columns, and how many rows there are.
+
+A query is checked against the card and against nothing else, so whatever the check says is public. Bounds are what the
+custodian declares; no promise of the query language rests on their being true of the rows.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from holdtrue.errors import InvalidParameter, UnknownColumn
+from holdtrue.exact import count, rational
+
+__all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type"]
+
+Type: TypeAlias = Literal["boolean", "integer", "real", "text"]
+Label: TypeAlias = bool | int | float | str
+
+LOWEST = -(2**63)
+HIGHEST = 2**63 - 1
+_LONGEST_NAME = 255
+_KINDS: dict[str, tuple[type, ...]] = {"boolean": (bool,), "integer": (int,), "real": (int, float), "text": (str,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: boolean, integer (64 bits), real (a double) or text, with public bounds or labels where declared."""
+
+    name: str
+    type: Type
+    bounds: tuple[float, float] | None = None
+    labels: tuple[Label, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not _printable(self.name):
+            raise InvalidParameter("name", self.name, f"1 to {_LONGEST_NAME} printable characters")
+        if self.type not in get_args(Type):
+            raise InvalidParameter("type", self.type, f"one of {', '.join(get_args(Type))}")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", _bounds(self.type, self.bounds))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _labels(self.type, self.labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The columns, in order, and the number of rows.
+
+    Names differ by more than the case of their letters, since DuckDB would take them for one otherwise.
+    """
+
+    columns: tuple[Column, ...]
+    rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", count("rows", self.rows, least=0))
+        seen: dict[str, str] = {}
+        for column in self.columns:
+            if not isinstance(column, Column):
+                raise InvalidParameter("columns", column, "a Column each")
+            twin = seen.setdefault(column.name.casefold(), column.name)
+            if twin is not column.name:
+                raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
+
+    def column(self, name: str) -> Column:
+        """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise UnknownColumn(_unknown(name, [column.name for column in self.columns]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the card as plain JSON."""
+        return {
+            "rows": self.rows,
+            "columns": [
+                {"name": column.name, "type": column.type}
+                | ({} if column.bounds is None else {"bounds": list(column.bounds)})
+                | ({} if column.labels is None else {"labels": list(column.labels)})
+                for column in self.columns
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Card":
+        """Return the card that :meth:`to_json` wrote."""
+        listed = document.get("columns")
+        if not isinstance(listed, list) or set(document) != {"rows", "columns"}:
+            raise InvalidParameter("card", document, "an object with rows and a list of columns")
+        return cls(tuple(_column(entry) for entry in listed), document["rows"])
+
+
+def _column(entry: object) -> Column:
+    fields = {"name", "type", "bounds", "labels"}
+    if not isinstance(entry, Mapping) or not {"name", "type"} <= set(entry) <= fields:
+        raise InvalidParameter("column", entry, "an object with name, type and perhaps bounds and labels")
+    return Column(**entry)
+
+
+def _printable(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+
+
+def _bounds(kind: Type, bounds: object) -> tuple[float, float]:
+    expected = "a pair of numbers, the lower one first, of a column of numbers"
+    if kind not in ("integer", "real") or not isinstance(bounds, (tuple, list)) or len(bounds) != len(("low", "high")):
+        raise InvalidParameter("bounds", bounds, expected)
+    low, high = (rational("bounds", end, expected=expected) for end in bounds)
+    if low > high:
+        raise InvalidParameter("bounds", bounds, expected)
+    ends = (max(math.ceil(low), LOWEST), min(math.floor(high), HIGHEST)) if kind == "integer" else (float(low), float(high))
+    if ends[0] > ends[1]:
+        raise InvalidParameter("bounds", bounds, "bounds with an integer of 64 bits between them")
+    return ends
+
+
+def _labels(kind: Type, labels: object) -> tuple[Label, ...]:
+    expected = f"a list of different values of type {kind}"
+    if not isinstance(labels, (tuple, list)) or not labels or len(set(labels)) < len(labels):
+        raise InvalidParameter("labels", labels, expected)
+    for label in labels:
+        if not isinstance(label, _KINDS[kind]) or (isinstance(label, bool) and kind != "boolean"):
+            raise InvalidParameter("labels", labels, expected)
+    return tuple(labels)
+
+
+def _unknown(name: str, names: list[str]) -> str:
+    lowered = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), list(lowered), n=1)
+    if near:
+        return f"there is no column {name!r}; did you mean {lowered[near[0]]!r}?"
+    shown = ", ".join(repr(known) for known in names[:20]) + (", …" if len(names) > 20 else "")  # noqa: PLR2004 - a line of names
+    return f"there is no column {name!r}; the card has {shown or 'no columns'}"

@@ -1,0 +1,68 @@
+"""From one SQL expression to a query: read, checked against a list of what is allowed, lowered to our own tree.
+
+Guarantee: an accepted query is total and looks at nothing beyond its row, since its tree holds nothing but what
+:mod:`~holdtrue.queries.trees` defines. Needs: the card, and no row. Failure: RequestError, whatever the text; what the
+message says depends on the text and on the card only.
+"""
+
+import threading
+from typing import get_args
+
+from holdtrue.errors import RequestError, UnsupportedQuery
+from holdtrue.queries.cards import Card
+from holdtrue.queries.lowering import lower
+from holdtrue.queries.notation import digest
+from holdtrue.queries.reading import DEEPEST, LONGEST, MOST_NODES, read, too_deep
+from holdtrue.queries.rendering import render
+from holdtrue.queries.sizes import HEAVIEST, weight
+from holdtrue.queries.trees import Boolean, Query, columns
+
+__all__ = ["parse"]
+
+
+def parse(text: str, card: Card) -> Query:
+    """Return the query that a text means over the columns of a card.
+
+    ``parse(query.text, card) == query`` for every query that comes out, and two texts of one canonical form are one
+    query. Raises UnsupportedQuery, naming the construct, or UnknownColumn, naming the nearest column.
+    """
+    if not issubclass(type(text), str):
+        message = f"a query is a text, not a {type(text).__name__}"
+        raise UnsupportedQuery(message)
+    try:
+        return _parsed(text, card)
+    except RecursionError:
+        # The caller's own stack may have used up most of Python's; a fresh one decides alike wherever it is called.
+        return _afresh(text, card)
+
+
+def _parsed(text: str, card: Card) -> Query:
+    tree = lower(read(text), card)
+    piece = render(tree)
+    size = len(piece.text.encode())
+    if size > LONGEST or piece.nodes > MOST_NODES or piece.depth > DEEPEST or weight(tree) > HEAVIEST:
+        message = (
+            f"the query is too intricate: in full it has {size} bytes, {piece.nodes} nodes and depth {piece.depth}; nest "
+            "fewer divisions, comparisons, COALESCE, NULLIF and CAST in one another"
+        )
+        raise UnsupportedQuery(message)
+    return Query(tree, piece.text, digest(tree), isinstance(tree, get_args(Boolean)), tuple(columns(tree)))
+
+
+def _afresh(text: str, card: Card) -> Query:
+    found: list[Query | RequestError] = []
+
+    def work() -> None:
+        try:
+            found.append(_parsed(text, card))
+        except RecursionError:
+            found.append(UnsupportedQuery(too_deep()))
+        except RequestError as error:
+            found.append(error)
+
+    worker = threading.Thread(target=work, name="holdtrue-parse")
+    worker.start()
+    worker.join()
+    if isinstance(found[0], RequestError):
+        raise found[0]
+    return found[0]

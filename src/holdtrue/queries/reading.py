@@ -1,0 +1,176 @@
+"""From text to a sqlglot expression that is short, shallow and one expression only. Nothing is believed about it yet."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from holdtrue.errors import UnsupportedQuery
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+    from sqlglot.tokenizer_core import Token, TokenType
+
+__all__ = ["DEEPEST", "LONGEST", "MOST_NODES", "Node", "operands", "read"]
+
+LONGEST = 4096
+MOST_NODES = 256
+DEEPEST = 32
+_SHOWN = 24
+
+Node: TypeAlias = "Expr"
+
+
+def read(text: str) -> Node:
+    """Return the expression that a text holds, or raise UnsupportedQuery; RecursionError may come through."""
+    from sqlglot import expressions
+    from sqlglot.errors import SqlglotError
+    from sqlglot.parser import Parser
+
+    tokens = _tokens(text)
+    try:
+        parsed = Parser().parse_into(expressions.Condition, tokens, text)
+    except SqlglotError as error:
+        raise UnsupportedQuery(_unreadable(error)) from None
+    except RecursionError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a parser trips over, the text is refused and nothing was read
+        message = "the query cannot be read as one SQL expression"
+        raise UnsupportedQuery(message) from None
+    if len(parsed) != 1 or parsed[0] is None:
+        message = "the query cannot be read as one SQL expression"
+        raise UnsupportedQuery(message)
+    _measure(parsed[0])
+    return parsed[0]
+
+
+def _unreadable(error: Exception) -> str:
+    place: dict[str, object] = next(iter(getattr(error, "errors", ())), {})
+    near = str(place.get("highlight") or "")[:_SHOWN]
+    return "the query cannot be read as one SQL expression" + (f"; look near {near!r}" if near else "")
+
+
+def _tokens(text: str) -> "list[Token]":
+    """Return the tokens of a text that is short enough and nested no deeper than the parser can follow."""
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokens import Tokenizer
+
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        message = "the query holds a character that is not Unicode"
+        raise UnsupportedQuery(message) from None
+    if size > LONGEST:
+        message = f"the query has {size} bytes; {LONGEST} is the most"
+        raise UnsupportedQuery(message)
+    if "\0" in text:
+        message = "the query holds a NUL character"
+        raise UnsupportedQuery(message)
+    try:
+        tokens = Tokenizer().tokenize(text)
+    except SqlglotError:
+        message = "a quote is not closed; text stands in '...', a name with spaces in \"...\""
+        raise UnsupportedQuery(message) from None
+    if not tokens:
+        message = "the query is empty; write an expression such as age > 65"
+        raise UnsupportedQuery(message)
+    _scan(tokens)
+    return tokens
+
+
+def _scan(tokens: "list[Token]") -> None:
+    """Refuse, without recursion, what is nested too deeply and what stands in no expression."""
+    from sqlglot.tokenizer_core import TokenType as Kind
+
+    signs = (Kind.NOT, Kind.DASH, Kind.PLUS, Kind.TILDE)
+    groups: list[int] = []
+    run = 0
+    before: TokenType | None = None
+    for token in tokens:
+        kind = token.token_type
+        if token.comments:
+            message = "comments are outside the query language"
+            raise UnsupportedQuery(message)
+        _refuse(kind, before)
+        if kind in signs:
+            run += 1
+        elif kind in (Kind.L_PAREN, Kind.CASE):
+            groups.append(run + 1)
+            run = 0
+        else:
+            run = 0
+            if kind in (Kind.R_PAREN, Kind.END) and groups:
+                groups.pop()
+        if sum(groups) + run > DEEPEST:
+            raise UnsupportedQuery(too_deep())
+        before = kind
+
+
+def too_deep() -> str:
+    """Return the message for a query that is nested too deeply."""
+    return f"the query is nested more than {DEEPEST} deep (parentheses count); flatten it"
+
+
+def _refuse(kind: "TokenType", before: "TokenType | None") -> None:
+    from sqlglot.tokenizer_core import TokenType as Kind
+
+    if kind == Kind.SEMICOLON:
+        message = "a semicolon is outside the query language; a query is one expression"
+        raise UnsupportedQuery(message)
+    if kind in (Kind.L_BRACKET, Kind.L_BRACE, Kind.PARAMETER, Kind.PLACEHOLDER):
+        message = "brackets, braces and parameters are outside the query language"
+        raise UnsupportedQuery(message)
+    if kind == before == Kind.SLASH:
+        message = "the operator // is outside the query language; write CAST(a / b AS INTEGER)"
+        raise UnsupportedQuery(message)
+
+
+def operands(node: Node) -> list[Node]:
+    """Return the operands of a chain of ANDs or of ORs, in order."""
+    found, left = [], [node]
+    while left:
+        one = left.pop()
+        if type(one) is type(node):
+            left += [one.args["expression"], one.args["this"]]
+        else:
+            found.append(one)
+    return found
+
+
+def _measure(root: Node) -> None:
+    """Refuse more nodes, or a deeper nesting, than allowed; a chain of ANDs or ORs is one level."""
+    nodes = 0
+    left = [(root, 0)]
+    while left:
+        node, above = left.pop()
+        counted, depth, below = _weighed(node)
+        nodes += counted
+        if above + depth > DEEPEST:
+            raise UnsupportedQuery(too_deep())
+        if nodes > MOST_NODES:
+            message = f"the query has more than {MOST_NODES} nodes (names, constants, operators, functions)"
+            raise UnsupportedQuery(message)
+        left += [(child, above + depth) for child in below]
+
+
+def _weighed(node: Node) -> tuple[int, int, list[Node]]:
+    """Return how many nodes and levels an expression stands for, and what is below it."""
+    from sqlglot import expressions as exp
+
+    if isinstance(node, (exp.And, exp.Or)):
+        chained = operands(node)
+        return len(chained) - 1, 1, chained
+    if isinstance(node, exp.Paren):
+        return 0, 1, list(_below(node))
+    if isinstance(node, (exp.Identifier, exp.DataType)):
+        return 0, 0, list(_below(node))
+    if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
+        return 0, 0, list(_below(node))
+    return 1, 1, list(_below(node))
+
+
+def _below(node: Node) -> Iterator[Node]:
+    from sqlglot import expressions as exp
+
+    for value in node.args.values():
+        for one in value if isinstance(value, list) else (value,):
+            if isinstance(one, exp.Expr):
+                yield one

@@ -1,0 +1,89 @@
+"""Interval analysis: what it says is true of the hardest rows, and integer arithmetic that it lets pass never overflows."""
+
+import math
+
+import numpy as np
+import pytest
+
+from holdtrue.errors import RequestError
+from holdtrue.queries import parse
+from holdtrue.queries.evaluating import _Evaluation
+from holdtrue.queries.ranges import always_there, fits, range_of
+from holdtrue.queries.trees import Arithmetic, Field, Number, Scalar, children, type_of
+from queries.generating import CARD, adversarial_rows, random_query_text
+
+
+def _scalars(tree):
+    left = [tree]
+    while left:
+        node = left.pop()
+        left.extend(children(node))
+        if isinstance(node, Scalar) and type_of(node) in ("integer", "real"):
+            yield node
+
+
+def test_every_value_lies_in_its_range(rng):
+    columns = adversarial_rows(rng)
+    seen = 0
+    for _ in range(1500):
+        try:
+            tree = parse(random_query_text(rng, depth=3), CARD).tree
+        except RequestError:
+            continue
+        for node in _scalars(tree):
+            with np.errstate(all="ignore"):
+                held = _Evaluation(columns, None).scalar(node)
+            found = range_of(node)
+            values = held.data[held.there]
+            seen += len(values)
+            assert (values >= found.low).all(), node
+            assert (values <= found.high).all(), node
+            assert held.there.all() or not always_there(node), node
+            if type_of(node) == "integer":
+                assert fits(node), node
+    assert seen > 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("i + 1", "real"),
+        ("i * 1", "integer"),
+        ("i * -1", "real"),
+        ("-i", "real"),
+        ("ABS(i)", "real"),
+        ("LENGTH(s) * LENGTH(t)", "real"),
+        ("LENGTH(s) + LENGTH(t)", "integer"),
+        ("LEAST(GREATEST(i, 0), 120) + 1", "integer"),
+        ("LEAST(i, 120) + 1", "integer"),
+        ("LEAST(i, j) + 1", "real"),
+        ("GREATEST(i, 0) + 1", "real"),
+        ("CAST(b AS INTEGER) + CAST(c AS INTEGER)", "integer"),
+        ("j + 1", "real"),
+        ("9223372036854775807 + 1", "real"),
+        ("COALESCE(LENGTH(s), 0) - 5", "integer"),
+    ],
+)
+def test_arithmetic_is_of_integers_only_where_it_is_proven_to_fit(text, kind):
+    assert type_of(parse(text, CARD).tree) == kind
+
+
+def test_bounds_on_the_card_are_not_believed():
+    """Column j has bounds on the card; a row may break them, so j + 1 is computed where it cannot overflow."""
+    assert CARD.column("j").bounds == (0, 120)
+    assert range_of(Field("j", "integer")).high == 2**63 - 1
+
+
+def test_where_nan_can_come_from():
+    real, one = Field("x", "real"), Number(1.0)
+    assert range_of(real).nan
+    assert not range_of(one).nan
+    whole = parse("i + 0.5", CARD).tree
+    assert not range_of(whole).nan
+    assert not range_of(parse("(i + 0.5) * (j + 0.5)", CARD).tree).nan
+    huge = Arithmetic("*", Number(1e308), Number(10.0))
+    assert range_of(huge).low == math.inf
+    assert range_of(Arithmetic("-", huge, huge)).nan
+    assert range_of(Arithmetic("*", huge, Number(0.0))).nan
+    assert range_of(Arithmetic("/", huge, huge)).nan
+    assert not range_of(Arithmetic("/", one, huge)).nan

@@ -1,0 +1,96 @@
+"""Engines: exact integers out, rows never.
+
+An engine holds the rows and gives sums of integers over all of them. Nothing else that depends on a row leaves it: not
+the rows, not a float, not an error's text.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from holdtrue.engines.bitmaps import MEMORY, Progress
+from holdtrue.engines.declaring import Declared
+from holdtrue.errors import InsufficientSamples, RequestError
+from holdtrue.queries.cards import Card
+from holdtrue.queries.trees import Query
+
+__all__ = ["Engine", "Progress", "open_engine"]
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What every engine does.
+
+    Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
+    threads; replacing one row moves none of them by more than 2^bits. Failure: a ReleaseError with a fixed text, or
+    CuratorClosed after ``close``. Calls from several threads are served one after the other.
+    """
+
+    @property
+    def card(self) -> Card:
+        """Return what is public about the data."""
+        ...
+
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return for each query the sum over all rows of round(clamp(value, 0, 1) * 2^bits), all in one pass.
+
+        ``progress``, where given, is told the share of a long scan that is done, from 0 to 1.
+        """
+        ...
+
+    def sum_values(self, values: object, *, bits: int) -> int:
+        """Return the same sum for a curator's own numbers, one for each row."""
+        ...
+
+    def fingerprint(self, key: bytes) -> bytes:
+        """Return 32 bytes for the schema and the rows in any order, under a secret key."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        ...
+
+
+def open_engine(  # noqa: PLR0913 - what is public about the data, and two settings of the machine
+    data: object,
+    *,
+    types: Mapping[str, str] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    labels: Mapping[str, Sequence[Any]] | None = None,
+    threads: int | None = None,
+    memory: int = MEMORY,
+) -> Engine:
+    """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table in memory, or a DuckDB relation.
+
+    ``types`` ("boolean", "integer", "real", "text" by column) are read from the data unless given; for CSV and JSON they
+    are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are public and go onto the
+    card as they are. ``threads`` is for DuckDB. ``memory`` caps what is kept for speed, in bytes.
+
+    Whatever is wrong raises RequestError. Opening is the custodian's: messages name files, columns and lines, no cell.
+    """
+    declared = Declared(types or {}, bounds or {}, labels or {})
+    engine = _opened(data, declared, threads, memory)
+    if not engine.card.rows:
+        engine.close()
+        message = "the data have no rows"
+        raise InsufficientSamples(message, required=1)
+    return engine
+
+
+def _opened(data: object, declared: Declared, threads: int | None, memory: int) -> Engine:
+    if isinstance(data, (str, os.PathLike)):
+        from holdtrue.engines.loading import open_files
+
+        return open_files(data, declared=declared, threads=threads, memory=memory)
+    if type(data).__module__.split(".")[0].lstrip("_") == "duckdb":
+        from holdtrue.engines.loading import open_relation
+
+        return open_relation(data, declared=declared, threads=threads, memory=memory)
+    if data is None or isinstance(data, (bytes, int, float, list, tuple, set)):
+        message = (
+            f"a {type(data).__name__} is no table: give a path, a data frame, an Arrow table, a dict of arrays or a relation"
+        )
+        raise RequestError(message)
+    from holdtrue.engines.arrays import open_table
+
+    return open_table(data, declared=declared, memory=memory)

@@ -1,0 +1,261 @@
+"""Boolean queries without a scan: packed atoms and sorted columns, kept under a memory cap, the least used dropped first.
+
+Law: a count is the number of rows that satisfy the tree, the same integer whether its atoms were known or not, with or
+without numba. Needs: rows that stay in one order while the cache lives, which every engine gives. What is kept never
+takes more than ``memory`` bytes; a tree that does not fit is handed back uncounted, and the engine scans for it. Whether
+something is kept depends on the queries asked and on the number of rows, never on a cell.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any as Whatever
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.engines.kernels import AND, AND_TOP, OR, OR_TOP, PUSH, Words, conjunctions, programs, words_of
+from holdtrue.engines.ranks import Ranks, indexable, spans
+from holdtrue.queries.trees import All, Any, Boolean, Comparison, Constant, Field, Number, Text
+
+__all__ = ["MEMORY", "Bitmaps", "Progress", "Rows"]
+
+Progress = Callable[[float], None]
+
+MEMORY = 1 << 30
+_MOST_SLOTS = 1 << 14
+_SEEN_BEFORE_SORTING = 8
+_QUICK_KEPT = 256
+
+
+class Rows(Protocol):
+    """What an engine lends to its bitmaps."""
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+        """Set the bits of the rows that satisfy each atom, in words that are zero before."""
+        ...
+
+    def numbers(self, column: str) -> tuple[npt.NDArray[Whatever], npt.NDArray[np.bool_]]:
+        """Return the values of a column of numbers and which of them are there, in the order of the bits."""
+        ...
+
+
+class Bitmaps:
+    """The cache of one engine. Not safe for several threads at once: the engine's lock is held around it."""
+
+    def __init__(self, source: Rows, *, memory: int = MEMORY) -> None:
+        self._source = source
+        self._words = words_of(source.rows)
+        # Half for atoms, half for sorted columns. Pages of the arena are not there before they are written.
+        self._slots = min(_MOST_SLOTS, memory // 2 // (8 * self._words))
+        self._columns = memory // 2 // Ranks.size(source.rows)
+        self._arena: Words = np.empty((self._slots, self._words), dtype=np.uint64)
+        self._places: dict[Hashable, int] = {}
+        self._empty = list(range(self._slots - 1, -1, -1))
+        self._used = [0] * self._slots
+        # Atoms of sorted columns, made again in no time: few are kept, so that their slots are used over and over.
+        self._quick: OrderedDict[Hashable, None] = OrderedDict()
+        self._clock = 0
+        self._ranks: OrderedDict[str, Ranks] = OrderedDict()
+        self._seen: Counter[str] = Counter()
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes are in use."""
+        return len(self._places) * 8 * self._words + len(self._ranks) * Ranks.size(self._source.rows)
+
+    def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
+        """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for."""
+        counted: list[int | None] = [None] * len(trees)
+        known: list[_Placed] = []
+        waiting: list[tuple[int, Boolean]] = []
+        self._clock += 1
+        for number, tree in enumerate(trees):
+            slots = self._placed(tree)
+            if slots is not None:
+                known.append((number, tree, slots))
+            elif isinstance(tree, Constant):
+                counted[number] = self._source.rows if tree.value else 0
+            else:
+                counted[number] = self._ranked(tree)
+                if counted[number] is None:
+                    waiting.append((number, tree))
+        self._run(known, counted)
+        for group in self._groups(waiting):
+            self._admit([atom for _, tree in group for atom in _atoms(tree)], progress)
+            self._run([(number, tree, self._placed(tree) or []) for number, tree in group], counted)
+        return counted
+
+    def _placed(self, tree: Boolean) -> list[int] | None:
+        """Return the slots of a tree's atoms from left to right, or None where one has none."""
+        places = self._places
+        slots = []
+        for atom in _atoms(tree):
+            slot = places.get(_key(atom))
+            if slot is None:
+                return None
+            slots.append(slot)
+        return slots
+
+    def sort(self, columns: Iterable[str]) -> None:
+        """Sort columns of numbers ahead of the first comparison, as far as the cap has room."""
+        for column in columns:
+            if column not in self._ranks and self._columns:
+                while len(self._ranks) >= self._columns:
+                    self._ranks.popitem(last=False)
+                self._ranks[column] = Ranks.of(*self._source.numbers(column))
+
+    def _ranked(self, tree: Boolean) -> int | None:
+        """Return the count of a tree over one sorted column, by bisection alone."""
+        if not self._ranks:
+            return None
+        column = indexable(tree)
+        ranks = None if column is None else self._ranks.get(column)
+        if column is None or ranks is None:
+            return None
+        self._ranks.move_to_end(column)
+        return sum(high - low for low, high in spans(tree, ranks))
+
+    def _groups(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
+        """Yield queries whose atoms have room together; leave out those that never have."""
+        group: list[tuple[int, Boolean]] = []
+        needed: set[Hashable] = set()
+        for number, tree in waiting:
+            keys = {_key(atom) for atom in _atoms(tree)}
+            if len(keys) > self._slots:
+                continue
+            if len(needed | keys) > self._slots:
+                yield group
+                group, needed = [], set()
+            group.append((number, tree))
+            needed |= keys
+        if group:
+            yield group
+
+    def _admit(self, atoms: Sequence[Boolean], progress: Progress | None) -> None:
+        """Give every atom a slot and fill it; nothing is remembered of a scan that fails."""
+        needed = {_key(atom): atom for atom in atoms}
+        missing = [key for key in needed if key not in self._places]
+        self._make_room(len(missing), needed)
+        slots = self._empty[len(self._empty) - len(missing) :]
+        scanned: list[tuple[Boolean, int]] = []
+        quick: list[Hashable] = []
+        for key, slot in zip(missing, slots, strict=True):
+            atom = needed[key]
+            column = indexable(atom)
+            ranks = None if column is None else self._sorted(column)
+            if ranks is None:
+                self._arena[slot].fill(0)
+                scanned.append((atom, slot))
+            else:
+                ranks.mark(spans(atom, ranks), self._arena[slot])
+                quick.append(key)
+        if scanned:
+            self._source.mark([atom for atom, _ in scanned], [self._arena[slot] for _, slot in scanned], progress=progress)
+        self._places.update(zip(missing, slots, strict=True))
+        del self._empty[len(self._empty) - len(missing) :]
+        self._quick.update(dict.fromkeys(quick))
+
+    def _make_room(self, number: int, needed: Container[Hashable]) -> None:
+        """Empty slots: of quick atoms beyond the few that are kept, then of the atoms that were used longest ago."""
+        for key in list(islice(self._quick, max(0, len(self._quick) + number - _QUICK_KEPT))):
+            if key not in needed:
+                self._drop(key)
+        lacking = number - len(self._empty)
+        if lacking > 0:
+            # A few more than needed, so that this is seldom done.
+            old = sorted((self._used[slot], slot, key) for key, slot in self._places.items() if key not in needed)
+            for _, _, key in old[: max(lacking, self._slots // 16)]:
+                self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        self._empty.append(self._places.pop(key))
+        self._quick.pop(key, None)
+
+    def _sorted(self, column: str) -> Ranks | None:
+        """Return a column's ranks, made when so many constants were seen that they pay; None before."""
+        self._seen[column] += 1
+        if column not in self._ranks and self._seen[column] > _SEEN_BEFORE_SORTING:
+            self.sort([column])
+        return self._ranks.get(column)
+
+    def _run(self, queries: Sequence["_Placed"], counted: list[int | None]) -> None:
+        """Count queries whose atoms all have slots: conjunctions of one width together, the others as programs."""
+        flat: dict[int, list[_Placed]] = {}
+        other: list[_Placed] = []
+        used, clock = self._used, self._clock
+        for query in queries:
+            _, tree, slots = query
+            for slot in slots:
+                used[slot] = clock
+            if isinstance(tree, Any) or (isinstance(tree, All) and len(slots) != len(tree.children)):
+                other.append(query)
+            else:
+                flat.setdefault(len(slots), []).append(query)
+        for group in flat.values():
+            lines = np.array([slots for _, _, slots in group], dtype=np.int64)
+            for (number, _, _), count in zip(group, conjunctions(self._arena, lines).tolist(), strict=True):
+                counted[number] = count
+        if other:
+            steps, starts, depth = _compiled(other)
+            counts = programs(self._arena, steps, starts, depth=depth)
+            for (number, _, _), count in zip(other, counts.tolist(), strict=True):
+                counted[number] = count
+
+
+_Placed = tuple[int, Boolean, list[int]]
+
+
+def _atoms(tree: Boolean) -> Sequence[Boolean]:
+    """Return the leaves of a tree from left to right, repeats included."""
+    if not isinstance(tree, (All, Any)):
+        return (tree,)
+    for child in tree.children:
+        if isinstance(child, (All, Any)):
+            return [atom for child in tree.children for atom in _atoms(child)]
+    return tree.children
+
+
+def _key(atom: Boolean) -> Hashable:
+    """Return what stands for an atom in a dictionary: for the usual ones something that is quick to hash and compare.
+
+    A column has one type, so a column, an operator and a constant say it all.
+    """
+    if isinstance(atom, Comparison):
+        left, right = atom.left, atom.right
+        if isinstance(left, Field) and isinstance(right, (Number, Text)):
+            return atom.operator, left.column, right.value
+    return atom
+
+
+def _compiled(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Return the steps of all queries, where each begins, and how many bitmaps any of them holds at once."""
+    steps: list[tuple[int, int]] = []
+    starts = [0]
+    deepest = 1
+    for _, tree, slots in queries:
+        deepest = max(deepest, _compile(tree, iter(slots), steps))
+        starts.append(len(steps))
+    return np.array(steps, dtype=np.int64), np.array(starts, dtype=np.int64), deepest
+
+
+def _compile(tree: Boolean, slots: Iterator[int], steps: list[tuple[int, int]]) -> int:
+    """Append the steps that leave a tree's bitmap on the stack, and return how high the stack grows."""
+    if not isinstance(tree, (All, Any)):
+        steps.append((PUSH, next(slots)))
+        return 1
+    with_slot, with_top = (AND, AND_TOP) if isinstance(tree, All) else (OR, OR_TOP)
+    highest = _compile(tree.children[0], slots, steps)
+    for child in tree.children[1:]:
+        if isinstance(child, (All, Any)):
+            highest = max(highest, 1 + _compile(child, slots, steps))
+            steps.append((with_top, 0))
+        else:
+            steps.append((with_slot, next(slots)))
+    return highest

@@ -1,0 +1,167 @@
+"""Arrow and NumPy columns as what queries read: 64-bit values with their validity, and text by its distinct strings.
+
+A column becomes one of the four types of the card. What has no such type is refused by name, and where it can be read as
+text the message says how.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.engines.fingerprints import TextCells
+from holdtrue.errors import RequestError, UnknownColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["CONVERSIONS", "Cells", "Numbers", "arrow_type", "cells_of_array", "cells_of_arrow", "check_names", "refuse_type"]
+
+Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
+Cells = Numbers | TextCells
+
+
+def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
+    """Say that a column's type is none of the card's."""
+    text = f"column {name!r} has type {found}; Holdtrue reads boolean, integer, real and text columns"
+    way = f"give types={{{name!r}: 'text'}} to read it as text, or leave it out" if castable else "leave it out"
+    message = f"{text}: {way}"
+    raise RequestError(message)
+
+
+def arrow_type(kind: "pa.DataType") -> str | None:
+    """Return the card's type for an Arrow type, or None where there is none."""
+    import pyarrow.types as known  # type: ignore[import-untyped]
+
+    if known.is_dictionary(kind):
+        return arrow_type(kind.value_type)
+    if known.is_boolean(kind):
+        return "boolean"
+    if known.is_integer(kind):
+        return "integer"
+    if known.is_floating(kind) or known.is_decimal(kind):
+        return "real"
+    if known.is_string(kind) or known.is_large_string(kind) or known.is_string_view(kind):
+        return "text"
+    return None
+
+
+def _castable(kind: "pa.DataType") -> bool:
+    import pyarrow.types as known
+
+    return bool(known.is_temporal(kind) or known.is_null(kind))
+
+
+def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple[str, Cells]:
+    """Return the card's type of an Arrow array, and its cells as that type.
+
+    ``wanted`` is a declared type: integers and booleans may be read as numbers, and dates, times and columns that hold
+    nothing but NULL as text. A cell that does not fit its type is refused; the message names the column only.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    found = arrow_type(array.type)
+    kind = wanted or found
+    if kind is None or (
+        found is None and (kind != "text" or not _castable(array.type)) and not pa.types.is_null(array.type)
+    ):
+        refuse_type(name, found=str(array.type), castable=_castable(array.type))
+    if found is not None and (found, kind) not in CONVERSIONS:
+        message = f"column {name!r} has type {array.type}, which cannot be read as {kind}"
+        raise RequestError(message)
+    try:
+        if kind == "text":
+            return kind, _text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if pa.types.is_decimal(array.type) and kind == "real":
+            # Through text both engines round to the nearest double; their direct casts do not.
+            array = array.cast(pa.string())
+        if pa.types.is_boolean(array.type) and kind == "real":
+            array = array.cast(pa.int8())
+        target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
+        array = array.cast(target, safe=kind == "integer")
+        valid = np.ones(len(array), dtype=np.bool_)
+        if array.null_count:
+            valid = np.asarray(array.is_valid())
+            array = pc.fill_null(array, False) if kind == "boolean" else pc.fill_null(array, 0)  # noqa: FBT003 - a value
+        data = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+        return kind, (data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
+    except (pa.ArrowException, ValueError, OverflowError):
+        pass
+    message = f"column {name!r} holds a cell that does not fit the type {kind}"
+    raise RequestError(message)
+
+
+CONVERSIONS = {
+    ("boolean", "boolean"),
+    ("boolean", "integer"),
+    ("boolean", "real"),
+    ("integer", "integer"),
+    ("integer", "real"),
+    ("real", "real"),
+    ("text", "text"),
+}
+
+
+def _text(array: "pa.Array") -> TextCells:
+    import pyarrow as pa
+
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    places = encoded.indices.cast(pa.int64(), safe=True).fill_null(-1).to_numpy(zero_copy_only=False)
+    strings = encoded.dictionary.cast(pa.large_string()).to_pylist()
+    return _tidied(strings, places)
+
+
+def _tidied(strings: Sequence[str | None], places: npt.NDArray[np.int64]) -> TextCells:
+    """Return text whose list of strings holds each string once, and no NULL."""
+    numbers: dict[str, int] = {}
+    renamed = np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1])
+    if len(numbers) != len(strings):
+        places = renamed[places]
+    return TextCells(tuple(numbers), places.astype(np.int32))
+
+
+def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[str, Cells]:
+    """Return the card's type of one column given as a NumPy array or a sequence, and its cells as that type."""
+    import pyarrow as pa
+
+    missing = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+    array: npt.NDArray[Any] | None = np.asarray(values) if isinstance(values, np.ndarray) else None
+    if array is not None and array.ndim != 1:
+        message = f"column {name!r} has {array.ndim} dimensions; a column has one"
+        raise RequestError(message)
+    if array is not None and array.dtype.kind in "MmcVS":
+        refuse_type(name, found=str(array.dtype), castable=False)
+    source = values if array is None else (array.tolist() if array.dtype.kind in "OTU" else array)
+    mixed = False
+    try:
+        arrow = pa.array(source, mask=missing, from_pandas=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        mixed = True
+    if mixed:
+        message = f"column {name!r} holds values of several types, or of a type that Holdtrue does not read"
+        raise RequestError(message)
+    return cells_of_arrow(name, arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow, wanted=wanted)
+
+
+def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
+    """Refuse a table without columns, names that are one but for case, and a type for a column that is not there."""
+    if not names:
+        message = "the data have no columns"
+        raise RequestError(message)
+    seen: dict[str, str] = {}
+    for name in names:
+        if name in seen.values():
+            message = f"two columns have the name {name!r}; rename one of them"
+            raise RequestError(message)
+        twin = seen.setdefault(name.casefold(), name)
+        if twin != name:
+            message = f"the columns {twin!r} and {name!r} differ in nothing but the case of letters; rename one of them"
+            raise RequestError(message)
+    unknown = next((name for name in types if name not in names), None)
+    if unknown is not None:
+        message = f"types names the column {unknown!r}, which the data do not have"
+        raise UnknownColumn(message)

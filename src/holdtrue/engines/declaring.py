@@ -1,0 +1,41 @@
+"""What the custodian declares about the columns, checked, and the card that comes of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from holdtrue.errors import InvalidParameter, UnknownColumn
+from holdtrue.queries.cards import Card, Column, Type
+
+__all__ = ["Declared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Types, bounds and labels by column; any of them may be left out."""
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for parameter in ("types", "bounds", "labels"):
+            if not isinstance(getattr(self, parameter), Mapping):
+                raise InvalidParameter(parameter, getattr(self, parameter), "a mapping by column")
+        for kind in self.types.values():
+            if kind not in get_args(Type):
+                raise InvalidParameter("types", kind, f"one of {', '.join(get_args(Type))} for each column")
+
+    def card(self, named: Sequence[tuple[str, str]], *, rows: int) -> Card:
+        """Return the card of columns with these names and types; refuse a declaration about a column that is not there."""
+        known = {name for name, _ in named}
+        for parameter in ("bounds", "labels"):
+            unknown = next((name for name in getattr(self, parameter) if name not in known), None)
+            if unknown is not None:
+                message = f"{parameter} names the column {unknown!r}, which the data do not have"
+                raise UnknownColumn(message)
+        return Card(tuple(self._column(name, kind) for name, kind in named), rows)
+
+    def _column(self, name: str, kind: str) -> Column:
+        labels = tuple(self.labels[name]) if name in self.labels else None
+        return Column(name, kind, bounds=self.bounds.get(name), labels=labels)  # type: ignore[arg-type]  # Column checks it

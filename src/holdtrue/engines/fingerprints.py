@@ -1,0 +1,121 @@
+"""A fingerprint of a table under a secret key: schema, number of rows, and rows in any order.
+
+Law: for a key unknown to whoever makes the tables, two tables that differ in a name, a type, the order of columns, a
+cell, or the number of times a row occurs have the same fingerprint with probability below about 2^-80; tables that differ
+in the order of rows only always have the same. Without the key it tells nothing about the rows.
+
+Needs: AES-256 and BLAKE2b as pseudorandom functions. A row's cells, as blocks of 16 bytes, are chained through AES (all
+rows have the same number of blocks, so chaining is sound); the end is spread to two numbers of 128 bits, and those of all
+rows are added up. A block is a cell's 64 bits and a mark that it is there; for text it is a keyed hash of its UTF-8. The
+keys are derived from the secret and the schema. NULL and NaN are one cell, as they are to every query; 0 and -0 are two.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from holdtrue.errors import InvalidParameter
+from holdtrue.records import canonical
+
+__all__ = ["Fingerprint", "TextCells"]
+
+_SHORTEST_KEY = 16
+_BLOCK = 16
+_LIMB: Final = 32
+_HALVES = 4
+
+
+class TextCells:
+    """Text as places in a list of distinct strings; a place below 0 is NULL."""
+
+    __slots__ = ("places", "strings")
+
+    def __init__(self, strings: tuple[str, ...], places: npt.NDArray[np.integer]) -> None:
+        self.strings = strings
+        self.places = places
+
+
+class Fingerprint:
+    """Takes the rows of a table in pieces; see the module for what it promises."""
+
+    def __init__(self, key: object, *, schema: Sequence[tuple[str, str]]) -> None:
+        if not isinstance(key, bytes) or len(key) < _SHORTEST_KEY:
+            raise InvalidParameter("key", f"{type(key).__name__}", f"at least {_SHORTEST_KEY} secret bytes")
+        self._key = hashlib.blake2b(key, digest_size=32, person=b"holdtrue-table").digest()
+        self._schema = canonical({"columns": [list(column) for column in schema]}).encode()
+        self._rows = 0
+        self._sums = [0, 0]
+        self._text = self._derived(b"text")
+        self._chain = self._cipher(b"chain")
+        self._spread = self._cipher(b"left"), self._cipher(b"right")
+
+    def _derived(self, purpose: bytes) -> bytes:
+        return hashlib.blake2b(purpose + b"\0" + self._schema, key=self._key, digest_size=32).digest()
+
+    def _cipher(self, purpose: bytes) -> "Cipher[modes.ECB]":
+        return Cipher(algorithms.AES(self._derived(purpose)), modes.ECB())  # noqa: S305 - as a function of single blocks
+
+    def add(
+        self, cells: Sequence["tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]] | TextCells"], *, rows: int
+    ) -> None:
+        """Add rows: for every column of the schema in turn, its 64-bit values with their validity, or its text."""
+        if not rows:
+            return
+        state = np.zeros((rows, 2), dtype=np.uint64)
+        blocks = np.empty((rows, 2), dtype=np.uint64)
+        for column in cells:
+            self._encode(column, blocks)
+            state ^= blocks
+            state = _encrypted(self._chain, state)
+        self._rows += rows
+        self._sums = [
+            (before + _total(_encrypted(cipher, state))) % (1 << 128)
+            for before, cipher in zip(self._sums, self._spread, strict=True)
+        ]
+
+    def _encode(
+        self,
+        column: "tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]] | TextCells",
+        blocks: npt.NDArray[np.uint64],
+    ) -> None:
+        if isinstance(column, TextCells):
+            # The last entry stands for NULL, where the places are below 0.
+            digests = [self._digest(text) for text in column.strings]
+            table = np.frombuffer(b"".join([*digests, bytes(_BLOCK)]), dtype="<u8").reshape(-1, 2)
+            np.take(table, column.places, axis=0, out=blocks, mode="wrap")
+            return
+        data, valid = column
+        if data.dtype.kind == "f":
+            valid = valid & (data == data)  # noqa: PLR0124 - false for NaN only
+        held = data.astype("<i8" if data.dtype.kind in "bi" else "<f8", copy=False).view(np.uint64)
+        np.multiply(held, valid, out=blocks[:, 0], dtype=np.uint64)
+        blocks[:, 1] = valid
+
+    def _digest(self, text: str) -> bytes:
+        return hashlib.blake2b(text.encode("utf-8"), key=self._text, digest_size=_BLOCK).digest()
+
+    def finish(self) -> bytes:
+        """Return the 32 bytes for all rows so far."""
+        whole = hashlib.blake2b(key=self._derived(b"whole"), digest_size=32)
+        whole.update(self._rows.to_bytes(16, "little"))
+        for half in self._sums:
+            whole.update(half.to_bytes(16, "little"))
+        return whole.digest()
+
+
+def _encrypted(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    room = np.empty(blocks.size + 2, dtype=np.uint64)  # update_into wants room for one block more than it writes
+    written = cipher.encryptor().update_into(
+        blocks.view(np.uint8).data.cast("B", shape=(blocks.nbytes,)), room.view(np.uint8).data
+    )
+    return room[: written // 8].reshape(-1, 2)
+
+
+def _total(blocks: npt.NDArray[np.uint64]) -> int:
+    """Add up numbers of 128 bits modulo 2^128: limbs of 32 bits, so that 2^32 of them fit into a word."""
+    limbs = blocks.view("<u4").reshape(-1, _HALVES).sum(axis=0, dtype=np.uint64)
+    return sum(int(limb) << (_LIMB * place) for place, limb in enumerate(limbs)) % (1 << 128)

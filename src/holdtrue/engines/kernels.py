@@ -1,0 +1,168 @@
+"""Counting over packed bits: NumPy, or numba where it pays, with the same integers either way.
+
+A bitmap is a row of 64-bit words, row number r of the table in bit r mod 64 of word r div 64, unused bits zero. An
+arena is a matrix with one bitmap a slot. A program is a list of steps on a stack of bitmaps: push a slot, combine the top
+with a slot, combine the two on top; what remains at the end is counted.
+"""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["AND", "AND_TOP", "OR", "OR_TOP", "PUSH", "conjunctions", "pack", "programs", "ranges", "unpack", "words_of"]
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+PUSH: Final = 0
+AND: Final = 1
+OR: Final = 2
+AND_TOP: Final = 3
+OR_TOP: Final = 4
+
+_LINE = 8
+_LARGE_TABLE = 1 << 12
+_LARGE_WORK = 1 << 26
+_CACHE_WORDS = 1 << 17
+_SHORTEST_TILE = 256
+_RUN = 512
+_BLOCK_WORDS = 1 << 16
+
+_lock = threading.Lock()
+
+
+def words_of(rows: int) -> int:
+    """Return how many words hold a bit for every row: whole cache lines, at least one."""
+    return max(1, -(-rows // (64 * _LINE))) * _LINE
+
+
+def pack(flags: Flags, words: Words, *, start: int = 0) -> None:
+    """Set the bits of the rows from ``start`` on whose flags are true; those bits are zero before."""
+    first, skipped = divmod(start, 8)
+    packed = np.packbits(np.concatenate((np.zeros(skipped, dtype=np.bool_), flags)) if skipped else flags, bitorder="little")
+    words.view(np.uint8)[first : first + packed.size] |= packed
+
+
+def unpack(words: Words, *, rows: int) -> Flags:
+    """Return the bits of the rows as flags."""
+    return np.unpackbits(words.view(np.uint8), count=rows, bitorder="little").view(np.bool_)
+
+
+class _Choice:
+    """Whether numba is used: not known before it pays to load it, and then settled for the process."""
+
+    module: ModuleType | None = None
+    settled = False
+    work = 0
+
+
+def _compiled(words: int, work: int) -> ModuleType | None:
+    """Return the compiled kernels for large tables, or after much work; None where numba is absent or switched off.
+
+    Loading machine code takes longer than counting a small table many times, so small tables never wait for it.
+    """
+    if _Choice.settled:
+        return _Choice.module
+    _Choice.work += work
+    if words < _LARGE_TABLE and _Choice.work < _LARGE_WORK:
+        return None
+    with _lock:
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0"):
+            try:
+                from holdtrue.engines import compiled
+            except ImportError:
+                pass
+            else:
+                _Choice.module = compiled
+        _Choice.settled = True
+        return _Choice.module
+
+
+def conjunctions(arena: Words, slots: Integers) -> Integers:
+    """Return, for each line of slots, how many bits are set in all of its slots. A line may name a slot twice."""
+    queries, width = slots.shape
+    words = arena.shape[1]
+    counts = np.zeros(queries, dtype=np.int64)
+    module = _compiled(words, queries * width * words)
+    if module is None:
+        _conjunctions(arena, slots, counts)
+        return counts
+    if queries == 1:
+        module.conjunctions(arena, slots, words, counts)
+        return counts
+    # A tile of every slot in use stays in the second-level cache while all queries pass over it.
+    used = min(int(np.unique(slots).size), arena.shape[0])
+    tile = min(words, max(_SHORTEST_TILE, _CACHE_WORDS // used // _LINE * _LINE))
+    workers = min(os.cpu_count() or 1, queries * width * words // (_LARGE_WORK // 4))
+    if workers <= 1:
+        module.conjunctions(arena, slots, tile, counts)
+        return counts
+    with ThreadPoolExecutor(workers) as pool:
+        parts = zip(np.array_split(slots, workers), np.array_split(counts, workers), strict=True)
+        for done in [pool.submit(module.conjunctions, arena, part, tile, total) for part, total in parts]:
+            done.result()
+    return counts
+
+
+def _conjunctions(arena: Words, slots: Integers, counts: Integers) -> None:
+    block = max(1, _BLOCK_WORDS // arena.shape[1])
+    for start in range(0, len(slots), block):
+        lines = slots[start : start + block]
+        kept = arena[lines[:, 0]]
+        for column in range(1, lines.shape[1]):
+            kept &= arena[lines[:, column]]
+        counts[start : start + block] = np.bitwise_count(kept).sum(axis=1, dtype=np.int64)
+
+
+def programs(arena: Words, steps: Integers, starts: Integers, *, depth: int) -> Integers:
+    """Return how many bits are set at the end of each program.
+
+    ``steps`` are pairs of a step and a slot, ``starts`` where each program begins, with the end of the last one; no
+    program holds more than ``depth`` bitmaps at once.
+    """
+    counts = np.zeros(starts.size - 1, dtype=np.int64)
+    module = _compiled(arena.shape[1], len(steps) * arena.shape[1])
+    if module is None:
+        for number in range(counts.size):
+            counts[number] = _program(arena, steps[starts[number] : starts[number + 1]])
+        return counts
+    module.programs(arena, steps, starts, np.empty((depth, _RUN), dtype=np.uint64), counts)
+    return counts
+
+
+def _program(arena: Words, steps: Integers) -> int:
+    stack: list[Words] = []
+    for step, slot in steps.tolist():
+        if step == PUSH:
+            stack.append(arena[slot].copy())
+            continue
+        other = stack.pop() if step in (AND_TOP, OR_TOP) else arena[slot]
+        combine = np.bitwise_and if step in (AND, AND_TOP) else np.bitwise_or
+        combine(stack[-1], other, out=stack[-1])
+    return int(np.bitwise_count(stack[0]).sum(dtype=np.int64))
+
+
+def ranges(
+    codes: npt.NDArray[np.uint8], order: npt.NDArray[np.int64], buckets: Integers, edges: Integers, words: Words
+) -> None:
+    """Write the bits of rows whose code lies in a range of ``buckets``, or that stand at positions ``edges`` of ``order``.
+
+    All other bits of ``words`` become zero. Ranges are pairs of a first and a last that is not included.
+    """
+    module = _compiled(words.size, words.size)
+    if module is not None:
+        module.ranges(codes, order, buckets, edges, words)
+        return
+    flags = np.zeros(codes.size, dtype=np.bool_)
+    for low, high in buckets.tolist():
+        flags |= (codes - np.uint8(low)) < np.uint8(high - low)
+    for low, high in edges.tolist():
+        flags[order[low:high]] = True
+    words[:] = 0
+    pack(flags, words)

@@ -1,0 +1,76 @@
+"""Every engine there is, behind one fixture: ``opened(table)`` opens an Arrow table with it."""
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from holdtrue.engines.arrays import open_table
+from holdtrue.engines.declaring import Declared
+from holdtrue.engines.loading import open_files, open_relation
+
+PEER = duckdb.connect()
+ENGINES = ["arrow", "pandas", "polars", "numpy", "parquet-1", "parquet-2", "parquet-8", "relation"]
+
+
+def _numpy(table):
+    import numpy as np
+
+    columns = {}
+    for name in table.column_names:
+        held = table.column(name)
+        if held.null_count or held.type == "string":
+            columns[name] = np.array(held.to_pylist(), dtype=object)
+        else:
+            columns[name] = held.to_numpy()
+    return columns
+
+
+@pytest.fixture(scope="session")
+def opener(tmp_path_factory):
+    """Open an Arrow table with the engine of that name; empty tables too, which open_engine refuses."""
+    opened = []
+
+    def open_with(name, table, **options):
+        kind, _, threads = name.partition("-")
+        declared = Declared(types={field.name: _TYPES[str(field.type)] for field in table.schema})
+        match kind:
+            case "arrow":
+                engine = open_table(table, declared=declared, **options)
+            case "pandas":
+                engine = open_table(table.to_pandas(types_mapper=pd.ArrowDtype), declared=declared, **options)
+            case "polars":
+                engine = open_table(pl.from_arrow(table), declared=declared, **options)
+            case "numpy":
+                engine = open_table(_numpy(table), declared=declared, **options)
+            case "parquet":
+                path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+                pq.write_table(table, path, row_group_size=101)
+                engine = open_files(path, declared=declared, threads=int(threads or 2), **options)
+            case _:
+                relation = PEER.from_arrow(table)
+                engine = open_relation(relation, declared=declared, threads=2, **options)
+        opened.append(engine)
+        return engine
+
+    yield open_with
+    for engine in opened:
+        engine.close()
+
+
+_TYPES = {"int64": "integer", "double": "real", "bool": "boolean", "string": "text", "large_string": "text"}
+
+
+@pytest.fixture(params=ENGINES)
+def engine_name(request):
+    """The name of an engine."""
+    return request.param
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A small CSV file."""
+    path = tmp_path / "people.csv"
+    path.write_text("age,smoker,region,bmi\n71,true,N,31.5\n20,false,S,\n,true,,22\n40,,N,19.25\n", encoding="utf-8")
+    return path

@@ -1,0 +1,271 @@
+"""The cache of packed atoms: same integers as counting by hand, under its memory cap, whatever is dropped."""
+
+import numpy as np
+import pytest
+
+from holdtrue.engines import compiled, kernels
+from holdtrue.engines.bitmaps import Bitmaps
+from holdtrue.engines.kernels import AND, AND_TOP, OR, OR_TOP, PUSH, pack, unpack, words_of
+from holdtrue.engines.ranks import Ranks, indexable, spans
+from holdtrue.queries.trees import All, Any, Comparison, Constant, Field, Member, Null, Number, Truth
+
+
+class Flags:
+    """Rows whose atoms are known by heart."""
+
+    def __init__(self, rows, *, seed=0):
+        rng = np.random.default_rng(seed)
+        self.rows = rows
+        self.flags = {}
+        self.scans = []
+        self._rng = rng
+        self.column = rng.integers(-5, 5, rows), rng.random(rows) < 0.9
+
+    def truth(self, atom):
+        match atom:
+            case Truth(column=name):
+                if name not in self.flags:
+                    self.flags[name] = np.random.default_rng(len(name)).random(self.rows) < 0.4
+                return self.flags[name]
+            case _:
+                data, valid = self.column
+                compare = {"<": np.less, ">": np.greater, "=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}
+                return compare[atom.operator](data, atom.right.value) & valid
+
+    def mark(self, atoms, words, *, progress):
+        self.scans.append(list(atoms))
+        for atom, bits in zip(atoms, words, strict=True):
+            assert not bits.any()
+            pack(self.truth(atom), bits)
+        if progress is not None:
+            progress(1.0)
+
+    def numbers(self, column):
+        assert column == "x"
+        return self.column
+
+
+def _atom(number):
+    return Truth("a" * (number + 1), wanted=True)
+
+
+def _compare(operator, value):
+    return Comparison(operator, Field("x", "integer"), Number(value))
+
+
+def _by_hand(source, tree):
+    match tree:
+        case Constant(value=value):
+            return np.full(source.rows, value)
+        case All(children=children):
+            return np.logical_and.reduce([_by_hand(source, child) for child in children])
+        case Any(children=children):
+            return np.logical_or.reduce([_by_hand(source, child) for child in children])
+        case _:
+            return source.truth(tree)
+
+
+def _random_tree(rng, depth):
+    if depth == 0 or rng.random() < 0.3:
+        return _atom(int(rng.integers(0, 12)))
+    kind = All if rng.random() < 0.5 else Any
+    return kind(tuple(_random_tree(rng, depth - 1) for _ in range(int(rng.integers(2, 5)))))
+
+
+@pytest.fixture(params=["numba", "numpy"])
+def kernel(request, monkeypatch):
+    chosen = compiled if request.param == "numba" else None
+    monkeypatch.setattr(kernels, "_compiled", lambda *_: chosen)
+    return request.param
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 511, 513, 70_001])
+def test_counts_are_those_of_flags(kernel, rows):
+    assert kernel
+    rng = np.random.default_rng(rows)
+    source = Flags(rows)
+    trees = [_random_tree(rng, 4) for _ in range(120)] + [Constant(value=True), Constant(value=False)]
+    trees += [All((_atom(1), _atom(2), _atom(3))), All(tuple(_atom(number) for number in range(9))), _atom(5)]
+    expected = [int(_by_hand(source, tree).sum()) for tree in trees]
+    cache = Bitmaps(source)
+    assert cache.counts(trees) == expected
+    assert cache.counts(trees[::-1]) == expected[::-1]
+    assert [cache.counts([tree])[0] for tree in trees] == expected
+
+
+def test_known_atoms_are_never_scanned_again():
+    source = Flags(1000)
+    cache = Bitmaps(source)
+    cache.counts([All((_atom(0), _atom(1))), Any((_atom(1), _atom(2)))])
+    assert source.scans == [[_atom(0), _atom(1), _atom(2)]]
+    cache.counts([All((_atom(0), _atom(2))), All((Any((_atom(0), _atom(1))), _atom(2)))])
+    assert len(source.scans) == 1
+
+
+def test_the_memory_cap_holds_and_the_least_used_is_dropped(kernel):
+    assert kernel
+    rng = np.random.default_rng(5)
+    source = Flags(10_000)
+    each = 8 * words_of(source.rows)
+    memory = 2 * 4 * each
+    cache = Bitmaps(source, memory=memory)
+    for _ in range(200):
+        tree = _random_tree(rng, 3)
+        found = cache.counts([tree, _atom(0)])
+        assert cache.held <= memory
+        assert cache._arena.nbytes <= memory // 2
+        atoms = set(_leaves(tree))
+        expected = None if len(atoms) > 4 else int(_by_hand(source, tree).sum())
+        assert found[0] == expected
+        assert found[1] == int(source.truth(_atom(0)).sum())
+    cache.counts([_atom(1)])
+    cache.counts([_atom(2), _atom(3), _atom(4)])
+    cache.counts([_atom(1)])
+    before = len(source.scans)
+    cache.counts([_atom(5)])  # drops one of 2, 3, 4
+    cache.counts([_atom(1)])
+    assert len(source.scans) == before + 1
+
+
+def _leaves(tree):
+    return [leaf for child in tree.children for leaf in _leaves(child)] if isinstance(tree, (All, Any)) else [tree]
+
+
+def test_no_memory_hands_every_tree_back():
+    cache = Bitmaps(Flags(1000), memory=0)
+    assert cache.counts([_atom(0), Constant(value=True), _compare(">", 1)]) == [None, 1000, None]
+    cache.sort(["x"])
+    assert cache.held == 0
+
+
+def test_a_failed_scan_leaves_nothing_behind():
+    source = Flags(1000)
+    cache = Bitmaps(source)
+
+    def fail(*_, **__):
+        raise OSError
+
+    working, source.mark = source.mark, fail
+    with pytest.raises(OSError, match=r"^$"):
+        cache.counts([_atom(0)])
+    source.mark = working
+    assert cache.counts([_atom(0)]) == [int(source.truth(_atom(0)).sum())]
+
+
+def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(kernel):
+    assert kernel
+    source = Flags(5000)
+    cache = Bitmaps(source)
+    cache.sort(["x"])
+    trees = [_compare(operator, value) for operator in ("<", ">", "=", "<=", ">=") for value in range(-7, 8)]
+    trees += [All((_compare(">=", low), _compare("<", low + 3))) for low in range(-6, 5)]
+    trees += [Any((_compare("<", -2), _compare("=", 3), _compare(">=", 4)))]
+    expected = [int(_by_hand(source, tree).sum()) for tree in trees]
+    assert cache.counts(trees) == expected
+    pairs = [All((_atom(0), tree)) for tree in trees]
+    assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
+    assert source.scans == [[_atom(0)]]
+
+
+def test_a_column_is_sorted_after_some_constants_were_seen():
+    source = Flags(5000)
+    cache = Bitmaps(source)
+    for value in range(-20, 20):
+        tree = All((_atom(0), _compare("<", value)))
+        assert cache.counts([tree]) == [int(_by_hand(source, tree).sum())]
+    assert len(source.scans) < 12
+
+
+COLUMNS = {
+    "real": np.random.default_rng(1).normal(size=20_003),
+    "ties": np.random.default_rng(2).integers(0, 3, 20_003).astype(np.float64),
+    "heavy": np.where(np.random.default_rng(3).random(20_003) < 0.95, 0.0, np.random.default_rng(4).normal(size=20_003)),
+    "wild": np.random.default_rng(5).choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e308, 1.0], 20_003),
+    "wide": np.random.default_rng(6).choice([-(2**63), 2**63 - 1, 2**53 + 1, 2**53, 0, 7], 20_003),
+    "none": np.full(130, np.nan),
+    "one": np.array([3.0]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS))
+def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
+    assert kernel
+    data = COLUMNS[name]
+    valid = np.random.default_rng(9).random(data.size) < 0.9
+    ranks = Ranks.of(data, valid)
+    kind = "real" if data.dtype.kind == "f" else "integer"
+    there = valid & ~np.isnan(data)
+    constants = [*data[there][:40].tolist(), *((0.1, -3.5, 1e300) if kind == "real" else (5, -5))]
+    compare = {"<": np.less, ">": np.greater, "=": np.equal, "<=": np.less_equal, ">=": np.greater_equal, "<>": np.not_equal}
+    trees = [
+        (Comparison(operator, Field("x", kind), Number(value)), how(data, value) & there)
+        for value in constants
+        for operator, how in compare.items()
+    ]
+    trees += [
+        (Member(Field("x", kind), tuple(constants[:5]), negated=True), ~np.isin(data, constants[:5]) & there),
+        (Member(Field("x", kind), tuple(constants[:5])), np.isin(data, constants[:5]) & there),
+        (Null(Field("x", kind), negated=True), there),
+    ]
+    for tree, expected in trees:
+        assert indexable(tree) == "x"
+        wanted = spans(tree, ranks)
+        assert sum(high - low for low, high in wanted) == expected.sum()
+        words = np.zeros(words_of(data.size), dtype=np.uint64)
+        ranks.mark(wanted, words)
+        assert np.array_equal(unpack(words, rows=data.size), expected)
+        assert int(np.bitwise_count(words).sum()) == expected.sum()
+
+
+def test_work_at_the_edges_is_bounded_whatever_the_ties():
+    """All rows but fewer than two in 126 are told by their code alone."""
+    for data in COLUMNS.values():
+        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        between = np.diff(ranks.begins)[::2]
+        assert between.max(initial=0) <= ranks.values.size / 126 + 1
+
+
+def test_programs_count_what_their_steps_say(kernel):
+    assert kernel
+    arena = np.random.default_rng(8).integers(0, 2**63, (6, 1040)).astype(np.uint64)
+    a, b, c, d, e, _ = arena
+    first = [(PUSH, 0), (AND, 1), (PUSH, 2), (OR, 3), (OR_TOP, 0), (PUSH, 4), (AND_TOP, 0)]
+    second = [(PUSH, 2), (OR, 3)]
+    steps = np.array(first + second, dtype=np.int64)
+    counts = kernels.programs(arena, steps, np.array([0, 7, 9]), depth=2)
+    expected = [((a & b) | (c | d)) & e, c | d]
+    assert counts.tolist() == [int(np.bitwise_count(words).sum()) for words in expected]
+
+
+@pytest.mark.parametrize("start", [0, 8, 64, 3, 13, 77])
+def test_packing_at_any_row(start):
+    flags = np.random.default_rng(start).random(200) < 0.5
+    words = np.zeros(words_of(400), dtype=np.uint64)
+    before = np.random.default_rng(1).random(start) < 0.5
+    pack(before, words)
+    pack(flags, words, start=start)
+    assert np.array_equal(unpack(words, rows=start + 200), np.concatenate([before, flags]))
+
+
+def test_numba_is_left_alone_where_it_is_switched_off(monkeypatch):
+    for value, expected in (("1", None), ("0", compiled), ("", compiled)):
+        monkeypatch.setattr(kernels._Choice, "settled", False)
+        monkeypatch.setattr(kernels._Choice, "module", None)
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
+        assert kernels._compiled(1 << 20, 1 << 40) is expected
+
+
+def test_small_tables_never_wait_for_numba(monkeypatch):
+    monkeypatch.setattr(kernels._Choice, "settled", False)
+    monkeypatch.setattr(kernels._Choice, "work", 0)
+    assert kernels._compiled(160, 480) is None
+    assert not kernels._Choice.settled
+
+
+def test_large_batches_in_several_threads_are_the_same(kernel):
+    assert kernel
+    rng = np.random.default_rng(4)
+    arena = rng.integers(0, 2**63, (16, 4096)).astype(np.uint64)
+    slots = rng.integers(0, 16, (3000, 3))
+    expected = [int(np.bitwise_count(arena[a] & arena[b] & arena[c]).sum()) for a, b, c in slots[::100]]
+    assert kernels.conjunctions(arena, slots)[::100].tolist() == expected

@@ -1,0 +1,130 @@
+"""One interface, one set of tests, every engine."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engines.adversarial import TABLES
+from holdtrue.engines import Engine
+from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError
+from holdtrue.queries.parsing import parse
+
+BITS = 20
+SMALL = pa.table(
+    {
+        "age": pa.array([71, 20, None, 40, 66], pa.int64()),
+        "bmi": pa.array([31.5, None, 22.0, float("nan"), 0.25], pa.float64()),
+        "smoker": pa.array([True, False, True, None, True]),
+        "region": pa.array(["N", "S", None, "N", ""], pa.string()),
+    }
+)
+KNOWN = {
+    "age > 65": 2,
+    "age > 65 AND smoker": 2,
+    "NOT (age > 65)": 2,
+    "age IS NULL": 1,
+    "bmi IS NULL": 2,
+    "bmi < 40": 3,
+    "smoker": 3,
+    "NOT smoker": 1,
+    "region = 'N'": 2,
+    "region <> 'N'": 2,
+    "region = ''": 1,
+    "region IN ('S', 'N') OR age IS NULL": 4,
+    "(age = 71 OR age = 20) AND (region = 'N' OR region = 'S')": 2,
+    "TRUE": 5,
+    "1 = 2": 0,
+}
+
+
+@pytest.fixture
+def engine(opener, engine_name):
+    return opener(engine_name, SMALL)
+
+
+def test_an_engine_is_an_engine(engine):
+    assert isinstance(engine, Engine)
+    assert engine.card.rows == 5
+    assert [(column.name, column.type) for column in engine.card.columns] == [
+        ("age", "integer"),
+        ("bmi", "real"),
+        ("smoker", "boolean"),
+        ("region", "text"),
+    ]
+
+
+def test_counts_are_those_counted_by_hand(engine):
+    queries = [parse(text, engine.card) for text in KNOWN]
+    expected = [count << BITS for count in KNOWN.values()]
+    assert engine.sums(queries, bits=BITS) == expected
+    assert [engine.sums([query], bits=BITS)[0] for query in queries] == expected
+    assert all(type(value) is int for value in engine.sums(queries, bits=BITS))
+    assert engine.sums([], bits=BITS) == []
+
+
+def test_numbers_are_clamped_and_rounded_by_row(engine):
+    queries = [parse(text, engine.card) for text in ("bmi / 63", "age / 100", "age", "bmi", "-age", "1 / 3", "bmi * 1e300")]
+    third = round(2**BITS / 3)
+    expected = [
+        sum(round(value / 63 * 2**BITS) for value in (31.5, 22.0, 0.25)),
+        sum(round(value / 100 * 2**BITS) for value in (71, 20, 40, 66)),
+        4 << BITS,
+        (2 << BITS) + (1 << (BITS - 2)),
+        0,
+        5 * third,
+        3 << BITS,
+    ]
+    assert engine.sums(queries, bits=BITS) == expected
+
+
+def test_own_values_are_summed_exactly(engine):
+    assert engine.sum_values([0.5, 2.0, -1.0, float("nan"), 0.25], bits=4) == 8 + 16 + 4
+    assert engine.sum_values(np.array([True, False, True, True, False]), bits=0) == 3
+    assert engine.sum_values(np.array([np.inf, -np.inf, 1, 0, 0.1]), bits=60) == (2 << 60) + round(0.1 * 2**60)
+    with pytest.raises(RequestError, match="4 numbers for 5 rows"):
+        engine.sum_values([0.5] * 4, bits=4)
+    with pytest.raises(RequestError, match="numbers, one for each row"):
+        engine.sum_values([[1, 2], [3]], bits=4)
+    with pytest.raises(InvalidParameter, match="numbers, one for each row") as caught:
+        engine.sum_values(["canary"] * 5, bits=4)
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bits", [-1, 61, 1.5, True, None])
+def test_bits_outside_the_grid_are_refused(engine, bits):
+    with pytest.raises(InvalidParameter, match="bits"):
+        engine.sums([], bits=bits)
+    with pytest.raises(InvalidParameter, match="bits"):
+        engine.sum_values([0] * 5, bits=bits)
+
+
+def test_progress_is_told_and_ends_at_one(engine):
+    told = []
+    query = parse("bmi / 63", engine.card)
+    assert engine.sums([query, parse("age < 11", engine.card)], bits=BITS, progress=told.append)[1] == 0
+    assert told
+    assert told[-1] == pytest.approx(1)
+    assert all(0 <= share <= 1 for share in told)
+
+
+def test_a_closed_engine_answers_nothing(opener, engine_name):
+    engine = opener(engine_name, SMALL)
+    query = parse("age > 65", engine.card)
+    engine.close()
+    engine.close()
+    for ask in (
+        lambda: engine.sums([query], bits=1),
+        lambda: engine.sum_values([0] * 5, bits=1),
+        lambda: engine.fingerprint(b"k" * 32),
+    ):
+        with pytest.raises(CuratorClosed, match="closed"):
+            ask()
+
+
+def test_an_empty_table_sums_to_nothing(opener, engine_name):
+    engine = opener(engine_name, TABLES["empty"])
+    queries = [parse(text, engine.card) for text in ("age > 65", "score / 2", "TRUE", "region IS NULL", "share")]
+    assert engine.sums(queries, bits=BITS) == [0] * 5
+    assert engine.sum_values([], bits=BITS) == 0
+    engine.sort()
+    assert engine.sums(queries, bits=BITS) == [0] * 5

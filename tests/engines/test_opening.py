@@ -1,0 +1,298 @@
+"""What can be opened, and what a custodian is told about what cannot."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdtrue.engines import open_engine
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownColumn
+from holdtrue.queries.parsing import parse
+
+CANARY = "canary-7351"
+PEER = duckdb.connect()
+ROWS = {"age": [71, 20, 40], "smoker": [True, False, True], "region": ["N", "S", "N"], "bmi": [31.5, 22.0, 19.25]}
+COUNT = "age > 30 AND smoker AND region = 'N' AND bmi < 32"
+
+
+def _json(tmp_path, text):
+    path = tmp_path / "people.json"
+    path.write_text(text)
+    return path
+
+
+def _records():
+    return [dict(zip(ROWS, values, strict=True)) for values in zip(*ROWS.values(), strict=True)]
+
+
+def _csv(tmp_path, separator=","):
+    path = tmp_path / "people.csv"
+    lines = [separator.join(map(str, record.values())) for record in [dict(zip(ROWS, ROWS, strict=True)), *_records()]]
+    path.write_text("\n".join(lines).replace("True", "true").replace("False", "false") + "\n")
+    return path
+
+
+def _parquet(tmp_path):
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table(ROWS), path)
+    return path
+
+
+def _structured():
+    kinds = [("age", "i4"), ("smoker", "?"), ("region", "U3"), ("bmi", "f4")]
+    return np.array([tuple(record.values()) for record in _records()], dtype=kinds)
+
+
+SOURCES = {
+    "csv": _csv,
+    "csv as text": lambda tmp_path: str(_csv(tmp_path)),
+    "csv with semicolons": lambda tmp_path: _csv(tmp_path, ";"),
+    "csv with tabs": lambda tmp_path: _csv(tmp_path, "\t"),
+    "json": lambda tmp_path: _json(tmp_path, json.dumps(_records())),
+    "json lines": lambda tmp_path: _json(tmp_path, "\n".join(map(json.dumps, _records()))),
+    "parquet": _parquet,
+    "glob": lambda tmp_path: _parquet(tmp_path).parent / "*.parquet",
+    "pandas": lambda _: pd.DataFrame(ROWS),
+    "pandas with an index": lambda _: pd.DataFrame(ROWS, index=[7, 3, 9]),
+    "polars": lambda _: pl.DataFrame(ROWS),
+    "polars lazy": lambda _: pl.LazyFrame(ROWS),
+    "arrow": lambda _: pa.table(ROWS),
+    "arrow batch": lambda _: pa.table(ROWS).to_batches()[0],
+    "arrow reader": lambda _: pa.table(ROWS).to_reader(),
+    "dict of arrays": lambda _: {name: np.array(values) for name, values in ROWS.items()},
+    "dict of lists": lambda _: ROWS,
+    "structured": lambda _: _structured(),
+    "relation": lambda _: PEER.from_arrow(pa.table(ROWS)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_every_source_gives_the_same_card_rows_and_fingerprint(tmp_path, name):
+    engine = open_engine(SOURCES[name](tmp_path), bounds={"age": (0, 120)}, labels={"region": ["N", "S"]})
+    kinds = [(column.name, column.type) for column in engine.card.columns]
+    assert kinds == [("age", "integer"), ("smoker", "boolean"), ("region", "text"), ("bmi", "real")]
+    assert engine.card.rows == 3
+    assert engine.card.column("age").bounds == (0, 120)
+    assert engine.card.column("region").labels == ("N", "S")
+    assert engine.sums([parse(COUNT, engine.card), parse("bmi / 63", engine.card)], bits=0) == [2, 1]
+    assert engine.fingerprint(b"k" * 32) == open_engine(pa.table(ROWS)).fingerprint(b"k" * 32)
+    engine.close()
+
+
+def test_rows_given_in_memory_are_the_engines_own():
+    given = {"age": np.array([1, 2, 3]), "bmi": np.array([0.5, 0.5, 0.5])}
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0]})
+    engines = open_engine(given), open_engine(frame)
+    given["age"][:] = 100
+    frame.loc[:, "age"] = 100.0
+    for engine in engines:
+        assert engine.sums([parse("age > 50", engine.card)], bits=0) == [0]
+
+
+def test_globs_read_every_file(tmp_path):
+    for number in range(4):
+        pq.write_table(pa.table({"a": [number] * 5}), tmp_path / f"part-{number}.parquet")
+        (tmp_path / f"part-{number}.csv").write_text("a\n" + f"{number}\n" * 5)
+    for suffix in ("parquet", "csv"):
+        engine = open_engine(str(tmp_path / f"part-*.{suffix}"))
+        assert engine.card.rows == 20
+        assert engine.sums([parse("a >= 2", engine.card), parse("a / 3", engine.card)], bits=0) == [10, 10]
+
+
+def test_types_of_csv_are_inferred_once_from_all_rows(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_text("a,b,c,d,e\n" + "1,1,true,2020-01-01,x\n" * 30_000 + "1.5,z,,,\n#,1,false,2020-01-02,y\n")
+    card = open_engine(path).card
+    assert [column.type for column in card.columns] == ["text", "text", "boolean", "text", "text"]
+    assert card.rows == 30_002
+    path.write_text("a,b\n1,2\n")
+    card = open_engine(path, types={"a": "real"}).card
+    assert [column.type for column in card.columns] == ["real", "integer"]
+
+
+def test_types_that_are_declared_are_taken(tmp_path):
+    path = tmp_path / "people.json"
+    path.write_text('[{"a": 1, "when": "2020-01-01T10:00:00Z", "none": null}]')
+    engine = open_engine(path, types={"a": "real", "none": "text"})
+    assert [column.type for column in engine.card.columns] == ["real", "text", "text"]
+    assert engine.sums([parse("\"when\" = '2020-01-01T10:00:00Z'", engine.card)], bits=0) == [1]
+    table = pa.table({"when": [dt.date(2020, 1, 2), None], "n": [1, 2]})
+    pq.write_table(table, tmp_path / "dates.parquet")
+    for source in (table, tmp_path / "dates.parquet"):
+        engine = open_engine(source, types={"when": "text", "n": "real"})
+        assert engine.sums([parse("\"when\" = '2020-01-02'", engine.card), parse("n / 4", engine.card)], bits=2) == [4, 3]
+
+
+def test_decimals_and_small_types_are_read_alike(tmp_path):
+    numbers = [Decimal("0.1"), Decimal("123456789.123456789"), None]
+    table = pa.table(
+        {
+            "d": pa.array(numbers, pa.decimal128(30, 9)),
+            "u": pa.array([1, 2, 2**63 - 1], pa.uint64()),
+            "s": pa.array(["x", "y", "x"]).dictionary_encode(),
+            "h": pa.array(np.array([1, 2, 3], dtype=np.float16)),
+        }
+    )
+    pq.write_table(table, tmp_path / "kinds.parquet")
+    known = PEER.from_arrow(table.drop_columns(["h"])).project("*, CAST(row_number() OVER () AS FLOAT) AS h")
+    engines = [open_engine(source) for source in (table, tmp_path / "kinds.parquet", known)]
+    texts = ["d = 0.1", "d >= 123456789.123456789", "u = 9223372036854775807", "s = 'x'", "h / 4"]
+    sums = [engine.sums([parse(text, engine.card) for text in texts], bits=2) for engine in engines]
+    assert sums[0] == sums[1] == sums[2] == [4, 4, 4, 8, 6]
+    assert len({engine.fingerprint(b"k" * 32) for engine in engines}) == 1
+
+
+def _written(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def _two_schemas(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "one.parquet")
+    pq.write_table(pa.table({"a": [CANARY]}), tmp_path / "two.parquet")
+    return tmp_path / "*.parquet"
+
+
+def _cases(tmp_path):
+    pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "cases.parquet")
+    return tmp_path / "cases.parquet"
+
+
+def _two_headers(tmp_path):
+    _written(tmp_path, "one.csv", "a,b\n1,2\n")
+    _written(tmp_path, "two.csv", "b,a\n1,2\n")
+    return tmp_path / "*.csv"
+
+
+WRONG = {
+    "nothing there": (lambda p: p / "none.parquet", "no such file"),
+    "glob of nothing": (lambda p: p / "*.parquet", "no such file"),
+    "folder": (lambda p: p, "a folder"),
+    "address": (lambda _: "s3://bucket/rows.parquet", "only files of this machine"),
+    "unknown kind": (lambda p: _written(p, "rows.xlsx", CANARY), "unknown kind of file"),
+    "empty file": (lambda p: _written(p, "rows.csv", ""), "the file is empty"),
+    "csv without rows": (lambda p: _written(p, "rows.csv", "a,b\n"), "no rows"),
+    "ragged csv, more": (lambda p: _written(p, "rows.csv", f"a,b\n1,2\n3,4,{CANARY}\n5,6\n"), "line 3 does not have"),
+    "ragged csv, fewer": (lambda p: _written(p, "rows.csv", f"a,b\n1,2\n3,4\n{CANARY}\n"), "line 4 does not have"),
+    "csv in Latin-1": (lambda p: _written(p, "rows.csv", b"a,b\n1,\xe4\n"), "cannot be read"),
+    "csv of one name twice": (lambda p: _written(p, "rows.csv", "a,a\n1,2\n"), "two columns have the name 'a'"),
+    "csv with other headers": (_two_headers, "the header is not that of"),
+    "json that is cut": (lambda p: _written(p, "rows.json", f'[{{"a": 1, "b": "{CANARY}'), "cannot be read as JSON"),
+    "json that nests": (lambda p: _written(p, "rows.json", f'[{{"a": {{"b": "{CANARY}"}}}}]'), "column 'a' has type STRUCT"),
+    "json of nothing but null": (lambda p: _written(p, "rows.json", '[{"a": null}]'), "say its type in types="),
+    "parquet that is none": (lambda p: _written(p, "rows.parquet", f"PAR1{CANARY}PAR1"), "cannot be read as Parquet"),
+    "parquet of other columns": (_two_schemas, "the columns are not those of"),
+    "no columns": (lambda _: pa.table({}), "no columns"),
+    "no rows": (lambda _: pa.table({"a": pa.array([], pa.int64())}), "no rows"),
+    "no names": (lambda _: np.zeros((3, 2)), "needs names for its columns"),
+    "two dimensions": (lambda _: {"a": np.zeros((3, 2))}, "column 'a' has 2 dimensions"),
+    "lengths": (lambda _: {"a": [1, 2], "b": [1]}, "differ in length"),
+    "dates": (lambda _: pa.table({"when": pa.array([1], pa.date32())}), "types={'when': 'text'}"),
+    "lists": (lambda _: pa.table({"a": [[CANARY]]}), "column 'a' has type list"),
+    "bytes": (lambda _: pa.table({"a": [CANARY.encode()]}), "column 'a' has type binary"),
+    "mixed": (lambda _: {"a": [1, CANARY]}, "column 'a' holds values of several types"),
+    "complex": (lambda _: {"a": np.array([1j])}, "column 'a' has type complex128"),
+    "too large": (lambda _: pa.table({"a": pa.array([2**64 - 1], pa.uint64())}), "does not fit the type integer"),
+    "case of names": (lambda _: {"a": [1], "A": [2]}, "differ"),
+    "case of names in Parquet": (_cases, "differ in nothing but the case"),
+    "case of names in a relation": (lambda _: PEER.sql('SELECT 1 AS a, 2 AS "A"'), "differ in nothing but the case"),
+    "no path": (lambda _: "a,b\n" + "1,2\n" * 5000, "is no path"),
+    "a path with NUL": (lambda _: "rows\0.csv", "rows"),
+    "none": (lambda _: None, "no table"),
+    "number": (lambda _: 5, "no table"),
+    "object": (lambda _: object(), "could not be read as a table"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_what_cannot_be_opened_is_refused_by_name_and_without_a_cell(tmp_path, name):
+    make, message = WRONG[name]
+    with pytest.raises(RequestError) as caught:
+        open_engine(make(tmp_path))
+    assert message in str(caught.value)
+    error = caught.value
+    while error is not None:
+        assert CANARY not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_wide_integers_in_files_are_refused_by_name(tmp_path):
+    table = pa.table({"a": pa.array([1, 2**64 - 1], pa.uint64())})
+    pq.write_table(table, tmp_path / "wide.parquet")
+    for source in (tmp_path / "wide.parquet", PEER.from_arrow(table)):
+        with pytest.raises(RequestError, match="column 'a' holds a cell that does not fit the type integer"):
+            open_engine(source)
+        assert open_engine(source, types={"a": "real"}).card.column("a").type == "real"
+
+
+def test_cells_that_do_not_fit_declared_types(tmp_path):
+    path = _written(tmp_path, "rows.csv", f"a,b\n1,2\n{CANARY},3\n")
+    with pytest.raises(RequestError, match="line 3 cannot be read, or holds a cell that does not fit") as caught:
+        open_engine(path, types={"a": "integer"})
+    assert CANARY not in str(caught.value)
+    path = _written(tmp_path, "rows.json", f'[{{"a": "{CANARY}"}}]')
+    with pytest.raises(RequestError, match="cannot be read as JSON") as caught:
+        open_engine(path, types={"a": "integer"})
+    assert CANARY not in str(caught.value)
+    with pytest.raises(RequestError, match="cannot be read as integer"):
+        open_engine(pa.table({"a": [CANARY]}), types={"a": "integer"})
+
+
+@pytest.mark.parametrize("source", ["table", "file"])
+def test_declarations_about_nothing_are_refused(tmp_path, source):
+    data = pa.table({"a": [1, 2]}) if source == "table" else _written(tmp_path, "rows.csv", "a\n1\n")
+    with pytest.raises(UnknownColumn, match="bounds names the column 'b'"):
+        open_engine(data, bounds={"b": (0, 1)})
+    with pytest.raises(UnknownColumn, match="labels names the column 'b'"):
+        open_engine(data, labels={"b": [1]})
+    with pytest.raises(RequestError, match="types names the column 'b'"):
+        open_engine(data, types={"b": "real"})
+    with pytest.raises(InvalidParameter, match="types must be one of boolean, integer, real, text"):
+        open_engine(data, types={"a": "date"})
+    with pytest.raises(InvalidParameter, match="types must be a mapping"):
+        open_engine(data, types=["integer"])
+
+
+def test_no_rows_says_how_many_would_do():
+    with pytest.raises(InsufficientSamples) as caught:
+        open_engine(pa.table({"a": pa.array([], pa.int64())}))
+    assert caught.value.required == 1
+
+
+def test_an_unreadable_file_is_named(tmp_path, monkeypatch):
+    path = _written(tmp_path, "rows.csv", "a\n1\n")
+    from pathlib import Path
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(RequestError, match=r"rows\.csv: Permission denied"):
+        open_engine(path)
+
+
+def test_names_and_texts_with_quotes(tmp_path):
+    folder = tmp_path / 'it\'s a "folder"'
+    folder.mkdir()
+    table = pa.table({'a "b"': [1, 2], "c's": ["it's", "x"]})
+    pq.write_table(table, folder / "rows'.parquet")
+    engine = open_engine(folder / "rows'.parquet")
+    assert engine.sums([parse('"a ""b""" > 1', engine.card), parse("\"c's\" = 'it''s'", engine.card)], bits=0) == [1, 1]
+
+
+def test_opening_imports_nothing_ahead():
+    """`import holdtrue.engines` leaves DuckDB, Arrow, Narwhals and numba alone."""
+    import subprocess
+    import sys
+
+    heavy = ("duckdb", "pyarrow", "narwhals", "numba", "pandas", "polars", "sqlglot")
+    program = f"import sys, holdtrue.engines; sys.exit(any(name in sys.modules for name in {heavy!r}))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603 - our own text

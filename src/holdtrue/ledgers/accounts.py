@@ -1,0 +1,320 @@
+"""The ledger itself: charge, respond, grant and look, over any store."""
+
+import functools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
+
+from holdtrue.accounting.filters import Filter
+from holdtrue.errors import (
+    HoldtrueError,
+    IntegrityError,
+    InvalidParameter,
+    NotPrivate,
+    RefusedError,
+    ReleaseError,
+    UnknownName,
+)
+from holdtrue.events import Event
+from holdtrue.exact import count
+from holdtrue.ledgers import books
+from holdtrue.ledgers.books import Book, Wanted
+from holdtrue.ledgers.entries import Charge, Entry, Receipt, Terms, is_private, text
+from holdtrue.ledgers.groups import Committer, Ticket
+from holdtrue.ledgers.stores import Busy, Store
+
+__all__ = ["Account"]
+
+T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1
+
+
+class Account:
+    """A ledger over a store. Safe for threads; other processes may have the same ledger open.
+
+    Guarantee (P3, P4, P5, P6): when :meth:`charge` returns, the charge is durable; the sum of all costs never passes the
+    cap, nor an analyst's the allowance; a request id is charged at most once and has at most one response; after the first
+    transaction that failed nothing is answered any more, not even from what is stored, until the ledger is opened anew.
+    Needs: a store that keeps its own promise. Failure: an error of the tree, and no entry.
+    """
+
+    takes_unprotected = False
+
+    def __init__(self, store: Store, *, group: int = 256) -> None:
+        self._store = store
+        self._committer = Committer(self._commit, largest=count("group", group))
+        self._answered = threading.Condition()
+        self._stopped: str | None = None
+        self._newest: Receipt = (0, store.terms.digest)
+        self._spent = 0
+        self._process = os.getpid()
+        _OPEN.add(self)
+
+    @property
+    def writer(self) -> threading.Lock:
+        """Return the lock that is held whenever a transaction is under way."""
+        return self._committer.writer
+
+    def charge(  # noqa: PLR0913 - one keyword for each fact of the entry
+        self,
+        *,
+        request_id: str,
+        request_digest: str,
+        analyst: str,
+        verb: str,
+        event: Event,
+        cost: int | None = None,
+        body: str | None = None,
+    ) -> Entry:
+        """Charge a request before its rows are read, or return the entry that paid for it before.
+
+        The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while whoever
+        charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
+        """
+        request = Charge(request_id, request_digest, analyst, verb, event, cost, body)
+        floor = self._floor(request)
+        wanted = Wanted(frozenset({request_id}), frozenset({request_digest}), frozenset({analyst}))
+        if not isinstance(floor, NotPrivate):
+            self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
+        return self._submit(wanted, lambda book: books.charge(book, request, floor=floor))
+
+    def respond(self, number: int, body: str) -> Entry:
+        """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
+
+        The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
+        """
+        text("body", body)
+        wanted = Wanted(numbers=frozenset({count("number", number)}))
+        entry = self._submit(wanted, lambda book: books.respond(book, number, body=body))
+        with self._answered:
+            self._answered.notify_all()
+        return entry
+
+    def grant(self, analyst: str, *, allowance: int | None) -> Entry:
+        """Give an analyst an allowance in units, under the one cap; None lifts it. The change is an entry."""
+        if not text("analyst", analyst):
+            raise InvalidParameter("analyst", analyst, "a name")
+        return self._submit(
+            Wanted(analysts=frozenset({analyst})), lambda book: books.grant(book, analyst, allowance=allowance)
+        )
+
+    def find(self, *, request_id: str | None = None, request_digest: str | None = None) -> Entry | None:
+        """Return the charge that paid for a request, by its id, or by its digest where it was answered; else None."""
+        if request_id is not None:
+            book = self._load(Wanted(ids=frozenset({request_id})))
+            known = book.requests.get(request_id)
+            return None if known is None else books.paid(book, known)
+        if request_digest is None:
+            raise InvalidParameter("request_id", None, "given, or request_digest")
+        book = self._load(Wanted(digests=frozenset({request_digest})))
+        answer = book.answered.get(request_digest)
+        return None if answer is None else books.paid(book, answer)
+
+    def wait(self, number: int, *, seconds: float = 30.0) -> Entry:
+        """Return a charge once its response is stored, by this process or another; ReleaseError if that takes too long."""
+        end, pause = time.monotonic() + seconds, _FIRST_PAUSE
+        while True:
+            book = self._load(Wanted(numbers=frozenset({count("number", number)})))
+            if number not in book.rows:
+                message = f"entry {number} is no entry of this ledger"
+                raise UnknownName(message)
+            entry = books.paid(book, book.rows[number])
+            if entry.response is not None:
+                return entry
+            if time.monotonic() > end:
+                message = f"entry {number} was charged, but its response was never stored; ask again under a new request id"
+                raise ReleaseError(message, entry=number)
+            with self._answered:
+                self._answered.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def entries(self, start: int = 1, stop: int | None = None) -> Sequence[Entry]:
+        """Return the entries with start <= number < stop, all kinds, each checked against its digest."""
+        last = self.head[0] + 1 if stop is None else count("stop", stop, least=0)
+        first = count("start", start, least=0)
+        return self._look(lambda store: [row.checked(self.terms.ledger_id) for row in store.entries(first, last)])
+
+    @property
+    def terms(self) -> Terms:
+        """Return what the ledger was created with."""
+        return self._store.terms
+
+    @property
+    def durable(self) -> bool:
+        """Return whether the ledger outlives this process."""
+        return self._store.durable
+
+    @property
+    def head(self) -> Receipt:
+        """Return the newest receipt: number and digest of the last entry, or 0 and the digest of the terms."""
+        return self._load(Wanted()).receipt
+
+    @property
+    def spent(self) -> int:
+        """Return what all analysts together have spent, in units."""
+        return self._load(Wanted()).spent
+
+    @property
+    def left(self) -> int:
+        """Return what is left under the cap, in units."""
+        return self._load(Wanted()).left()
+
+    def spent_by(self, analyst: str) -> int:
+        """Return what an analyst has spent, in units."""
+        return self._load(Wanted(analysts=frozenset({analyst}))).spent_by(analyst)
+
+    def left_for(self, analyst: str) -> int:
+        """Return what an analyst may still spend, in units: within the allowance and within the cap."""
+        return self._load(Wanted(analysts=frozenset({analyst}))).left(analyst)
+
+    def allowance(self, analyst: str) -> int | None:
+        """Return an analyst's allowance in units; None where there is no limit but the cap."""
+        return self._load(Wanted(analysts=frozenset({analyst}))).allowance(analyst)
+
+    def examine(self) -> None:
+        """Have the store check its own structures; IntegrityError if they are damaged."""
+        self._look(lambda store: store.examine())
+
+    def close(self) -> None:
+        """Let go of the store; every later call is refused. Closing twice is fine."""
+        if self._process == os.getpid():
+            with self._committer.writer:
+                if self._stopped != "closed":
+                    self._store.close()
+                    self._stopped = "closed"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        durability = "" if self.durable else ", not durable"
+        return f"<{type(self).__name__} {self._store.where}{durability}: {self.terms.kind}, cap {self.terms.cap} units>"
+
+    def _floor(self, request: Charge) -> int | NotPrivate:
+        """Return what the event costs at least, or the refusal of an event without a guarantee."""
+        if not is_private(request.event):
+            if not self.takes_unprotected:
+                return NotPrivate("the event carries no guarantee (NonPrivate); only a rehearsal ledger takes it")
+            if request.cost is None:
+                raise InvalidParameter("cost", None, "given in units, since a NonPrivate event has no cost of its own")
+            return 0
+        try:
+            return _cost(self.terms.filter, request.event)
+        except NotPrivate as refusal:
+            return refusal
+
+    def _refuse_early(self, request: Charge, *, cost: int, wanted: Wanted) -> None:
+        """Refuse what the cap can never admit again, without a lock: totals only grow, so an old total is enough to know."""
+        if self._spent + cost <= self.terms.cap:
+            return
+        book = self._load(wanted)
+        if request.request_id not in book.requests and request.request_digest not in book.answered:
+            books.demand(book, request.analyst, cost=cost)
+
+    def _submit(self, wanted: Wanted, act: Callable[[Book], T]) -> T:
+        self._check()
+        return self._committer.submit(Ticket(wanted, act))
+
+    def _commit(self, group: Sequence[Ticket[Any]]) -> None:
+        """Run a group in one transaction; whatever goes wrong there is the outcome of every ticket in it."""
+        try:
+            self._check()
+            wanted = functools.reduce(Wanted.__or__, (ticket.wanted for ticket in group))
+            with self._store.writing(wanted) as book:
+                self._follow(book)
+                for ticket in group:
+                    ticket.run(book)
+            self._follow(book)
+        except BaseException as error:  # nobody is told of a success that is not durable
+            if not isinstance(error, Busy):
+                self._stop()
+            failing = functools.partial(_again, error)
+            for ticket in group:
+                ticket.fail(failing)
+            if not isinstance(error, HoldtrueError):
+                raise
+
+    def _load(self, wanted: Wanted) -> Book:
+        def read(store: Store) -> Book:
+            book = store.load(wanted)
+            self._follow(book)
+            return book
+
+        return self._look(read)
+
+    def _look(self, read: Callable[[Store], T]) -> T:
+        """Read from the store while nobody writes; an error there ends this ledger as a failed commit does."""
+        self._check()
+        with self._committer.writer:
+            self._check()
+            try:
+                return read(self._store)
+            except Busy:
+                raise
+            except BaseException:
+                self._stop()
+                raise
+
+    def _follow(self, book: Book) -> None:
+        """Remember the newest receipt; raise IntegrityError if the ledger was put back to an older state meanwhile."""
+        seen, number = self._newest, book.receipt[0]
+        if number < seen[0] or (number == seen[0] and book.receipt != seen):
+            message = f"entry {seen[0]}: the ledger was put back to an older state, or changed, while it was open"
+            raise IntegrityError(message)
+        self._newest, self._spent = book.receipt, book.spent
+
+    def _stop(self) -> None:
+        self._stopped = self._stopped or "failed"
+
+    def _check(self) -> None:
+        if self._process != os.getpid():
+            message = "this ledger was opened in another process; open it again in this one"
+            raise RefusedError(message)
+        if self._stopped == "closed":
+            message = "the ledger is closed; open it again"
+            raise RefusedError(message)
+        if self._stopped is not None:
+            message = (
+                "the ledger failed earlier and answers nothing since; look at the disk or the server, then open it again"
+            )
+            raise RefusedError(message)
+
+
+_OPEN: "weakref.WeakSet[Account]" = weakref.WeakSet()
+_FORKING: list[Account] = []
+
+
+def _before_fork() -> None:
+    """Let no process be forked in the middle of a transaction, which the child's copy of the connection would undo."""
+    _FORKING[:] = _OPEN
+    for account in _FORKING:
+        account.writer.acquire()
+
+
+def _after_fork() -> None:
+    for account in _FORKING:
+        account.writer.release()
+    _FORKING.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cost(limit: Filter, event: Event) -> int:
+    return limit.cost(event)
+
+
+def _again(error: BaseException) -> BaseException:
+    """Return an error of the same kind and words for another thread, so that no two threads share a traceback."""
+    if isinstance(error, ReleaseError):
+        return ReleaseError(str(error), entry=error.entry)
+    if isinstance(error, HoldtrueError):
+        return type(error)(*error.args)
+    return ReleaseError("the ledger failed inside; whether the request was charged is known once it is opened again")

@@ -1,0 +1,199 @@
+"""What a ledger holds: its terms, fixed at creation, and entries, each chained to the one before.
+
+The chain: an entry's digest is SHA-256 over the canonical JSON of all its fields, the ledger's random number and the digest
+before it; the first one follows the digest of the terms. So a digest speaks for everything that was written up to it, and
+whoever keeps a receipt (an entry's number and digest) can tell whether any of that was changed since.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypeAlias, get_args
+
+from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.errors import IntegrityError, InvalidParameter
+from holdtrue.events import Composed, Event, NonPrivate, Repeated
+from holdtrue.exact import count
+from holdtrue.records import canonical
+
+__all__ = [
+    "COLUMNS",
+    "LARGEST",
+    "Charge",
+    "Entry",
+    "EntryKind",
+    "FilterKind",
+    "Receipt",
+    "Terms",
+    "is_private",
+    "line_digest",
+    "text",
+]
+
+FilterKind: TypeAlias = Literal["gdp", "zcdp", "pure"]
+EntryKind: TypeAlias = Literal["charge", "response", "repeat", "grant"]
+Receipt: TypeAlias = tuple[int, str]
+"""The number and the digest of an entry, kept outside the ledger."""
+
+LARGEST = 2**63 - 1
+"""The largest number of units: a cap of 9,223 in mu squared, in rho or in epsilon. Totals never pass the cap."""
+
+_FILTERS: dict[str, type[Filter]] = {"gdp": GaussianFilter, "zcdp": ZeroConcentratedFilter, "pure": PureFilter}
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a ledger was created with; nothing of it ever changes. Key and fingerprint are secret: no repr has them."""
+
+    ledger_id: str
+    kind: FilterKind
+    cap: int
+    plan: str
+    card: str
+    iid: bool
+    created: int
+    fingerprint: str = field(repr=False)
+    key: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(FilterKind):
+            raise InvalidParameter("kind", self.kind, f"one of {', '.join(get_args(FilterKind))}")
+        if count("cap", self.cap) > LARGEST:
+            raise InvalidParameter("cap", self.cap, f"at most {LARGEST} units of 1e-15")
+        if type(self.iid) is not bool:
+            raise InvalidParameter("iid", self.iid, "True or False")
+        for name in ("plan", "card", "fingerprint"):
+            text(name, getattr(self, name))
+
+    @property
+    def filter(self) -> Filter:
+        """Return the filter: the currency and the cap over all analysts."""
+        return _FILTERS[self.kind](self.cap)
+
+    @property
+    def digest(self) -> str:
+        """Return the digest that the first entry follows. Of the secrets it holds a hash, under a key of 256 random bits."""
+        document = {item.name: getattr(self, item.name) for item in fields(self)}
+        document["key"] = _sha256(self.key)
+        return _sha256(canonical(document))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a ledger. Costs and totals are whole units of 1e-15; ``spent`` and ``analyst_spent`` include this entry.
+
+    ``kind`` is "charge"; "response", whose ``body`` is what left and ``answers`` the number of its charge; "repeat", a
+    request that an older answer served for nothing; or "grant", a new allowance. ``fresh`` and ``response`` are not part of
+    the line: they tell the caller whether this very call wrote it, and what was stored as its response.
+    """
+
+    number: int
+    kind: EntryKind
+    time: int
+    request_id: str | None
+    request_digest: str | None
+    analyst: str | None
+    verb: str
+    cost: int
+    spent: int
+    analyst_spent: int | None
+    allowance: int | None
+    event: str | None
+    answers: int | None
+    body: str | None
+    previous: str
+    digest: str
+    fresh: bool = field(default=False, compare=False)
+    response: str | None = field(default=None, compare=False)
+
+    @property
+    def receipt(self) -> Receipt:
+        """Return what to keep outside the ledger: number and digest."""
+        return self.number, self.digest
+
+    def checked(self, ledger_id: str) -> "Entry":
+        """Return the entry; raise IntegrityError if its digest is not that of its fields."""
+        try:
+            digest = line_digest({name: getattr(self, name) for name in _HASHED}, ledger_id=ledger_id)
+        except (TypeError, ValueError):  # a type that no entry has, in a damaged row
+            digest = None
+        if digest != self.digest:
+            message = f"entry {self.number!r}: its digest is not that of its contents"
+            raise IntegrityError(message)
+        return self
+
+
+COLUMNS = tuple(item.name for item in fields(Entry) if item.name not in ("fresh", "response"))
+_HASHED = tuple(name for name in COLUMNS if name != "digest")
+
+
+def line_digest(line: Mapping[str, object], *, ledger_id: str) -> str:
+    """Return the digest of an entry's fields, the digest before it among them, and of the ledger's number."""
+    return _sha256(canonical({**line, "ledger": ledger_id}))
+
+
+def _sha256(words: str) -> str:
+    return hashlib.sha256(words.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A request to charge: what is asked, by whom, what it does to privacy and what it costs.
+
+    ``request_id`` is the caller's key for this one request, ``request_digest`` the SHA-256 of what is asked in canonical
+    form. ``cost`` may be left out: then it is what the event costs in the ledger's currency. A batch is one charge.
+    """
+
+    request_id: str
+    request_digest: str
+    analyst: str
+    verb: str
+    event: Event
+    cost: int | None = None
+    body: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("request_id", "analyst", "verb"):
+            _name(name, getattr(self, name))
+        if not _DIGEST.fullmatch(text("request_digest", self.request_digest)):
+            raise InvalidParameter("request_digest", self.request_digest, "64 hexadecimal digits in lower case")
+        if not isinstance(self.event, get_args(Event)):
+            raise InvalidParameter("event", self.event, "an event of holdtrue.events")
+        if self.cost is not None:
+            count("cost", self.cost, least=0)
+        if self.body is not None:
+            text("body", self.body)
+
+
+def is_private(event: Event) -> bool:
+    """Return whether no part of an event is NonPrivate."""
+    match event:
+        case NonPrivate():
+            return False
+        case Repeated(event=inner):
+            return is_private(inner)
+        case Composed(events=inner):
+            return all(map(is_private, inner))
+        case _:
+            return True
+
+
+def text(name: str, value: object) -> str:
+    """Return text that every store keeps as it is: Unicode without NUL and without lone surrogates. Never shows the text."""
+    if not isinstance(value, str):
+        raise InvalidParameter(name, type(value).__name__, "text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidParameter(name, "lone surrogates", "valid Unicode text") from None
+    if "\0" in value:
+        raise InvalidParameter(name, "a NUL", "text without NUL")
+    return value
+
+
+def _name(name: str, value: object) -> None:
+    if not text(name, value) or len(str(value)) > _LONGEST_NAME:
+        raise InvalidParameter(name, value, f"text of 1 to {_LONGEST_NAME} characters")

@@ -1,0 +1,106 @@
+"""Open a ledger, wherever it is kept, and create it the first time."""
+
+import hmac
+import time
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError
+from holdtrue.ledgers.accounts import Account
+from holdtrue.ledgers.entries import FilterKind, Terms
+from holdtrue.ledgers.stores import MemoryStore, Store
+
+__all__ = ["Fingerprint", "Where", "open_ledger", "store_at", "terms_of"]
+
+Where = str | PathLike[str] | None
+Fingerprint = Callable[[bytes], str]
+"""The data's fingerprint under a secret key of 32 bytes, which the ledger alone keeps."""
+
+_ID_WORDS, _KEY_WORDS = 2, 4  # 128 and 256 bits
+_POSTGRES = ("postgresql://", "postgres://", "postgresql+psycopg://")
+
+
+def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
+    where: Where = None,
+    *,
+    kind: FilterKind | None = None,
+    cap: int | None = None,
+    plan: str | None = None,
+    card: str | None = None,
+    iid: bool | None = None,
+    fingerprint: Fingerprint | None = None,
+    group: int = 256,
+) -> Account:
+    """Return the ledger at a path (SQLite), at a PostgreSQL URL, or a new one in memory for None.
+
+    ``kind``, ``cap`` (units of 1e-15) and ``fingerprint`` create it where there is none; a ledger that exists gives its own
+    terms back, and whatever is given beside must agree with them. ``fingerprint`` is called with the ledger's secret key
+    and may scan the data; without it an existing ledger is opened to be looked at. ``group`` is the most requests in one
+    commit.
+
+    Failure: FingerprintMismatch for other data, RefusedError for other terms, UnknownName where there is nothing to open,
+    IntegrityError for what is damaged, Refused or InvalidParameter for a place that cannot be used. Nothing is lost.
+    """
+
+    def made() -> Terms:
+        if kind is None or cap is None or fingerprint is None:
+            name = "kind, cap and fingerprint"
+            raise InvalidParameter(name, "less", "given together to create a ledger")
+        return terms_of(kind=kind, cap=cap, plan=plan, card=card, iid=iid, fingerprint=fingerprint)
+
+    create = None if kind is None and cap is None else made
+    store = MemoryStore(made()) if where is None else store_at(where, create=create)
+    try:
+        given = {"kind": kind, "cap": cap, "plan": plan, "card": card, "iid": iid}
+        _agree(store.terms, given=given, fingerprint=fingerprint)
+        return Account(store, group=group)
+    except BaseException:
+        store.close()
+        raise
+
+
+def terms_of(  # noqa: PLR0913 - one keyword for each of the terms
+    *, kind: FilterKind, cap: int, plan: str | None, card: str | None, iid: bool | None, fingerprint: Fingerprint
+) -> Terms:
+    """Return terms for a new ledger, with a random number and a random key of its own."""
+    key = SYSTEM.words(_KEY_WORDS).tobytes()
+    return Terms(
+        ledger_id=SYSTEM.words(_ID_WORDS).tobytes().hex(),
+        kind=kind,
+        cap=cap,
+        plan=plan or "{}",
+        card=card or "{}",
+        iid=False if iid is None else iid,
+        created=int(time.time()),
+        fingerprint=fingerprint(key),
+        key=key.hex(),
+    )
+
+
+def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None = None, read_only: bool = False) -> Store:
+    """Return the store at a path or a URL."""
+    if isinstance(where, str) and where.startswith(_POSTGRES):
+        from holdtrue.ledgers.postgres import PostgresStore
+
+        return PostgresStore(where, create=create, read_only=read_only)
+    if not str(where):
+        raise InvalidParameter("where", where, "a path, a PostgreSQL URL or None")
+    if "://" in str(where):
+        raise InvalidParameter("where", "another kind of URL", "a path or a PostgreSQL URL")
+    from holdtrue.ledgers.sqlite import SqliteStore
+
+    return SqliteStore(Path(where), create=create, read_only=read_only)
+
+
+def _agree(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprint | None) -> None:
+    for name, value in given.items():
+        if value is not None and value != getattr(terms, name):
+            message = (
+                f"the ledger was created with another {name}, which is fixed for good; leave it out, or take a new ledger"
+            )
+            raise RefusedError(message)
+    if fingerprint is not None and not hmac.compare_digest(fingerprint(bytes.fromhex(terms.key)), terms.fingerprint):
+        message = "the ledger belongs to other data; open it with the rows it was created with, or take a new ledger"
+        raise FingerprintMismatch(message)

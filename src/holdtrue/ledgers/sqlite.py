@@ -1,0 +1,148 @@
+"""A ledger in one SQLite file.
+
+A rollback journal and synchronous=EXTRA: a commit has returned only when it is on the disk. The journal stays beside the
+file between commits, with its head struck out (PERSIST): as safe as deleting it, at half the time. SQLite before 3.51.3 can
+damage a file in WAL mode, so a file found in that mode is taken out of it there, and is left in it from 3.51.3 on.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, UnknownName
+from holdtrue.ledgers.entries import Terms
+from holdtrue.ledgers.migrations import VERSIONS
+from holdtrue.ledgers.stores import Busy
+from holdtrue.ledgers.tables import SqlStore
+
+__all__ = ["SqliteStore", "may_use_wal"]
+
+_SECONDS = 30.0
+_WAL_MENDED = (3, 51, 3)
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_PRIMARY = 0xFF  # the low byte of an extended error code
+
+
+def may_use_wal(version: tuple[int, ...]) -> bool:
+    """Return whether a version of SQLite keeps a file in WAL mode whole."""
+    return version >= _WAL_MENDED
+
+
+class SqliteStore(SqlStore):
+    """A ledger's rows in one file, which several processes may have open; BEGIN IMMEDIATE is the one writer lock."""
+
+    def __init__(
+        self, path: Path, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
+    ) -> None:
+        self._path = path
+        _check_place(path, create=create is not None)
+        connection = _connected(path, read_only=read_only, seconds=seconds)
+        super().__init__(connection, where=str(path), create=create)
+
+    def _lock(self) -> None:
+        self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    _lock_creation = _lock
+
+    def _begin(self) -> None:
+        self._connection.exec_driver_sql("BEGIN")
+
+    def _busy(self, error: sa.exc.DBAPIError) -> bool:
+        return _code(error.orig) in _LOCKED
+
+    def _damaged(self, error: sa.exc.DBAPIError) -> bool:
+        # Text that is not UTF-8 has no code of its own, and no table or column ever goes missing from a whole ledger.
+        return _code(error.orig) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
+
+    def _has_tables(self) -> bool:
+        return VERSIONS in self._tables()
+
+    def _foreign(self) -> bool:
+        return bool(self._tables())
+
+    def _tables(self) -> Sequence[object]:
+        return self._connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+
+    def examine(self) -> None:
+        """Have SQLite check the whole file, its indexes against its tables."""
+        with self._transaction(self._begin):
+            found = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars().all()
+        if list(found) != ["ok"]:
+            message = f"{self.where}: the file is damaged outside its entries"
+            raise IntegrityError(message)
+
+
+def _code(error: BaseException | None) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & _PRIMARY
+
+
+def _check_place(path: Path, *, create: bool) -> None:
+    """Say in our own words what is wrong with a path; make the file, for its owner only, if it is to be created."""
+    if path.is_dir():
+        raise InvalidParameter("where", str(path), "the path of a file, not of a directory")
+    if path.exists():
+        return
+    if not path.parent.is_dir():
+        raise InvalidParameter("where", str(path), "a path in a directory that exists")
+    if not create:
+        message = f"there is no ledger at {path}; give kind, cap and fingerprint to create it"
+        raise UnknownName(message)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError:
+        message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
+        raise RefusedError(message) from None
+
+
+def _connected(path: Path, *, read_only: bool, seconds: float) -> sa.Connection:
+    mode = "ro" if read_only else "rw"
+    address = f"file:{quote(str(path.absolute()))}?mode={mode}"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
+        try:
+            _configure(connection, read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # The URL is for the dialect only; hidden parameters keep answers and the key out of the text of errors.
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=StaticPool, hide_parameters=True)
+    try:
+        return engine.connect()
+    except sa.exc.DBAPIError as error:
+        raise _refusal(error.orig, path) from None
+    except sqlite3.Error as error:
+        raise _refusal(error, path) from None
+    except UnicodeError:  # the driver could not even decode what the engine said about a damaged file
+        message = f"{path} is damaged or is not a ledger"
+        raise IntegrityError(message) from None
+
+
+def _refusal(error: BaseException | None, path: Path) -> IntegrityError | RefusedError:
+    if _code(error) in _DAMAGED:
+        return IntegrityError(f"{path} is damaged or is not a ledger")
+    if _code(error) in _LOCKED:
+        return Busy(f"{path} is locked by another process; try again")
+    return RefusedError(f"{path} cannot be opened: the file or its directory is read-only, or the disk fails")
+
+
+def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    """Make commits durable before they return, and never trust what is stored in the schema."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA synchronous = EXTRA")
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if read_only or (mode == "wal" and may_use_wal(sqlite3.sqlite_version_info)):
+        return
+    (mode,) = connection.execute("PRAGMA journal_mode = PERSIST").fetchone()
+    if mode != "persist":
+        raise sqlite3.OperationalError

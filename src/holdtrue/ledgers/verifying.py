@@ -1,0 +1,173 @@
+"""Recompute a ledger from its first entry to its last."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import get_args
+
+from holdtrue import events
+from holdtrue.errors import HoldtrueError, IntegrityError, RefusedError
+from holdtrue.ledgers.accounts import Account
+from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private
+from holdtrue.ledgers.opening import store_at
+from holdtrue.ledgers.stores import Busy, Store
+
+__all__ = ["Verification", "verify"]
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A ledger that was found whole: how many entries, what was spent and left in units, and its newest receipt."""
+
+    ledger_id: str
+    entries: int
+    charges: int
+    spent: int
+    left: int
+    head: str
+
+    @property
+    def receipt(self) -> Receipt:
+        """Return the newest receipt, to be kept outside."""
+        return self.entries, self.head
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def verify(where: str | PathLike[str] | Account, *, receipts: Iterable[Receipt] = ()) -> Verification:
+    """Return a truthy report if a ledger is whole; raise IntegrityError, saying which entry, if it is not.
+
+    Guarantee (P7): every entry follows from the ones before it, by digest and by sums; no charge passed the cap or an
+    allowance or cost less than its event; every response answers one charge. With a receipt, everything up to its entry is
+    what it was when the receipt was given. Needs the newest receipt to find that entries were cut off or the file was put
+    back to an older state: without one, a shorter whole ledger is a whole ledger. Reads only.
+    """
+    if isinstance(where, Account):
+        where.examine()
+        return _Recount(where.terms, receipts, unprotected=where.takes_unprotected).over(_pages(where.entries))
+    store = _opened(where)
+    try:
+        store.examine()
+        return _Recount(store.terms, receipts).over(_pages(store.entries))
+    except (IntegrityError, Busy):
+        raise
+    except HoldtrueError:
+        message = f"{store.where} cannot be read to its end"
+        raise IntegrityError(message) from None
+    finally:
+        store.close()
+
+
+def _opened(where: str | PathLike[str]) -> Store:
+    """Open to read; a SQLite file whose last writer was killed must first be rid of what that one had begun to write."""
+    try:
+        return store_at(where, read_only=True)
+    except Busy:
+        raise
+    except RefusedError:
+        return store_at(where)
+
+
+def _pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
+    """Yield entries page by page, each read in a transaction of its own, so that nobody who charges has to wait."""
+    start = 1
+    while True:
+        page = read(start, start + _PAGE)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        start += _PAGE
+
+
+@dataclass(slots=True)
+class _Recount:
+    """The running state of a recount: everything the next entry must agree with."""
+
+    terms: Terms
+    receipts: Iterable[Receipt]
+    unprotected: bool = False
+    number: int = 0
+    digest: str = ""
+    spent: int = 0
+    charges: dict[int, str | None] = field(default_factory=dict)
+    responses: set[int] = field(default_factory=set)
+    answered: set[str | None] = field(default_factory=set)
+    requests: set[str] = field(default_factory=set)
+    analysts: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+
+    def over(self, entries: Iterable[Entry]) -> Verification:
+        """Go through all entries and compare the receipts on the way."""
+        self.digest = self.terms.digest
+        kept = list(self.receipts)
+        self._compare(kept)
+        for entry in entries:
+            self._next(entry)
+            self._compare(kept)
+        for number, _ in kept:
+            if number > self.number:
+                message = f"entry {number}: there is a receipt for it, but the ledger ends at entry {self.number}"
+                raise IntegrityError(message)
+        left = self.terms.cap - self.spent
+        return Verification(self.terms.ledger_id, self.number, len(self.charges), self.spent, left, self.digest)
+
+    def _compare(self, receipts: list[Receipt]) -> None:
+        for number, digest in receipts:
+            self._demand(number != self.number or digest == self.digest, "it is not the one that the receipt was given for")
+
+    def _demand(self, right: object, otherwise: str) -> None:
+        if not right:
+            message = f"entry {self.number}: {otherwise}"
+            raise IntegrityError(message)
+
+    def _next(self, entry: Entry) -> None:
+        self.number += 1
+        self._demand(entry.number == self.number, "it is missing")
+        self._demand(entry.previous == self.digest, "it does not follow the entry before it")
+        entry.checked(self.terms.ledger_id)
+        self.digest = entry.digest
+        self.spent += entry.cost
+        self._demand(
+            entry.cost >= 0 and entry.spent == self.spent <= self.terms.cap, "the total is not the sum of the costs"
+        )
+        if entry.analyst is not None:
+            self._follow_analyst(entry)
+        if entry.request_id is not None:
+            self._demand(entry.request_id not in self.requests, "its request id was used before")
+            self.requests.add(entry.request_id)
+        self._demand(entry.kind in get_args(EntryKind), "it is of no known kind")
+        match entry.kind:
+            case "charge":
+                self._demand(self._costs(entry), "its cost is less than that of its event")
+                self.charges[entry.number] = entry.request_digest
+            case "response":
+                asked = self.charges.get(entry.answers or 0)
+                known = asked is not None and asked == entry.request_digest and entry.answers not in self.responses
+                self._demand(known and entry.cost == 0, "it answers no charge")
+                self.responses.add(entry.answers or 0)
+                self.answered.add(entry.request_digest)
+            case "repeat":
+                self._demand(entry.cost == 0 and entry.request_digest in self.answered, "it repeats what was not answered")
+            case "grant":
+                self._demand(entry.cost == 0 and entry.analyst is not None, "it grants nothing")
+
+    def _follow_analyst(self, entry: Entry) -> None:
+        spent, allowance = self.analysts.get(entry.analyst or "", (0, None))
+        spent += entry.cost
+        if entry.kind == "grant":
+            allowance = entry.allowance
+        right = entry.analyst_spent == spent and entry.allowance == allowance
+        within = entry.cost == 0 or allowance is None or spent <= allowance
+        self._demand(right and within, "the analyst's total or allowance is wrong")
+        self.analysts[entry.analyst or ""] = (spent, allowance)
+
+    def _costs(self, entry: Entry) -> bool:
+        try:
+            event = events.from_json(json.loads(entry.event or ""))
+            unprotected = not is_private(event) and self.unprotected
+            return unprotected or entry.cost >= self.terms.filter.cost(event)
+        except (HoldtrueError, ValueError, TypeError, AttributeError):
+            return False

@@ -1,0 +1,240 @@
+"""Creating, reopening and everything that can be wrong with the place."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+import holdtrue as ht
+from holdtrue.ledgers import open_ledger, verify
+from holdtrue.ledgers.migrations import HEAD, VERSIONS
+from holdtrue.ledgers.sqlite import may_use_wal
+from holdtrue.ledgers.tables import METADATA, _statement
+from ledgers.places import connect, other_rows, request, rows
+
+
+def test_reopening_gives_back_what_was_stored(lasting):
+    with lasting.open(kind="zcdp", cap=5000, plan='{"rows":7}', card='{"age":"int"}', iid=False) as ledger:
+        terms, receipt = ledger.terms, ledger.charge(**request("a")).receipt
+    with lasting.reopen(fingerprint=rows) as ledger:
+        assert ledger.terms == terms
+        assert (terms.kind, terms.cap, terms.plan, terms.card, terms.iid) == (
+            "zcdp",
+            5000,
+            '{"rows":7}',
+            '{"age":"int"}',
+            False,
+        )
+        assert ledger.head == receipt
+    assert len(terms.ledger_id) == 32
+    assert len(bytes.fromhex(terms.key)) == 32
+
+
+def test_other_data_are_refused(lasting):
+    lasting.open().close()
+    with pytest.raises(ht.FingerprintMismatch):
+        lasting.reopen(fingerprint=other_rows)
+    with pytest.raises(ht.FingerprintMismatch):
+        lasting.open(fingerprint=other_rows)
+
+
+@pytest.mark.parametrize(
+    "other", [{"iid": False}, {"plan": '{"rows":11}'}, {"cap": 10**14}, {"kind": "pure"}, {"card": "{1}"}]
+)
+def test_other_terms_are_refused(lasting, other):
+    lasting.open().close()
+    with pytest.raises(ht.RefusedError, match=f"another {next(iter(other))}"):
+        lasting.reopen(fingerprint=rows, **other)
+
+
+def test_no_two_ledgers_share_a_number_or_a_key(place):
+    one, two = place.open().terms, open_ledger(None, kind="gdp", cap=1, fingerprint=rows).terms
+    assert one.ledger_id != two.ledger_id
+    assert one.key != two.key
+
+
+def test_secrets_are_in_no_repr_and_no_entry(place):
+    ledger = place.open()
+    ledger.respond(ledger.charge(**request("a")).number, "answer")
+    shown = repr(ledger) + repr(ledger.terms) + repr(ledger.entries()) + repr(verify(ledger))
+    assert ledger.terms.key not in shown
+    assert ledger.terms.fingerprint not in shown
+    assert ("not durable" in repr(ledger)) == (place.kind == "memory") != ledger.durable
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cap": 0}, {"cap": 2**63}, {"cap": 0.5}, {"kind": "rdp"}, {"plan": 7}, {"iid": 1}, {"group": 0}]
+)
+def test_wrong_terms_create_nothing(place, wrong):
+    with pytest.raises(ht.InvalidParameter):
+        place.open(**wrong)
+    if place.kind != "memory" and "group" not in wrong:
+        with pytest.raises(ht.UnknownName):
+            place.reopen()
+        place.open()
+
+
+def test_creation_needs_a_filter_and_a_fingerprint(place):
+    with pytest.raises(ht.InvalidParameter, match="kind, cap and fingerprint"):
+        place.reopen(kind="gdp", cap=1000)
+
+
+def test_many_may_create_one_ledger_at_once(lasting):
+    start, found = threading.Barrier(8), []
+
+    def create():
+        start.wait()
+        found.append(lasting.open().terms)
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+def test_a_closed_ledger_refuses(place):
+    ledger = place.open()
+    ledger.close()
+    ledger.close()
+    with pytest.raises(ht.RefusedError, match="closed"):
+        ledger.charge(**request("a"))
+    with pytest.raises(ht.RefusedError, match="closed"):
+        ledger.entries()
+
+
+def test_a_forked_child_must_open_its_own(place):
+    ledger = place.open()
+    ledger.charge(**request("a"))
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.charge(**request("b"))
+        except ht.RefusedError as error:
+            os._exit(0 if "another process" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ledger.charge(**request("b")).number == 2
+
+
+def test_a_newer_schema_is_refused(lasting):
+    lasting.open().close()
+    with connect(lasting) as connection:
+        connection.execute(sa.text("UPDATE holdtrue_version SET version_num = '9999'"))
+        connection.commit()
+    for action in (lasting.reopen, lasting.open, lambda: verify(lasting.where)):
+        with pytest.raises(ht.RefusedError, match="newer Holdtrue"):
+            action()
+
+
+def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    lasting.open().close()
+    with connect(lasting) as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSIONS})
+        assert compare_metadata(context, METADATA) == []
+    script = ScriptDirectory(str(sys.modules["holdtrue.ledgers.migrations"].__path__[0]))
+    assert script.get_current_head() == HEAD
+
+
+def test_a_charge_finds_its_rows_by_indexes_alone(quick):
+    path = quick / "people.ledger"
+    open_ledger(path, kind="gdp", cap=10, fingerprint=rows).close()
+    statement = _statement(ids=True, digests=True, numbers=True, analysts=2)
+    keys = {"ids": ["a"], "digests": ["b"], "numbers": [1], "analyst_0": "c", "analyst_1": "d"}
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        written = statement.params(keys).compile(engine, compile_kwargs={"literal_binds": True, "render_postcompile": True})
+        plan = [line[3] for line in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
+    assert any("USING" in line for line in plan)
+    assert not [line for line in plan if line.startswith("SCAN")]
+
+
+def test_sqlite_makes_commits_durable(quick):
+    ledger = open_ledger(quick / "people.ledger", kind="gdp", cap=10, fingerprint=rows)
+    pragma = ledger._store._connection.exec_driver_sql
+    assert pragma("PRAGMA synchronous").scalar() == 3
+    assert pragma("PRAGMA journal_mode").scalar() == "persist"
+    assert stat.S_IMODE((quick / "people.ledger").stat().st_mode) == 0o600
+    ledger.close()
+
+
+def test_wal_is_for_versions_that_keep_it_whole(quick, monkeypatch):
+    assert not may_use_wal((3, 40, 1))
+    assert not may_use_wal((3, 51, 2))
+    assert may_use_wal((3, 51, 3))
+    path = quick / "people.ledger"
+    open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows).close()
+    for version, mode in (((3, 51, 3), "wal"), ((3, 51, 2), "persist")):
+        monkeypatch.setattr("holdtrue.ledgers.sqlite.may_use_wal", lambda _, version=version: may_use_wal(version))
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.close()
+        with open_ledger(path) as ledger:
+            driver = ledger._store._connection.connection.driver_connection
+            assert driver.execute("PRAGMA journal_mode").fetchone() == (mode,)
+            ledger.charge(**request(mode))
+    assert verify(path).charges == 2
+
+
+def test_postgres_makes_commits_durable_and_refuses_a_server_that_does_not(server):
+    url = server.schema() + "%20-csynchronous_commit%3Doff"
+    with open_ledger(url, kind="gdp", cap=10, fingerprint=rows) as ledger:
+        assert ledger._store._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
+def test_places_that_cannot_be(tmp_path):
+    new = {"kind": "gdp", "cap": 10, "fingerprint": rows}
+    with pytest.raises(ht.UnknownName, match="no ledger"):
+        open_ledger(tmp_path / "missing.ledger")
+    with pytest.raises(ht.UnknownName, match="no ledger"):
+        verify(tmp_path / "missing.ledger")
+    assert not (tmp_path / "missing.ledger").exists()
+    with pytest.raises(ht.InvalidParameter, match="directory that exists"):
+        open_ledger(tmp_path / "nowhere" / "people.ledger", **new)
+    with pytest.raises(ht.InvalidParameter, match="not of a directory"):
+        open_ledger(tmp_path, **new)
+    with pytest.raises(ht.InvalidParameter):
+        open_ledger("", **new)
+    with pytest.raises(ht.InvalidParameter):
+        open_ledger("mysql://host/people", **new)
+    (tmp_path / "text").write_text("age,smoker\n65,yes\n" * 100)
+    for action in (open_ledger, verify):
+        with pytest.raises(ht.IntegrityError, match="not a ledger"):
+            action(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE people (age INTEGER)")
+    connection.close()
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(ht.InvalidParameter, match="a place where there is nothing"):
+        open_ledger(tmp_path / "other.db", **new)
+    assert (tmp_path / "other.db").read_bytes() == before
+
+
+def test_postgres_places_that_cannot_be(server, monkeypatch):
+    with pytest.raises(ht.RefusedError, match="does not let us in") as refused:
+        open_ledger("postgresql://somebody:hunter2@/nothing?host=/nowhere")
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(ht.InvalidParameter):
+        open_ledger("postgresql://host:port/people")
+    with pytest.raises(ht.UnknownName):
+        open_ledger(server.schema())
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ht.MissingExtra, match=r"holdtrue\[postgres\]"):
+        open_ledger(server.schema())
+
+
+@pytest.mark.parametrize("module", ["holdtrue", "holdtrue.ledgers"])
+def test_import_brings_no_database(module):
+    code = f"import sys, {module}; sys.exit(bool({{'sqlalchemy', 'alembic', 'psycopg'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0  # noqa: S603

@@ -29,6 +29,8 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
+    from holdtrue.curator import Curator
+    from holdtrue.ledgers import verify
     from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
     from holdtrue.planning import (
         Comparison,
@@ -50,6 +52,7 @@ __all__ = [
     "Bound",
     "BudgetExceeded",
     "Comparison",
+    "Curator",
     "CuratorClosed",
     "Exponential",
     "FingerprintMismatch",
@@ -82,10 +85,13 @@ __all__ = [
     "plan_learning",
     "plan_prediction",
     "plan_selection",
+    "verify",
 ]
 
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
+    "curator": ["Curator"],
+    "ledgers": ["verify"],
     "mechanisms": ["AboveThreshold", "Exponential", "Gaussian", "Laplace", "PermuteAndFlip"],
     "planning": [
         "Comparison",

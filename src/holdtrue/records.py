@@ -4,6 +4,7 @@ Records are frozen, hold public numbers only, and read back as they were written
 record.
 """
 
+import html
 import json
 import math
 from collections.abc import Mapping
@@ -65,13 +66,32 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to a question. ``interval`` is for the population, and None where ``reason`` says why there is none."""
+    """The response to a question. ``interval`` is for the population, and None where ``reason`` says why there is none.
+
+    ``repeated`` says that the question was answered before, and that this is the same answer, for nothing.
+    """
 
     value: float
     interval: Interval | None
     sample_interval: Interval
     certificate: Certificate
     reason: str | None = None
+    repeated: bool = False
+
+    def __str__(self) -> str:
+        about = f"population {_ends(self.interval)}" if self.interval else f"no interval for the population: {self.reason}"
+        return f"{self.value:.4g}  {about}  {_paid(self.certificate, repeated=self.repeated)}"
+
+    def _repr_html_(self) -> str:
+        return _table(
+            {
+                "value": f"{self.value:.4g}",
+                "population": _ends(self.interval) if self.interval else f"none: {self.reason}",
+                "these rows": _ends(self.sample_interval),
+                "cost": _paid(self.certificate, repeated=self.repeated),
+                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +102,21 @@ class Choice:
     index: int
     shortfall: float
     certificate: Certificate
+    repeated: bool = False
+
+    def __str__(self) -> str:
+        paid = _paid(self.certificate, repeated=self.repeated)
+        return f"{self.name}  at most {self.shortfall:.4g} rows behind the best  {paid}"
+
+    def _repr_html_(self) -> str:
+        return _table(
+            {
+                "chosen": self.name,
+                "behind the best": f"{self.shortfall:.4g} rows at most",
+                "cost": _paid(self.certificate, repeated=self.repeated),
+                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +125,22 @@ class Prediction:
 
     label: str | int | float
     certificate: Certificate
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:.4g} to {interval.high:.4g} ({interval.confidence:.0%})"
+
+
+def _paid(certificate: Certificate, *, repeated: bool) -> str:
+    left = f"{certificate.left:.3g} left"
+    return f"asked before: nothing, {left}" if repeated else f"cost {certificate.cost:.3g}, {left}"
+
+
+def _table(lines: Mapping[str, str]) -> str:
+    rows = "".join(
+        f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in lines.items()
+    )
+    return f"<table>{rows}</table>"
 
 
 Record: TypeAlias = Interval | Certificate | Answer | Choice | Prediction
@@ -108,7 +159,7 @@ def _plain(value: object) -> object:
     match value:
         case Interval() | Certificate():
             return to_json(value)
-        case None | str() | int() | float():
+        case None | str() | bool() | int() | float():
             return value
         case _:
             return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there

@@ -9,9 +9,10 @@ import hashlib
 from typing import TypeVar
 
 from holdtrue.entropy import Bits, KeyStream, Words
+from holdtrue.ledgers.rehearsal import Rehearsal
 from holdtrue.mechanisms.base import Mechanism
 
-__all__ = ["SeededBits", "drawing_from"]
+__all__ = ["Rehearsal", "SeededBits", "drawing_from"]
 
 M = TypeVar("M", bound=Mechanism)
 

@@ -1,0 +1,65 @@
+"""What is left, and what a request would cost: public numbers, free to look at."""
+
+from dataclasses import dataclass
+
+from holdtrue.accounting.filters import UNIT, Filter
+from holdtrue.exact import Number
+from holdtrue.planning import Plan
+
+__all__ = ["Budget", "Preview"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the ledger may spend in all, has spent, and has left, in its unit; over all analysts.
+
+    ``asks`` is how many questions of the plan are left, ``reserve`` what other verbs may still spend.
+    """
+
+    unit: str
+    cap: float
+    spent: float
+    left: float
+    asks: int
+    reserve: float
+    limit: Filter
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the epsilon of everything the ledger can ever pay for, at a delta. It is that of the cap (T3)."""
+        return self.limit.epsilon(delta)
+
+    def __str__(self) -> str:
+        share = f"{self.spent / self.cap:.1%}" if self.cap else "all"
+        details = f"{self.asks:,} questions, {self.reserve:.3g} in reserve"
+        return f"{self.left:.4g} of {self.cap:.4g} {self.unit} left ({share} spent): {details}"
+
+
+def budget_of(plan: Plan, limit: Filter, *, spent: int, draws: int, other: int) -> Budget:
+    """Return the budget from whole units."""
+    asks = min(plan.queries - draws, (limit.budget - spent) // plan.cost) if plan.cost else 0
+    return Budget(
+        unit=limit.currency,
+        cap=float(limit.budget * UNIT),
+        spent=float(spent * UNIT),
+        left=float((limit.budget - spent) * UNIT),
+        asks=max(0, asks),
+        reserve=float(max(0, min(plan.reserve_units - other, limit.budget - spent)) * UNIT),
+        limit=limit,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows."""
+
+    text: str
+    cost: float
+    left: float
+    alpha: float | None
+    sample_alpha: float
+    repeated: bool
+
+    def __str__(self) -> str:
+        width = f"population within {self.alpha:.4g}" if self.alpha is not None else "no interval for the population"
+        cost = "nothing, asked before" if self.repeated else f"{self.cost:.3g}"
+        return f"{self.text}\n  {width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"

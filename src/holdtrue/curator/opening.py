@@ -1,0 +1,120 @@
+"""Open data and ledger together, by a plan that is made before the first question and never changes."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+from holdtrue.engines import Engine, open_engine
+from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
+from holdtrue.exact import Number
+from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.planning import Plan
+from holdtrue.planning import plan as make_plan
+from holdtrue.queries.cards import Card
+from holdtrue.records import canonical
+
+__all__ = ["Opened", "open_all"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """What a curator needs."""
+
+    engine: Engine
+    ledger: Ledger
+    plan: Plan
+
+
+def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is created
+    data: object,
+    ledger: "str | PathLike[str] | None",
+    *,
+    plan: Plan | None = None,
+    queries: int | None = None,
+    alpha: Number | None = None,
+    beta: Number = 0.05,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    reserve: Number = 0.25,
+    uses: int = 10,
+    cap: str | None = None,
+    iid: bool | None = None,
+    pure: bool = False,
+    types: Mapping[str, str] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    labels: Mapping[str, Sequence[object]] | None = None,
+) -> Opened:
+    """Open an existing ledger with its own plan and card, or create one.
+
+    A ledger that exists decides: its card gives the columns' types, its plan the numbers, and what is given beside must
+    agree. A new one needs a plan, or the numbers to make one: queries or alpha, and epsilon and delta to cap privacy.
+    """
+    stored = _stored(ledger)
+    if stored is not None:
+        card, frozen, independent = stored
+        if plan is not None and plan != frozen:
+            raise InvalidParameter("plan", "another plan", "left out: the ledger was created with its own")
+        if iid is not None and iid != independent:
+            raise InvalidParameter("iid", iid, f"left out, or {independent}, as the ledger was created with")
+        engine = open_engine(
+            data,
+            types={column.name: column.type for column in card.columns},
+            bounds={column.name: column.bounds for column in card.columns if column.bounds is not None},
+            labels={column.name: column.labels for column in card.columns if column.labels is not None},
+        )
+        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine)), frozen)
+    engine = open_engine(data, types=types, bounds=bounds, labels=labels)
+    if plan is None:
+        plan = make_plan(
+            rows=engine.card.rows,
+            queries=queries,
+            alpha=alpha,
+            beta=beta,
+            epsilon=epsilon,
+            delta=delta,
+            reserve=reserve,
+            uses=uses,
+            cap=cap,  # type: ignore[arg-type]  # checked by the planner
+            method="transfer-laplace" if pure else "transfer-gaussian",
+            iid=bool(iid),
+        )
+    elif iid is not None and iid != plan.iid:
+        raise InvalidParameter("iid", iid, f"left out, or {plan.iid}, as the plan says")
+    if plan.ledger is None:
+        raise InvalidParameter("plan", plan.method, "by a method that keeps privacy")
+    made = open_ledger(
+        ledger,
+        kind=plan.ledger,
+        cap=plan.cap_units,
+        plan=canonical(plan.to_json()),
+        card=canonical(engine.card.to_json()),
+        iid=plan.iid,
+        fingerprint=_fingerprint(engine),
+    )
+    return Opened(engine, made, plan)
+
+
+def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, Plan, bool] | None:
+    """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
+    if ledger is None:
+        return None
+    try:
+        account = open_ledger(ledger)
+    except UnknownName:
+        return None
+    terms = account.terms
+    account.close()
+    return Card.from_json(json.loads(terms.card)), Plan.from_json(terms.plan), terms.iid
+
+
+def _fingerprint(engine: Engine) -> Callable[[bytes], str]:
+    def fingerprint(key: bytes) -> str:
+        try:
+            return engine.fingerprint(key).hex()
+        except ReleaseError as error:
+            failure = str(error)
+        # Nothing was charged yet, so this is the request's branch of the tree.
+        raise RequestError(failure)
+
+    return fingerprint

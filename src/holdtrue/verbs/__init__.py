@@ -1,0 +1,35 @@
+"""Verbs: what a request costs, what it measures, how the measured is drawn from, and what is said about the drawn.
+
+A verb turns a request and public numbers into a :class:`Release`. It sees no rows, no ledger and no engine: the curator
+charges what the release costs, has an engine measure what it asks for, and gives the integers to ``draw``. Only what
+``draw`` returns reaches ``respond``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdtrue.events import Event
+from holdtrue.queries.trees import Query
+from holdtrue.records import Certificate, Record
+
+__all__ = ["Release"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """One release: charged as one event, measured in one pass.
+
+    ``parts`` names, for each response, what it answers: a repeated part is found by it. ``request`` is what the ledger keeps
+    of the request, in words that are public. ``draws`` is how many noise draws of the plan's questions it makes. ``draw``
+    maps exact integers to noisy ones, ``respond`` noisy ones to responses.
+    """
+
+    verb: str
+    request: dict[str, object]
+    parts: tuple[str, ...]
+    event: Event
+    cost: int
+    draws: int
+    queries: tuple[Query, ...]
+    draw: Callable[[Sequence[int]], Sequence[int]]
+    respond: Callable[[Sequence[int], Certificate], list[Record]]

@@ -5,7 +5,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 # A full run with fewer tests than this has lost some on the way: raise it as the suite grows, never lower it.
-FLOOR = 1850
+FLOOR = 2850
 
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 

@@ -1,13 +1,15 @@
 """The ``holdtrue`` command."""
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 import holdtrue
-from holdtrue.command import planning
-from holdtrue.errors import HoldtrueError
+from holdtrue.command import asking, opening, planning, reviewing
+from holdtrue.command.talking import printable
+from holdtrue.errors import HoldtrueError, ReleaseError
 
 __all__ = ["application", "main"]
 
@@ -19,6 +21,17 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
 )
 application.add_typer(planning.application, name="plan")
+application.command(name="open")(opening.open_data)
+for _verb in (
+    asking.ask,
+    asking.select,
+    asking.preview,
+    reviewing.budget,
+    reviewing.history,
+    reviewing.verify,
+    reviewing.report,
+):
+    application.command()(_verb)
 
 
 def _print_version(wanted: bool) -> None:
@@ -37,9 +50,18 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; an error of Holdtrue's own is one line on standard error and its branch's exit code."""
+    """Run the command; an error is one line on standard error, with its branch's exit code if it is one of Holdtrue's own.
+
+    Whatever else goes wrong is told by its type only, since its text may quote a row; HOLDTRUE_DEBUG=1 shows all of it.
+    """
     try:
         application()
     except HoldtrueError as error:
-        typer.echo(f"error: {error}", err=True)
+        entry = f" (charged as entry {error.entry})" if isinstance(error, ReleaseError) and error.entry is not None else ""
+        typer.echo(f"error: {printable(str(error))}{entry}", err=True)
         sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get("HOLDTRUE_DEBUG"):
+            raise
+        typer.echo(f"error: an unexpected {type(error).__name__}; HOLDTRUE_DEBUG=1 shows where", err=True)
+        sys.exit(HoldtrueError.exit_code)

@@ -88,7 +88,7 @@ class AdditiveMechanism(Mechanism):
     def release(self, values: int | Array) -> int | Integers:
         """Return the values with noise: one whole number for one, an array of the same shape for many."""
         if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
-            return int(values) + self._pool.take()
+            return self._pool.added_to(int(values))
         exact = integers("values", values)
         noise: Integers = self._noise(exact.size).reshape(exact.shape)
         if exact.dtype == object or (exact.size and not -_ROOM < exact.min() <= exact.max() < _ROOM):

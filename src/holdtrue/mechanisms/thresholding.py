@@ -61,14 +61,14 @@ class AboveThreshold(Mechanism):
         counts = integers("values", values)
         if counts.ndim != 1 or counts.size == 0:
             raise InvalidParameter("values", f"counts of shape {counts.shape}", "one row of counts, not empty")
-        noisy = self.threshold + self._threshold_noise.take()
+        noisy = self._threshold_noise.added_to(self.threshold)
         noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
         above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
         return int(above[0]) if above.size else None
 
     def watch(self) -> "Watch":
         """Start a run whose counts come one at a time, each chosen after the last answer."""
-        return Watch(self.threshold + self._threshold_noise.take(), self._value_noise)
+        return Watch(self._threshold_noise.added_to(self.threshold), self._value_noise)
 
     def __repr__(self) -> str:
         epsilon = float(2 * self.sensitivity / self.threshold_scale)
@@ -89,5 +89,5 @@ class Watch:
             message = "this run has given its one yes; start another, which costs another event"
             raise RefusedError(message)
         counted = int(integers("value", value))
-        self.over = counted + self._noise.take() >= self._noisy
+        self.over = self._noise.added_to(counted) >= self._noisy
         return self.over

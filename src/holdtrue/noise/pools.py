@@ -12,14 +12,17 @@ from holdtrue.entropy import Bits
 __all__ = ["Pool"]
 
 _AT_ONCE = 1024
+_BIAS = 1 << 61
 
 
 class Pool:
     """Serves one value at a time from a vector that was drawn in advance.
 
     Each value is served once. A call does the same work whatever the value: it takes the last of a list, and every
-    1,024th call refills the list, so that time says nothing about size (P9). Values drawn before a fork are dropped in
-    the child, and a pool cannot be copied or pickled, so that no value is served twice (P11).
+    1,024th call refills the list, so that time says nothing about size (P9). Python keeps small integers ready and
+    allocates larger ones, which shows in time; so values lie in the list with a bias that makes all of them large. Values
+    drawn before a fork are dropped in the child, and a pool cannot be copied or pickled, so that no value is served twice
+    (P11).
     """
 
     def __init__(self, draw: Callable[[int], npt.NDArray[np.int64]], bits: Bits) -> None:
@@ -29,22 +32,23 @@ class Pool:
         self._generation: object = None
         self._lock = threading.Lock()
 
-    def take(self) -> int:
-        """Return the next value."""
+    def added_to(self, value: int) -> int:
+        """Return a number plus the next value."""
+        shifted = value - _BIAS
         if self._generation is self._bits.generation:
             try:
-                return self._values.pop()
+                return shifted + self._values.pop()
             except IndexError:
                 pass
-        return self._refilled()
+        return shifted + self._refilled()
 
     def _refilled(self) -> int:
         # A child must not wait for a lock that a thread of its parent held: draw for this call alone instead.
         if not self._lock.acquire(blocking=False):
-            return int(self._draw(1)[0])
+            return int(self._draw(1)[0]) + _BIAS
         try:
             generation = self._bits.generation
-            values: list[int] = self._draw(_AT_ONCE).tolist()
+            values: list[int] = (self._draw(_AT_ONCE) + _BIAS).tolist()
             value = values.pop()
             self._values = values
             self._generation = generation

@@ -12,6 +12,8 @@ import holdtrue as ht
 from holdtrue.curator import Curator
 
 ROWS = 20_000
+# A half-width for the sample is passed once in a few hundred runs at most, four of them once in a billion.
+FAR = 4
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def test_a_session_reads_like_the_readme(files, people):
     truth = float(((people.age > 65) & people.smoker).mean())
     assert answer.interval.target == "population"
     assert answer.interval.low <= truth <= answer.interval.high
-    assert abs(answer.value - truth) <= curator.plan.sample_alpha
+    assert abs(answer.value - truth) <= FAR * curator.plan.sample_alpha
     assert answer.interval.width <= 2 * curator.plan.alpha + 1e-9
     assert answer.sample_interval.width < answer.interval.width
     spent = curator.budget.spent
@@ -74,7 +76,7 @@ def test_several_questions_are_one_charge_and_keep_their_order(files, people):
             people.smoker.mean(),
         ]
         for answer, truth in zip(answers, truths, strict=True):
-            assert abs(answer.value - truth) <= curator.plan.sample_alpha
+            assert abs(answer.value - truth) <= FAR * curator.plan.sample_alpha
         assert answers[0] == answers[2]
         assert curator.budget.asks == 97
         assert len({answer.certificate.entry for answer in answers}) == 1
@@ -150,7 +152,7 @@ def test_values_are_a_curators_own_numbers(files, people):
     with opened(files) as curator:
         numbers = np.where(people.age > 50, 2.0, np.nan)
         answer = curator.ask(values=numbers)
-        assert abs(answer.value - (people.age > 50).mean()) <= curator.plan.sample_alpha
+        assert abs(answer.value - (people.age > 50).mean()) <= FAR * curator.plan.sample_alpha
         assert answer.interval.width <= 2 * curator.plan.position_alpha + 1e-9
         spent = curator.budget.spent
         assert curator.ask(values=numbers).repeated
@@ -173,7 +175,7 @@ def test_a_pure_ledger_uses_laplace_noise(files, people):
     with opened(files, pure=True, epsilon=5.0, delta=None, queries=10) as curator:
         answer = curator.ask("smoker")
         assert isinstance(answer.certificate.event, ht.Laplace(epsilon=1).event.__class__)
-        assert abs(answer.value - people.smoker.mean()) <= curator.plan.sample_alpha
+        assert abs(answer.value - people.smoker.mean()) <= FAR * curator.plan.sample_alpha
         assert curator.budget.unit == "epsilon"
 
 
@@ -245,7 +247,7 @@ def test_more_rows_than_planned_cost_no_more_and_hold(people):
     with Curator(people, plan=plan) as curator:
         answer = curator.ask("age > 50")
         assert answer.certificate.event.mu < plan.event.mu
-        assert abs(answer.value - (people.age > 50).mean()) <= plan.sample_alpha
+        assert abs(answer.value - (people.age > 50).mean()) <= FAR * plan.sample_alpha
 
 
 class Spy:

@@ -134,21 +134,13 @@ class Desk:
 
     def preview(self, text: str) -> "Preview":
         """Return what a question would cost and how wide its answer would be."""
-        from holdtrue.accounting.filters import UNIT
-        from holdtrue.curator.budgets import Preview
+        from holdtrue.curator.budgets import preview_of
         from holdtrue.queries.parsing import parse
         from holdtrue.verbs.asking import part_of
 
         query = parse(text, self.card)
         repeated = self.register.answer(part_of(query), repeated=True) is not None
-        return Preview(
-            text=query.text,
-            cost=0.0 if repeated else float(self.plan.cost * UNIT),
-            left=self.budget.left,
-            alpha=self.plan.alpha if self.plan.iid else None,
-            sample_alpha=self.plan.sample_alpha,
-            repeated=repeated,
-        )
+        return preview_of(query, self.plan, left=self.ledger.left, repeated=repeated)
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from typing import Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.filters import UNIT
-from holdtrue.curator.budgets import Budget, Preview, budget_of
+from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.histories import Line, history_of
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.registers import Register
@@ -194,14 +193,7 @@ class Curator:
         with self._lock:
             self._register.follow()
             repeated = self._register.answer(asking.part_of(parsed), repeated=True) is not None
-            return Preview(
-                text=parsed.text,
-                cost=0.0 if repeated else float(self.plan.cost * UNIT),
-                left=float(self._ledger.left * UNIT),
-                alpha=self.plan.alpha if self.plan.iid else None,
-                sample_alpha=self.plan.sample_alpha,
-                repeated=repeated,
-            )
+            return preview_of(parsed, self.plan, left=self._ledger.left, repeated=repeated)
 
     @property
     def budget(self) -> Budget:

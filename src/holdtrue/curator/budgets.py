@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from holdtrue.accounting.filters import UNIT, Filter
 from holdtrue.exact import Number
 from holdtrue.planning import Plan
+from holdtrue.queries.trees import Query
 
-__all__ = ["Budget", "Preview"]
+__all__ = ["Budget", "Preview", "budget_of", "preview_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +64,15 @@ class Preview:
         width = f"population within {self.alpha:.4g}" if self.alpha is not None else "no interval for the population"
         cost = "nothing, asked before" if self.repeated else f"{self.cost:.3g}"
         return f"{self.text}\n  {width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"
+
+
+def preview_of(query: Query, plan: Plan, *, left: int, repeated: bool) -> Preview:
+    """Return the preview of a query from whole units."""
+    return Preview(
+        text=query.text,
+        cost=0.0 if repeated else float(plan.cost * UNIT),
+        left=float(left * UNIT),
+        alpha=plan.alpha if plan.iid else None,
+        sample_alpha=plan.sample_alpha,
+        repeated=repeated,
+    )

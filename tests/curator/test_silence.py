@@ -1,0 +1,92 @@
+"""P8: no row in any answer, error, repr, report, log or file that leaves; a canary value in the data appears nowhere."""
+
+import logging
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdtrue as ht
+from holdtrue.curator import steps
+
+TEXT, NUMBER = "canary-8f3a", 424_242_424_243
+
+
+@pytest.fixture
+def table(tmp_path):
+    random = np.random.default_rng(3)
+    rows = 5_000
+    frame = pd.DataFrame(
+        {"name": ["somebody"] * rows, "income": random.integers(0, 10**6, rows), "score": random.random(rows)}
+    )
+    frame.loc[77, ["name", "income"]] = [TEXT, NUMBER]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    return tmp_path
+
+
+def everything(folder, caplog, capsys):
+    """Use a curator as an analyst would, wrongly too, and return every text that could be seen."""
+    seen = []
+
+    def note(thing):
+        seen.extend([repr(thing), str(thing), getattr(thing, "_repr_html_", str)()])
+
+    with ht.Curator(folder / "rows.csv", queries=20, epsilon=1.0, delta=1e-6, iid=True, ledger=folder / "l") as curator:
+        note(curator)
+        note(curator.card)
+        for question in (
+            "income > 500000",
+            "name LIKE 's%'",
+            "score",
+            "1 / (income - 424242424242)",
+            "CAST(income AS DOUBLE)",
+        ):
+            note(curator.ask(question))
+        note(curator.select({"rich": "income > 900000", "poor": "income < 100"}))
+        for wrong in ("incom > 5", "name > 5", "income // 2", "SUM(income)", "(((", "income > 'x'"):
+            with pytest.raises(ht.RequestError) as caught:
+                curator.ask(wrong)
+            seen.append("".join(traceback.format_exception(caught.value)))
+        (folder / "rows.csv").unlink()
+        try:
+            note(curator.ask("score > 0.123"))
+        except ht.HoldtrueError as error:
+            seen.append("".join(traceback.format_exception(error)))
+        note(curator.budget)
+        for line in curator.history:
+            note(line)
+        curator.report(folder / "report.html")
+    seen.append((folder / "report.html").read_text())
+    seen.append((folder / "l").read_bytes().decode("latin-1"))
+    note(ht.verify(folder / "l"))
+    printed = capsys.readouterr()
+    return "\n".join([*seen, caplog.text, printed.out, printed.err])
+
+
+def test_a_canary_in_the_data_appears_nowhere(table, caplog, capsys):
+    caplog.set_level(logging.DEBUG)
+    text = everything(table, caplog, capsys)
+    assert len(text) > 10_000
+    assert TEXT not in text
+    assert str(NUMBER) not in text
+
+
+def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
+    """The control: with the step that silences engines taken out, what an engine says about a row is seen."""
+
+    def telling(queries, *, bits, progress=None):
+        del queries, bits, progress
+        message = f"Conversion Error: Could not convert string '{TEXT}' to INT64"
+        raise ValueError(message)
+
+    def seen():
+        with ht.Curator(table / "rows.csv", queries=20, epsilon=1.0, delta=1e-6, iid=True) as curator:
+            monkeypatch.setattr(curator._engine, "sums", telling)
+            with pytest.raises((ValueError, ht.ReleaseError)) as caught:
+                curator.ask("score")
+            return "".join(traceback.format_exception(caught.value))
+
+    assert TEXT not in seen()
+    monkeypatch.setattr(steps, "_measured_and_drawn", lambda release, entry, measure: release.draw(measure()))  # noqa: ARG005 - its shape
+    assert TEXT in seen()

@@ -87,7 +87,8 @@ def test_e4_audit_of_the_mechanism_next_to_a_unanimous_vote(bits):
     ]
     upper = float(stats.beta.ppf(1 - 1e-6, hits[0] + 1, draws - hits[0]))
     lower = float(stats.beta.ppf(1e-6, hits[1], draws - hits[1] + 1))
-    assert 0.9 * epsilon < math.log(lower / upper) <= epsilon
+    # The exact loss is 0.95; two limits at one in a million take about 0.045 off it, give or take 0.005.
+    assert 0.85 * epsilon < math.log(lower / upper) <= epsilon
 
 
 @pytest.mark.parametrize("counts", [[3], [0, 0], [1, -1], [1, True]])

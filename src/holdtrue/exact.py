@@ -32,7 +32,6 @@ __all__ = [
     "rationals",
     "round_down",
     "round_up",
-    "slack",
     "units_down",
     "units_up",
 ]
@@ -214,13 +213,6 @@ def round_up(value: Fraction) -> float:
 def round_down(value: Fraction) -> float:
     """Return the largest float that is not above a rational."""
     return -round_up(-value)
-
-
-def slack(value: float, *, ulps: int) -> float:
-    """Return a float pushed up by so many units in its last place: the outward side of a formula's rounding."""
-    for _ in range(ulps):
-        value = math.nextafter(value, math.inf)
-    return value
 
 
 def units_up(value: Fraction, *, unit: Fraction) -> int:

@@ -155,7 +155,7 @@ def test_t9_chernoff_interval_covers(request):
         for hits, count in zip(*np.unique(rng.binomial(rows, p, runs), return_counts=True), strict=True)
         for low, high in (chernoff_interval(hits / rows, rows=rows, beta=beta),)
     )
-    assert stats.beta.ppf(1e-6, missed, runs - missed + 1) <= beta if missed else True
+    assert missed == 0 or stats.beta.ppf(1e-6, missed, runs - missed + 1) <= beta
 
 
 def test_t2b_grid_is_half_a_unit_of_noise_and_of_each_value():

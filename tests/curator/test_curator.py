@@ -62,7 +62,7 @@ def test_a_session_reads_like_the_readme(files, people):
     assert again.budget.spent == spent
     other = again.ask("bmi > 30")
     assert other.certificate.spent > spent
-    assert [line.request for line in again.history] == ["age > 65 AND smoker", "bmi > 30"] or len(again.history) == 2
+    assert [line.request for line in again.history] == ["age > 65 AND smoker", "bmi > 30"]
     again.close()
 
 

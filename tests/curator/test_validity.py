@@ -33,7 +33,7 @@ def test_p6_sign_aggregation_through_the_curator_misses_no_more_than_beta(reques
         with Curator(sample(random, plan.rows, 9), plan=plan) as curator:
             answers = attack(curator.ask, 9)
         missed += any(0.5 not in answer.interval for answer in answers)
-    assert stats.beta.ppf(1e-6, missed, RUNS - missed + 1) <= plan.beta if missed else True
+    assert missed == 0 or stats.beta.ppf(1e-6, missed, RUNS - missed + 1) <= plan.beta
 
 
 def test_p6_the_same_analyst_against_plain_means_misses_nearly_always(request):
@@ -59,4 +59,4 @@ def test_answers_stay_within_alpha_of_the_population(request, beta):
     for _ in range(40):
         with Curator(sample(random, plan.rows, 9), plan=plan) as curator:
             far += any(abs(answer.value - 0.5) > plan.alpha for answer in attack(curator.ask, 9))
-    assert stats.beta.ppf(1e-6, far, 40 - far + 1) <= beta if far else True
+    assert far == 0 or stats.beta.ppf(1e-6, far, 40 - far + 1) <= beta

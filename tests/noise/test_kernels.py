@@ -26,7 +26,7 @@ def _edges(cell_bits):
 
 
 def test_exponentials_are_within_their_error_in_every_cell():
-    uniforms = list(_edges(6)) + [int(w) >> 1 for w in SeededBits("exponentials").words(20_000)]
+    uniforms = list(_edges(9)) + [int(w) >> 1 for w in SeededBits("exponentials").words(20_000)]
     uniforms = [u for u in uniforms if u >= 2**46]
     values, tail = kernels.exponentials(_words(uniforms))
     assert tail.size == 0

@@ -4,15 +4,14 @@ Each function gives the integers of its namesake there, which is written in NumP
 checks an index: the callers do. They hold no lock and start no thread, so any number of threads may run them at once.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
+from holdtrue.compiling import kernel, popcount
 from holdtrue.engines.kernels import AND, AND_TOP, OR, PUSH
 
 __all__ = ["conjunctions", "programs", "ranges"]
@@ -20,24 +19,7 @@ __all__ = ["conjunctions", "programs", "ranges"]
 _WORD_BITS = 64
 
 
-def _kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - numba's dispatchers have no type
-    """Compile a function on its first call, and keep the machine code on disk where the disk allows it."""
-    try:
-        return numba.njit(cache=True, nogil=True, fastmath=False)(function)
-    except RuntimeError:  # no place to keep it
-        return numba.njit(nogil=True, fastmath=False)(function)
-
-
-def _ones_in(_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001 - numba's own signature
-    """Count the bits of a word that are set, in one instruction."""
-
-    def emit(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - likewise
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), emit
-
-
-def _bytes_inside(_context: Any, address: Any, low: Any, length: Any) -> Any:  # noqa: ANN401, ARG001 - likewise
+def _bytes_inside(_context: Any, address: Any, low: Any, length: Any) -> Any:  # noqa: ANN401, ARG001 - numba's own signature
     """Compare the 64 bytes at an address with a range, one bit each: one instruction where the processor has it."""
 
     def emit(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - likewise
@@ -55,11 +37,11 @@ def _bytes_inside(_context: Any, address: Any, low: Any, length: Any) -> Any:  #
     return types.uint64(types.intp, types.uint8, types.uint8), emit
 
 
-_ones: Any = intrinsic(_ones_in)
+_ones: Any = popcount()
 _inside: Any = intrinsic(_bytes_inside)
 
 
-@_kernel
+@kernel
 def conjunctions(arena: Any, slots: Any, tile: int, counts: Any) -> None:  # noqa: ANN401, C901 - a loop a width; compiled for what comes
     """Add to each count the bits set in all rows of the arena that its line of slots names, tile after tile."""
     queries, width = slots.shape
@@ -89,25 +71,25 @@ def conjunctions(arena: Any, slots: Any, tile: int, counts: Any) -> None:  # noq
             counts[query] += np.int64(total)
 
 
-@_kernel
+@kernel
 def _copy(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] = other[i]
 
 
-@_kernel
+@kernel
 def _meet(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] &= other[i]
 
 
-@_kernel
+@kernel
 def _join(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] |= other[i]
 
 
-@_kernel
+@kernel
 def _total(here: Any) -> Any:  # noqa: ANN401 - likewise
     total = np.uint64(0)
     for i in range(here.size):
@@ -115,7 +97,7 @@ def _total(here: Any) -> Any:  # noqa: ANN401 - likewise
     return np.int64(total)
 
 
-@_kernel
+@kernel
 def programs(arena: Any, steps: Any, starts: Any, room: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Run programs (see :mod:`holdtrue.engines.kernels`) over short runs of words, and count the bits that remain."""
     words = arena.shape[1]
@@ -142,7 +124,7 @@ def programs(arena: Any, steps: Any, starts: Any, room: Any, counts: Any) -> Non
             counts[query] += _total(room[0, :size])
 
 
-@_kernel
+@kernel
 def ranges(codes: Any, order: Any, buckets: Any, edges: Any, words: Any) -> None:  # noqa: ANN401, C901 - likewise
     """Write the bits of the rows whose code lies in one of the bucket ranges, and of the rows that the edges list."""
     rows = codes.size

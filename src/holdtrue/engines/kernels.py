@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.compiling import loaded
+
 __all__ = ["AND", "AND_TOP", "OR", "OR_TOP", "PUSH", "conjunctions", "pack", "programs", "ranges", "unpack", "words_of"]
 
 Words = npt.NDArray[np.uint64]
@@ -73,13 +75,7 @@ def _compiled(words: int, work: int) -> ModuleType | None:
     if words < _LARGE_TABLE and _Choice.work < _LARGE_WORK:
         return None
     with _lock:
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0"):
-            try:
-                from holdtrue.engines import compiled
-            except ImportError:
-                pass
-            else:
-                _Choice.module = compiled
+        _Choice.module = loaded("holdtrue.engines.compiled")
         _Choice.settled = True
         return _Choice.module
 

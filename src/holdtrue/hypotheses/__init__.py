@@ -1,0 +1,1 @@
+"""Finite classes of hypotheses: fixed before data, scored exactly and fast."""

@@ -1,0 +1,86 @@
+"""Rows as a class of hypotheses reads them: a matrix of numbers with its columns in the class's order, and labels 0 or 1."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.errors import InvalidParameter, UnknownColumn
+
+__all__ = ["Flags", "Integers", "Matrix", "labels_of", "matrix_of", "width_of"]
+
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+Matrix = npt.NDArray[Any]
+"""Rows by columns, of booleans, integers or floats, with any strides."""
+
+_KINDS = "biuf"
+
+
+def width_of(rows: object) -> int | list[str]:
+    """Return the columns of what holds rows: their names where it has names, their number otherwise."""
+    names = _names(rows)
+    return int(np.asarray(rows).shape[-1]) if names is None else names
+
+
+def matrix_of(rows: object, columns: Sequence[str] | None) -> Matrix:
+    """Return rows as a matrix: named columns in the order of ``columns``, or all of them as they stand.
+
+    ``rows`` is a matrix, a data frame, one record or a mapping from names to columns. Failure: InvalidParameter or
+    UnknownColumn, whose texts depend on names, shapes and types, never on a cell.
+    """
+    names = _names(rows)
+    if names is None or columns is None:
+        matrix = np.asarray(rows) if names is None else _stacked(rows, names)
+        if matrix.ndim == 1:
+            matrix = matrix[np.newaxis, :]
+        if columns is not None and matrix.ndim == 2 and matrix.shape[1] != len(columns):  # noqa: PLR2004 - rows by columns
+            raise InvalidParameter("X", _Shown(matrix), f"a matrix with the {len(columns)} columns {', '.join(columns)}")
+        return _checked(matrix)
+    missing = [name for name in columns if name not in names]
+    if missing:
+        message = f"there is no column {missing[0]!r}; there are {', '.join(names)}"
+        raise UnknownColumn(message)
+    return _checked(_stacked(rows, list(columns)))
+
+
+def labels_of(y: object, *, rows: int) -> Flags:
+    """Return labels as flags. They are booleans, or numbers that are all 0 or 1; one for each row."""
+    array = np.asarray(y)
+    if array.ndim != 1 or array.size != rows:
+        raise InvalidParameter("y", _Shown(array), f"one label for each of {rows} rows")
+    if array.dtype.kind not in _KINDS or not ((array == 0) | (array == 1)).all():
+        raise InvalidParameter("y", _Shown(array), "labels 0 and 1; compare with the value that is to be 1 to make them")
+    return array.astype(np.bool_)
+
+
+def _names(rows: object) -> list[str] | None:
+    if isinstance(rows, Mapping):
+        return [str(name) for name in rows]
+    if hasattr(rows, "columns"):
+        return [str(name) for name in rows.columns]
+    return None
+
+
+def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
+    columns = [np.atleast_1d(np.asarray(rows[name])) for name in names]
+    if len({column.shape for column in columns}) > 1:
+        raise InvalidParameter("X", _Shown(columns[0]), "columns of one length")
+    return np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+
+
+def _checked(matrix: Matrix) -> Matrix:
+    if matrix.ndim != 2 or matrix.dtype.kind not in _KINDS:  # noqa: PLR2004 - rows by columns
+        raise InvalidParameter("X", _Shown(matrix), "a matrix of numbers, rows by columns")
+    return matrix
+
+
+class _Shown:
+    """Stands for an array whose contents are private."""
+
+    def __init__(self, array: Matrix) -> None:
+        self._text = f"an array of {array.dtype} with shape {array.shape}"
+
+    def __repr__(self) -> str:
+        return self._text

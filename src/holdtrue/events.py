@@ -154,6 +154,7 @@ Event: TypeAlias = (
 )
 
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
+_FIELDS: dict[Any, tuple[str, ...]] = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS.values()}
 
 
 def _event(name: str, value: object) -> Event:
@@ -165,7 +166,8 @@ def _event(name: str, value: object) -> Event:
 
 def to_json(event: Event) -> dict[str, Any]:
     """Return an event as plain JSON; rationals are strings such as "1/3", so that nothing is rounded."""
-    return {"kind": type(event).__name__} | {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+    kind = type(event)
+    return {"kind": kind.__name__} | {name: _plain(getattr(event, name)) for name in _FIELDS[kind]}
 
 
 def _plain(value: object) -> object:
@@ -185,8 +187,8 @@ def from_json(document: Mapping[str, Any]) -> Event:
     kind = _KINDS.get(str(document.get("kind")))
     if kind is None:
         raise InvalidParameter("kind", document.get("kind"), f"one of {', '.join(_KINDS)}")
-    names = {field.name for field in fields(kind)}
-    if set(document) - {"kind"} != names:
+    names = _FIELDS[kind]
+    if set(document) - {"kind"} != set(names):
         raise InvalidParameter("event", dict(document), f"{kind.__name__} with the fields {sorted(names)}")
     return _event("event", kind(**{name: _read(document[name]) for name in names}))
 

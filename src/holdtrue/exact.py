@@ -86,6 +86,8 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
 
 def count(name: str, value: object, *, least: int = 1) -> int:
     """Return a whole number, ``least`` or above."""
+    if type(value) is int and value >= least:
+        return value
     expected = f"a whole number, {least} or above"
     if isinstance(value, (bool, np.bool_)):
         raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")

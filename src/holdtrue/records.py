@@ -146,23 +146,22 @@ def _table(lines: Mapping[str, str]) -> str:
 Record: TypeAlias = Interval | Certificate | Answer | Choice | Prediction
 
 _KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Prediction)}
+_FIELDS: dict[Any, tuple[str, ...]] = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS.values()}
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """Return a record as plain JSON: every record names its kind, every event its own."""
-    return {"record": type(record).__name__.lower()} | {
-        field.name: _plain(getattr(record, field.name)) for field in fields(record)
-    }
+    kind = type(record)
+    return {"record": kind.__name__.lower()} | {name: _plain(getattr(record, name)) for name in _FIELDS[kind]}
 
 
 def _plain(value: object) -> object:
-    match value:
-        case Interval() | Certificate():
-            return to_json(value)
-        case None | str() | bool() | int() | float():
-            return value
-        case _:
-            return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (Interval, Certificate)):
+        return to_json(value)
+    return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there
 
 
 def from_json(document: Mapping[str, Any]) -> Record:
@@ -170,9 +169,9 @@ def from_json(document: Mapping[str, Any]) -> Record:
     kind = _KINDS.get(str(document.get("record")))
     if kind is None:
         raise InvalidParameter("record", document.get("record"), f"one of {', '.join(_KINDS)}")
-    names = [field.name for field in fields(kind)]
+    names = _FIELDS[kind]
     if set(document) - {"record"} != set(names):
-        raise InvalidParameter("record", sorted(document), f"{kind.__name__} with the fields {names}")
+        raise InvalidParameter("record", sorted(document), f"{kind.__name__} with the fields {', '.join(names)}")
     record: Record = kind(**{name: _read(document[name]) for name in names})
     return record
 
@@ -185,4 +184,4 @@ def _read(value: object) -> object:
 
 def canonical(document: Mapping[str, Any]) -> str:
     """Return JSON in one way only (sorted keys, no spaces, no NaN), fit to be hashed."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(document)

@@ -19,7 +19,7 @@ _PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
 
 
 class Planned(Protocol):
-    """What a report says of a plan; its text has one line a number, the name in the first ten columns."""
+    """What a report says of a plan."""
 
     @property
     def rows(self) -> int: ...
@@ -37,6 +37,9 @@ class Planned(Protocol):
     def iid(self) -> bool: ...
     @property
     def sample_alpha(self) -> float: ...
+    @property
+    def extent(self) -> str: ...
+    def lines(self) -> list[tuple[str, str]]: ...
 
 
 class Accounted(Protocol):
@@ -83,14 +86,14 @@ def promise(plan: Planned) -> str:
     if plan.iid:
         valid = (
             f"The {plan.rows:,} rows were declared independent draws from one population. Then, with probability at least "
-            f"{sure}, every interval for the population holds the true value there, for all {plan.queries:,} planned "
-            "answers at once, however each question was chosen after seeing the answers before it. For a question about the "
+            f"{sure}, every interval for the population holds the true value there, for {plan.extent} "
+            "at once, however each question was chosen after seeing the answers before it. For a question about the "
             f"columns an interval reaches at most {plan.alpha:.4g} from the answer."
         )
     else:
         valid = (
             f"With probability at least {sure}, every answer lies within {plan.sample_alpha:.4g} of the value over these "
-            f"{plan.rows:,} rows, all {plan.queries:,} planned answers at once. The rows were not declared independent "
+            f"{plan.rows:,} rows, {plan.extent} at once. The rows were not declared independent "
             "draws from a population, so nothing is said about any population."
         )
     slack = f", but for a slack of {plan.delta:.3g}" if plan.delta else ""
@@ -117,7 +120,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     ``receipt`` is the newest entry's number and digest; ``columns`` the names and types of the card, to be listed.
     """
     share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
-    lines = [(line[:10].strip(), line[12:]) for line in str(plan).splitlines()]
+    lines = plan.lines()
     answers = any(isinstance(response, Answer) for line in history for response in line.responses)
     within = plan.alpha if plan.iid else plan.sample_alpha
     tiles = (

@@ -30,9 +30,14 @@ from holdtrue.events import (
 )
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_down, units_up
 
-__all__ = ["UNIT", "Filter", "GaussianFilter", "Levels", "PureFilter", "ZeroConcentratedFilter"]
+__all__ = ["UNIT", "Filter", "GaussianFilter", "Levels", "PureFilter", "ZeroConcentratedFilter", "amount"]
 
 UNIT = Fraction(1, 10**15)
+
+
+def amount(units: int) -> float:
+    """Return whole units in the ledger's currency, as the nearest float."""
+    return units / UNIT.denominator
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class Filter(ABC):
         """Return what is spent once an event is charged; raise BudgetExceeded, with nothing changed, if it does not fit."""
         cost = self.cost(event)
         if not self.admits(spent, cost=cost):
-            requested, left = float(cost * UNIT), float((self.budget - spent) * UNIT)
+            requested, left = amount(cost), amount(self.budget - spent)
             raise BudgetExceeded(requested=requested, left=left, unit=self.currency)
         return spent + cost
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdtrue.curator.budgets import Budget, Preview
     from holdtrue.curator.registers import Register
     from holdtrue.ledgers import Account
-    from holdtrue.planning import Plan
+    from holdtrue.planning import AnyPlan
     from holdtrue.queries.cards import Card
 
 __all__ = [
@@ -120,7 +120,7 @@ class Desk:
 
     where: str
     ledger: "Account"
-    plan: "Plan"
+    plan: "AnyPlan"
     card: "Card"
     register: "Register"
 
@@ -140,14 +140,14 @@ class Desk:
 
         query = parse(text, self.card)
         repeated = self.register.answer(part_of(query), repeated=True) is not None
-        return preview_of(query, self.plan, left=self.ledger.left, repeated=repeated)
+        return preview_of(query, self.plan, draws=self.register.draws, spent=self.ledger.spent, repeated=repeated)
 
 
 @contextmanager
 def desk_of(source: str) -> "Iterator[Desk]":
     """Yield what a ledger tells without the data."""
     from holdtrue.curator.registers import Register
-    from holdtrue.planning import Plan
+    from holdtrue.planning import read_plan
     from holdtrue.queries.cards import Card
 
     where = ledger_of(source)
@@ -155,7 +155,7 @@ def desk_of(source: str) -> "Iterator[Desk]":
     try:
         register = Register(account)
         register.follow()
-        plan, card = Plan.from_json(account.terms.plan), Card.from_json(json.loads(account.terms.card))
+        plan, card = read_plan(account.terms.plan), Card.from_json(json.loads(account.terms.card))
         yield Desk(where, account, plan, card, register)
     finally:
         account.close()

@@ -72,7 +72,7 @@ def verify(
     as_json: Json = JSON,
 ) -> None:
     """Recompute a ledger from its first entry to its last, and compare it with receipts."""
-    from holdtrue.accounting.filters import UNIT
+    from holdtrue.accounting.filters import amount
     from holdtrue.ledgers import verify as recompute
 
     receipts = [_receipt(text) for text in receipt or ()]
@@ -86,7 +86,7 @@ def verify(
     if missing is not None:
         raise UnknownName(missing)
     newest = f"{found.entries}:{found.head}"
-    spent, left = float(found.spent * UNIT), float(found.left * UNIT)
+    spent, left = amount(found.spent), amount(found.left)
     if as_json:
         counted = {"entries": found.entries, "charges": found.charges, "spent": spent, "left": left}
         print_json({"whole": True, "ledger_id": found.ledger_id} | counted | {"receipt": newest, "compared": len(receipts)})

@@ -22,7 +22,7 @@ from holdtrue.curator.registers import Register
 from holdtrue.curator.steps import carry_out
 from holdtrue.errors import CuratorClosed, InvalidParameter, ReleaseError
 from holdtrue.exact import Number, integers
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan, Plan
 from holdtrue.queries.parsing import parse
 from holdtrue.queries.trees import Query
 from holdtrue.records import Answer, Choice, canonical
@@ -50,7 +50,7 @@ class Curator:
         data: object,
         *,
         ledger: str | PathLike[str] | None = None,
-        plan: Plan | None = None,
+        plan: AnyPlan | None = None,
         queries: int | None = None,
         alpha: Number | None = None,
         beta: Number = 0.05,
@@ -87,7 +87,7 @@ class Curator:
         self._engine, self._ledger, self.plan = opened.engine, opened.ledger, opened.plan
         self.card = opened.engine.card
         self._limit = self._ledger.terms.filter
-        self._mechanism = asking.mechanism_of(self.plan, self.card.rows)
+        self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
         self._analyst = analyst
         self._register = Register(self._ledger)
         self._lock = threading.RLock()
@@ -130,7 +130,7 @@ class Curator:
             self._register.follow()
             fresh = {part: query for part, query in distinct.items() if self._register.answer(part, repeated=False) is None}
             if fresh or key is not None:
-                release = asking.ask(list(fresh.values()), plan=self.plan, mechanism=self._mechanism, rows=self.card.rows)
+                release = self._asking.queries(list(fresh.values()))
                 request = {"verb": "ask", "queries": [query.text for query in parsed]}
                 self._carry_out(release, request, key, analyst, self._summed(release))
             answers = [self._register.answer(part, repeated=part not in fresh) for part in map(asking.part_of, parsed)]
@@ -144,7 +144,7 @@ class Curator:
             self._register.follow()
             known = self._register.answer(asking.part_of_values(name), repeated=True)
             if not isinstance(known, Answer):
-                release = asking.ask_values(name, plan=self.plan, mechanism=self._mechanism, rows=self.card.rows)
+                release = self._asking.values(name)
                 request = {"verb": "ask", "values": name}
                 self._carry_out(
                     release, request, key, analyst, lambda: [self._engine.sum_values(numbers, bits=self.plan.bits)]
@@ -193,7 +193,8 @@ class Curator:
         with self._lock:
             self._register.follow()
             repeated = self._register.answer(asking.part_of(parsed), repeated=True) is not None
-            return preview_of(parsed, self.plan, left=self._ledger.left, repeated=repeated)
+            spent = self._ledger.spent
+            return preview_of(parsed, self.plan, draws=self._register.draws, spent=spent, repeated=repeated)
 
     @property
     def budget(self) -> Budget:
@@ -249,7 +250,8 @@ class Curator:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "durable" if self._ledger.durable else "not durable"
         rows, columns = self.card.rows, len(self.card.columns)
-        return f"<Curator of {rows:,} rows and {columns} columns; {self.plan.queries:,} questions planned; ledger {state}>"
+        planned = f"{self.plan.queries:,} questions {'planned' if isinstance(self.plan, Plan) else 'at most'}"
+        return f"<Curator of {rows:,} rows and {columns} columns; {planned}; ledger {state}>"
 
     def _check_open(self) -> None:
         if self._closed:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from holdtrue.accounting.filters import UNIT, Filter
+from holdtrue.accounting.filters import Filter, amount
 from holdtrue.exact import Number
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query
 
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]
@@ -35,16 +35,16 @@ class Budget:
         return f"{self.left:.4g} of {self.cap:.4g} {self.unit} left ({share} spent): {details}"
 
 
-def budget_of(plan: Plan, limit: Filter, *, spent: int, draws: int, other: int) -> Budget:
+def budget_of(plan: AnyPlan, limit: Filter, *, spent: int, draws: int, other: int) -> Budget:
     """Return the budget from whole units."""
     asks = min(plan.queries - draws, (limit.budget - spent) // plan.cost) if plan.cost else 0
     return Budget(
         unit=limit.currency,
-        cap=float(limit.budget * UNIT),
-        spent=float(spent * UNIT),
-        left=float((limit.budget - spent) * UNIT),
+        cap=amount(limit.budget),
+        spent=amount(spent),
+        left=amount(limit.budget - spent),
         asks=max(0, asks),
-        reserve=float(max(0, min(plan.reserve_units - other, limit.budget - spent)) * UNIT),
+        reserve=amount(max(0, min(plan.reserve_units - other, limit.budget - spent))),
         limit=limit,
     )
 
@@ -66,13 +66,13 @@ class Preview:
         return f"{self.text}\n  {width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"
 
 
-def preview_of(query: Query, plan: Plan, *, left: int, repeated: bool) -> Preview:
-    """Return the preview of a query from whole units."""
+def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated: bool) -> Preview:
+    """Return the preview of a query from whole units; ``draws`` and ``spent`` count what was asked and paid before it."""
     return Preview(
         text=query.text,
-        cost=0.0 if repeated else float(plan.cost * UNIT),
-        left=float(left * UNIT),
-        alpha=plan.alpha if plan.iid else None,
-        sample_alpha=plan.sample_alpha,
+        cost=0.0 if repeated else amount(plan.cost),
+        left=amount(plan.cap_units - spent),
+        alpha=plan.alpha_at(draws + 1, spent + plan.cost) if plan.iid else None,
+        sample_alpha=plan.sample_alpha_at(draws + 1),
         repeated=repeated,
     )

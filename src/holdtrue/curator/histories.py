@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from holdtrue.accounting.filters import UNIT
+from holdtrue.accounting.filters import amount
 from holdtrue.ledgers import Ledger
 from holdtrue.records import Answer, Choice, Record, from_json
 
@@ -46,8 +46,8 @@ def history_of(ledger: Ledger) -> list[Line]:
             analyst=entry.analyst or "",
             verb=entry.verb,
             request=_words(json.loads(entry.body)["request"]) if entry.body else "",
-            cost=float(entry.cost * UNIT),
-            spent=float(entry.spent * UNIT),
+            cost=amount(entry.cost),
+            spent=amount(entry.spent),
             digest=entry.digest,
             responses=answered.get(entry.number, ()),
         )

@@ -9,7 +9,7 @@ from holdtrue.engines import Engine, open_engine
 from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number
 from holdtrue.ledgers import Ledger, open_ledger
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan, open_plan, read_plan
 from holdtrue.planning import plan as make_plan
 from holdtrue.queries.cards import Card
 from holdtrue.records import canonical
@@ -23,14 +23,14 @@ class Opened:
 
     engine: Engine
     ledger: Ledger
-    plan: Plan
+    plan: AnyPlan
 
 
 def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is created
     data: object,
     ledger: "str | PathLike[str] | None",
     *,
-    plan: Plan | None = None,
+    plan: AnyPlan | None = None,
     queries: int | None = None,
     alpha: Number | None = None,
     beta: Number = 0.05,
@@ -48,7 +48,8 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     """Open an existing ledger with its own plan and card, or create one.
 
     A ledger that exists decides: its card gives the columns' types, its plan the numbers, and what is given beside must
-    agree. A new one needs a plan, or the numbers to make one: queries or alpha, and epsilon and delta to cap privacy.
+    agree. A new one needs a plan, or the numbers to make one: queries or alpha, and epsilon and delta to cap privacy; with
+    epsilon and delta alone, questions have no set number and their intervals grow with what is spent (T7).
     """
     stored = _stored(ledger)
     if stored is not None:
@@ -65,7 +66,22 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         )
         return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine)), frozen)
     engine = open_engine(data, types=types, bounds=bounds, labels=labels)
-    if plan is None:
+    if plan is None and queries is None and alpha is None:
+        if epsilon is None or cap not in (None, "privacy"):
+            raise InvalidParameter(
+                "queries", None, "given, or alpha, or epsilon and delta alone for questions without a number"
+            )
+        plan = open_plan(
+            rows=engine.card.rows,
+            epsilon=epsilon,
+            delta=delta or 0,
+            beta=beta,
+            reserve=reserve,
+            uses=uses,
+            iid=bool(iid),
+            pure=pure,
+        )
+    elif plan is None:
         plan = make_plan(
             rows=engine.card.rows,
             queries=queries,
@@ -95,7 +111,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     return Opened(engine, made, plan)
 
 
-def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, Plan, bool] | None:
+def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] | None:
     """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
     if ledger is None:
         return None
@@ -105,7 +121,7 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, Plan, bool] | N
         return None
     terms = account.terms
     account.close()
-    return Card.from_json(json.loads(terms.card)), Plan.from_json(terms.plan), terms.iid
+    return Card.from_json(json.loads(terms.card)), read_plan(terms.plan), terms.iid
 
 
 def _fingerprint(engine: Engine) -> Callable[[bytes], str]:

@@ -1,10 +1,12 @@
 """What a curator remembers of its ledger: which questions were answered, and how many were asked."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from holdtrue.ledgers import Entry, Ledger
 from holdtrue.records import Answer, Choice, Record, from_json
+from holdtrue.verbs import Standing
 
 __all__ = ["Register"]
 
@@ -20,7 +22,7 @@ class Register:
         self._seen = 0
         self._parts: dict[int, list[str]] = {}
         self._answers: dict[str, Record] = {}
-        self._draws: dict[int, int] = {}
+        self._standings: dict[int, Standing] = {}
         self._other: dict[int, int] = {}
         self.draws = 0
         self.other_cost = 0
@@ -33,28 +35,33 @@ class Register:
                 self._note(entry)
             self._seen = last
 
-    def take(self, entry: Entry) -> None:
-        """Read an entry that was just made, and first whatever others made before it."""
+    def take(self, entry: Entry, *, records: Sequence[Record] | None = None) -> None:
+        """Read an entry that was just made, and first whatever others made before it.
+
+        ``records`` are what its body says, where whoever wrote the body still has them.
+        """
         if entry.number == self._seen + 1:
-            self._note(entry)
+            self._note(entry, records)
             self._seen = entry.number
         else:
             self.follow()
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: Entry, records: Sequence[Record] | None = None) -> None:
         if entry.kind == "charge" and entry.body is not None:
             told = json.loads(entry.body)
             self._parts[entry.number] = told["parts"]
             self.draws += told["draws"]
             self.other_cost += 0 if told["draws"] else entry.cost
-            self._draws[entry.number], self._other[entry.number] = self.draws, self.other_cost
+            self._standings[entry.number] = Standing(self.draws, entry.spent, len(self._standings))
+            self._other[entry.number] = self.other_cost
         elif entry.kind == "response" and entry.body is not None and entry.answers is not None:
-            for part, document in zip(self._parts.get(entry.answers, []), json.loads(entry.body), strict=True):
-                self._answers.setdefault(part, from_json(document))
+            found = records or [from_json(document) for document in json.loads(entry.body)]
+            for part, record in zip(self._parts.get(entry.answers, []), found, strict=True):
+                self._answers.setdefault(part, record)
 
-    def draws_up_to(self, number: int) -> int:
-        """Return how many noise draws the charges up to an entry paid for, its own included."""
-        return self._draws[number]
+    def standing(self, number: int) -> Standing:
+        """Return where a charge stands among all charges of the ledger."""
+        return self._standings[number]
 
     def other_cost_up_to(self, number: int) -> int:
         """Return what verbs other than ask cost up to an entry, its own included."""

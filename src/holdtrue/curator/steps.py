@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from holdtrue.accounting.filters import UNIT
+from holdtrue.accounting.filters import amount
 from holdtrue.curator.registers import Register
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import BudgetExceeded, ReleaseError
 from holdtrue.ledgers import Entry, Ledger
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan
 from holdtrue.records import Certificate, canonical, to_json
 from holdtrue.verbs import Release
 
@@ -21,7 +21,7 @@ def carry_out(  # noqa: PLR0913 - who asks what of which ledger, and how to meas
     request: Mapping[str, object],
     key: str | None,
     analyst: str,
-    plan: Plan,
+    plan: AnyPlan,
     ledger: Ledger,
     register: Register,
     measure: Callable[[], Sequence[int]],
@@ -46,27 +46,30 @@ def carry_out(  # noqa: PLR0913 - who asks what of which ledger, and how to meas
     if entry.fresh:
         _check_order(release, entry, plan, register)
         drawn = _measured_and_drawn(release, entry, measure)
-        records = release.respond(drawn, certificate_of(entry, release, plan=plan, ledger=ledger))
-        register.take(ledger.respond(entry.number, canonical_list([to_json(record) for record in records])))
+        certificate = certificate_of(entry, release, plan=plan, ledger=ledger)
+        records = release.respond(drawn, certificate, register.standing(entry.number))
+        body = canonical_list([to_json(record) for record in records])
+        stored = ledger.respond(entry.number, body)
+        register.take(stored, records=records if stored.body == body else None)
         return
     if entry.response is None:
         ledger.wait(entry.number)
     register.follow()
 
 
-def _check_plan(release: Release, plan: Plan, register: Register) -> None:
+def _check_plan(release: Release, plan: AnyPlan, register: Register) -> None:
     """Refuse what the plan does not hold: its intervals count on so many noise draws, and on other verbs' share."""
     if register.draws + release.draws > plan.queries:
         raise BudgetExceeded(requested=release.draws, left=plan.queries - register.draws, unit="questions")
     if not release.draws and release.cost > plan.reserve_units - register.other_cost:
-        left = float(max(0, plan.reserve_units - register.other_cost) * UNIT)
-        raise BudgetExceeded(requested=float(release.cost * UNIT), left=left, unit="of the reserve")
+        left = amount(max(0, plan.reserve_units - register.other_cost))
+        raise BudgetExceeded(requested=amount(release.cost), left=left, unit="of the reserve")
 
 
-def _check_order(release: Release, entry: Entry, plan: Plan, register: Register) -> None:
+def _check_order(release: Release, entry: Entry, plan: AnyPlan, register: Register) -> None:
     """Look again once the charge has its place: others may have been charged in between, and order decides."""
     late = (
-        register.draws_up_to(entry.number) > plan.queries
+        register.standing(entry.number).draws > plan.queries
         if release.draws
         else (register.other_cost_up_to(entry.number) > max(plan.reserve_units, 0) and release.cost > 0)
     )
@@ -89,14 +92,14 @@ def _measured_and_drawn(release: Release, entry: Entry, measure: Callable[[], Se
     return drawn
 
 
-def certificate_of(entry: Entry, release: Release, *, plan: Plan, ledger: Ledger) -> Certificate:
+def certificate_of(entry: Entry, release: Release, *, plan: AnyPlan, ledger: Ledger) -> Certificate:
     """Return what an entry proves."""
     cap = ledger.terms.cap
     return Certificate(
         event=release.event,
-        cost=float(entry.cost * UNIT),
-        spent=float(entry.spent * UNIT),
-        left=float((cap - entry.spent) * UNIT),
+        cost=amount(entry.cost),
+        spent=amount(entry.spent),
+        left=amount(cap - entry.spent),
         entry=entry.number,
         digest=entry.digest,
         theorem=plan.theorem,

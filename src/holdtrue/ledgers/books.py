@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdtrue import events
-from holdtrue.accounting.filters import UNIT
+from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
 from holdtrue.exact import count
 from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, line_digest, text
@@ -171,7 +171,7 @@ def demand(book: Book, analyst: str, *, cost: int) -> None:
     left = book.left(analyst)
     if cost > left:
         unit = book.terms.filter.currency
-        raise BudgetExceeded(requested=float(cost * UNIT), left=float(left * UNIT), unit=unit)
+        raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=unit)
 
 
 def paid(book: Book, entry: Entry) -> Entry:

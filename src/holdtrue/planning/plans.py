@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 from holdtrue import events
@@ -18,6 +19,12 @@ from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
 __all__ = ["Plan"]
 
 _UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
+
+
+@lru_cache(1024)
+def _largest_noise(queries: int, beta: float, *, normal: bool) -> float:
+    """Return how many deviations the largest of so many draws exceeds with probability beta."""
+    return gaussian_quantile(queries, beta=beta) if normal else math.log(queries / beta) / math.sqrt(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,11 @@ class Plan:
     alpha_otherwise: float | None
 
     @property
+    def extent(self) -> str:
+        """Return in words which answers hold at once."""
+        return f"all {self.queries:,} planned answers"
+
+    @property
     def cap(self) -> float | None:
         """Return what the ledger may spend in all: its mu, rho or epsilon; None where no privacy is kept."""
         if self.ledger is None:
@@ -90,14 +102,10 @@ class Plan:
     @property
     def sample_alpha(self) -> float:
         """Return the half-width that covers all sample means but for beta: the noise alone."""
-        match self.event:
-            case events.Gaussian():
-                width = self.sigma * gaussian_quantile(self.queries, beta=self.beta)
-            case events.DiscreteLaplace():
-                width = self.sigma / math.sqrt(2) * math.log(self.queries / self.beta)
-            case _:
-                return 0.0
-        return (width + grid(self.rows, bits=self.bits)) * SAFE
+        if self.event is None:
+            return 0.0
+        normal = isinstance(self.event, events.Gaussian)
+        return (self.sigma * _largest_noise(self.queries, self.beta, normal=normal) + grid(self.rows, bits=self.bits)) * SAFE
 
     @property
     def position_alpha(self) -> float | None:
@@ -105,11 +113,25 @@ class Plan:
         frozen = self.transfer
         return None if frozen is None else position_alpha(noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
 
-    def interval(self, answer: float, *, by_position: bool = False) -> tuple[float, float] | None:
+    def alpha_at(self, draw: int, spent: int) -> float:
+        """Return the half-width of the answer with this number: the same for all."""
+        del draw, spent
+        return self.alpha
+
+    def sample_alpha_at(self, draw: int) -> float:
+        """Return the half-width for these rows of the answer with this number: the same for all."""
+        del draw
+        return self.sample_alpha
+
+    def interval(
+        self, answer: float, *, by_position: bool = False, draw: int = 1, spent: int = 0
+    ) -> tuple[float, float] | None:
         """Return the ends for the population value behind an answer, or None where rows are not independent draws.
 
-        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha.
+        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha. Whichever answer it is,
+        and whatever was spent before it: the plan counts on all of them.
         """
+        del draw, spent
         if not self.iid:
             return None
         if self.transfer is not None:
@@ -146,15 +168,14 @@ class Plan:
         return cls(**content)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:>10}  {value}" for name, value in self._lines())
+        return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:right'>{name}</th><td>{value}</td></tr>" for name, value in self._lines()
-        )
+        cells = "".join(f"<tr><th style='text-align:right'>{name}</th><td>{value}</td></tr>" for name, value in self.lines())
         return f"<table>{cells}</table>"
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the plan as names and words, a line each."""
         target = "population" if self.iid else "sample"
         lines = [
             ("rows", f"{self.rows:,}"),

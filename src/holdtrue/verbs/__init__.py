@@ -12,7 +12,20 @@ from holdtrue.events import Event
 from holdtrue.queries.trees import Query
 from holdtrue.records import Certificate, Record
 
-__all__ = ["Release"]
+__all__ = ["Release", "Standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a charge stands in the ledger's one order: public numbers that a theorem may ask for.
+
+    ``draws`` counts the noise draws of questions up to this charge and ``spent`` the units, its own included; ``charges``
+    counts the charges before it, of every verb and analyst.
+    """
+
+    draws: int
+    spent: int
+    charges: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +34,7 @@ class Release:
 
     ``parts`` names, for each response, what it answers: a repeated part is found by it. ``request`` is what the ledger keeps
     of the request, in words that are public. ``draws`` is how many noise draws of the plan's questions it makes. ``draw``
-    maps exact integers to noisy ones, ``respond`` noisy ones to responses.
+    maps exact integers to noisy ones, ``respond`` noisy ones to responses, given where the charge stands.
     """
 
     verb: str
@@ -32,4 +45,4 @@ class Release:
     draws: int
     queries: tuple[Query, ...]
     draw: Callable[[Sequence[int]], Sequence[int]]
-    respond: Callable[[Sequence[int], Certificate], list[Record]]
+    respond: Callable[[Sequence[int], Certificate, Standing], list[Record]]

@@ -1,6 +1,7 @@
-"""ASK: the mean of a query over the rows, with noise, and an interval for the population (T5, T6, T6b)."""
+"""ASK: the mean of a query over the rows, with noise, and an interval for the population (T5, T6, T6b, T7)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from holdtrue import events
@@ -8,33 +9,14 @@ from holdtrue.errors import InsufficientSamples, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query
 from holdtrue.records import Answer, Certificate, Interval, Record
-from holdtrue.verbs import Release
+from holdtrue.verbs import Release, Standing
 
-__all__ = ["NOT_INDEPENDENT", "ask", "ask_values", "mechanism_of", "part_of", "part_of_values"]
+__all__ = ["NOT_INDEPENDENT", "Asking", "part_of", "part_of_values"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
-
-
-def mechanism_of(plan: Plan, rows: int) -> AdditiveMechanism:
-    """Return the noise of one answer over so many rows: the plan's deviation, on the integer sum in units of 2^-bits.
-
-    With more rows than the plan needs, the same deviation of the mean is more noise on the sum, and costs less than planned.
-    """
-    if rows < plan.rows:
-        message = f"the plan needs {plan.rows:,} rows; there are {rows:,}"
-        raise InsufficientSamples(message, required=plan.rows)
-    unit = 1 << plan.bits
-    match plan.event:
-        case events.Gaussian():
-            return Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit)
-        case events.DiscreteLaplace(epsilon=epsilon):
-            return Laplace(epsilon=epsilon, sensitivity=unit)
-        case _:
-            message = f"the method {plan.method} keeps no privacy: a curator answers by one that does"
-            raise NotCertified(message)
 
 
 def part_of(query: Query) -> str:
@@ -47,58 +29,75 @@ def part_of_values(name: str) -> str:
     return f"values {name}"
 
 
-def ask(queries: Sequence[Query], *, plan: Plan, mechanism: AdditiveMechanism, rows: int) -> Release:
-    """Return the release of answers to several different queries, charged and measured together."""
-    return _release(
-        parts=tuple(part_of(query) for query in queries),
-        request={"queries": [query.text for query in queries]},
-        queries=tuple(queries),
-        plan=plan,
-        mechanism=mechanism,
-        rows=rows,
-        by_position=False,
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class Asking:
+    """How every question of one curator is answered: all that a plan and a number of rows settle beforehand."""
 
+    plan: AnyPlan
+    rows: int
+    mechanism: AdditiveMechanism
 
-def ask_values(name: str, *, plan: Plan, mechanism: AdditiveMechanism, rows: int) -> Release:
-    """Return the release of the mean of per-row numbers, which the ledger knows by a keyed name only."""
-    return _release(
-        parts=(part_of_values(name),),
-        request={"values": name},
-        queries=(),
-        plan=plan,
-        mechanism=mechanism,
-        rows=rows,
-        by_position=True,
-    )
+    @classmethod
+    def under(cls, plan: AnyPlan, *, rows: int) -> "Asking":
+        """Return the noise of one answer over so many rows: the plan's deviation, on the integer sum in units of 2^-bits.
 
+        With more rows than the plan needs, the same deviation of the mean is more noise on the sum, and costs less than
+        planned.
+        """
+        if rows < plan.rows:
+            message = f"the plan needs {plan.rows:,} rows; there are {rows:,}"
+            raise InsufficientSamples(message, required=plan.rows)
+        unit = 1 << plan.bits
+        match plan.event:
+            case events.Gaussian():
+                return cls(plan, rows, Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit))
+            case events.DiscreteLaplace(epsilon=epsilon):
+                return cls(plan, rows, Laplace(epsilon=epsilon, sensitivity=unit))
+            case _:
+                message = f"the method {plan.method} keeps no privacy: a curator answers by one that does"
+                raise NotCertified(message)
 
-def _release(  # noqa: PLR0913 - what makes one release of answers
-    *,
-    parts: tuple[str, ...],
-    request: dict[str, object],
-    queries: tuple[Query, ...],
-    plan: Plan,
-    mechanism: AdditiveMechanism,
-    rows: int,
-    by_position: bool,
-) -> Release:
-    grid = rows << plan.bits
+    def queries(self, queries: Sequence[Query]) -> Release:
+        """Return the release of answers to several different queries, charged and measured together."""
+        parts = tuple(part_of(query) for query in queries)
+        return self._release(parts, {"queries": [query.text for query in queries]}, tuple(queries), by_position=False)
 
-    def respond(drawn: Sequence[int], certificate: Certificate) -> list[Record]:
-        return [_answer(value, grid, plan, certificate, by_position=by_position) for value in drawn]
+    def values(self, name: str) -> Release:
+        """Return the release of the mean of per-row numbers, which the ledger knows by a keyed name only."""
+        return self._release((part_of_values(name),), {"values": name}, (), by_position=True)
 
-    return Release(
-        verb="ask",
-        request=request,
-        parts=parts,
-        event=_times(mechanism.event, len(parts)),
-        cost=plan.cost * len(parts),
-        draws=len(parts),
-        queries=queries,
-        draw=lambda sums: [mechanism.release(value) for value in sums],
-        respond=respond,
-    )
+    def _release(
+        self, parts: tuple[str, ...], request: dict[str, object], queries: tuple[Query, ...], *, by_position: bool
+    ) -> Release:
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Record]:
+            first = standing.draws - len(parts) + 1
+            return [
+                self._answer(value, certificate, first + place, standing.spent, by_position=by_position)
+                for place, value in enumerate(drawn)
+            ]
+
+        return Release(
+            verb="ask",
+            request=request,
+            parts=parts,
+            event=_times(self.mechanism.event, len(parts)),
+            cost=self.plan.cost * len(parts),
+            draws=len(parts),
+            queries=queries,
+            draw=lambda sums: [self.mechanism.release(value) for value in sums],
+            respond=respond,
+        )
+
+    def _answer(self, drawn: int, certificate: Certificate, draw: int, spent: int, *, by_position: bool) -> Answer:
+        """Say what a noisy sum says: its mean, clipped to [0, 1], and what it proves about the rows and the population."""
+        plan, grid = self.plan, self.rows << self.plan.bits
+        value = min(max(drawn, 0), grid) / grid
+        sure, near = 1 - plan.beta, plan.sample_alpha_at(draw)
+        sample = Interval(max(0.0, value - near), min(1.0, value + near), sure, "sample")
+        ends = plan.interval(value, by_position=by_position, draw=draw, spent=spent)
+        if ends is None:
+            return Answer(value, None, sample, certificate, reason=NOT_INDEPENDENT)
+        return Answer(value, Interval(*ends, sure, "population"), sample, certificate)
 
 
 def _times(event: Event, times: int) -> Event:
@@ -109,13 +108,3 @@ def _times(event: Event, times: int) -> Event:
             return event
         case _:
             return Repeated(event, times)
-
-
-def _answer(drawn: int, grid: int, plan: Plan, certificate: Certificate, *, by_position: bool) -> Answer:
-    """Say what a noisy sum says: its mean, clipped to [0, 1], and what it proves about the rows and the population."""
-    value = min(max(drawn, 0), grid) / grid
-    sample = Interval(max(0.0, value - plan.sample_alpha), min(1.0, value + plan.sample_alpha), 1 - plan.beta, "sample")
-    ends = plan.interval(value, by_position=by_position)
-    if ends is None:
-        return Answer(value, None, sample, certificate, reason=NOT_INDEPENDENT)
-    return Answer(value, Interval(*ends, 1 - plan.beta, "population"), sample, certificate)

@@ -11,15 +11,15 @@ from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
-from holdtrue.planning import Plan
+from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query
 from holdtrue.records import Certificate, Choice, Record, canonical
-from holdtrue.verbs import Release
+from holdtrue.verbs import Release, Standing
 
 __all__ = ["epsilon_of_use", "select"]
 
 
-def epsilon_of_use(plan: Plan) -> Fraction:
+def epsilon_of_use(plan: AnyPlan) -> Fraction:
     """Return the epsilon that an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
     if plan.use_units < 1:
         message = "this plan keeps no reserve for verbs other than ask; plan with reserve=0.25, say"
@@ -35,7 +35,7 @@ def epsilon_of_use(plan: Plan) -> Fraction:
 
 
 def select(
-    candidates: Mapping[str, Query | int], *, plan: Plan, limit: Filter, epsilon: Number | None, scored: str = ""
+    candidates: Mapping[str, Query | int], *, plan: AnyPlan, limit: Filter, epsilon: Number | None, scored: str = ""
 ) -> Release:
     """Return the release of one choice among queries, scored by their sums, or among whole scores that one row moves by one.
 
@@ -58,7 +58,7 @@ def select(
     def draw(sums: Sequence[int]) -> Sequence[int]:
         return [int(mechanism.release(list(sums) if queries else scores))]
 
-    def respond(drawn: Sequence[int], certificate: Certificate) -> list[Record]:
+    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Record]:
         return [Choice(names[drawn[0]], drawn[0], shortfall, certificate)]
 
     request: dict[str, object] = {"epsilon": str(privacy), "names": names}

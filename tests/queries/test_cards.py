@@ -19,6 +19,10 @@ def test_a_column_is_found_by_its_exact_name(card):
     assert card.column("v1.score").type == "real"
 
 
+def test_a_card_holds_the_exact_names_of_its_columns(card):
+    assert [name in card for name in ("age", "v1.score", "AGE", "")] == [True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("wrong", "meant"), [("agee", "age"), ("AGE", "age"), ("smokr", "smoker"), ("v1_score", "v1.score")]
 )

@@ -7,7 +7,7 @@ custodian declares; no promise of the query language rests on their being true o
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
@@ -53,6 +53,7 @@ class Card:
 
     columns: tuple[Column, ...]
     rows: int
+    _named: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -64,13 +65,17 @@ class Card:
             twin = seen.setdefault(column.name.casefold(), column.name)
             if twin is not column.name:
                 raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
+        object.__setattr__(self, "_named", {column.name: column for column in self.columns})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._named
 
     def column(self, name: str) -> Column:
         """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise UnknownColumn(_unknown(name, [column.name for column in self.columns]))
+        found = self._named.get(name)
+        if found is None:
+            raise UnknownColumn(_unknown(name, list(self._named)))
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain JSON."""

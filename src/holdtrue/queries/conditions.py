@@ -78,11 +78,14 @@ def disjunction(children: Iterable[Boolean]) -> Boolean:
 
 
 def _joined(kind: type[All | Any], other: type[All | Any], children: Iterable[Boolean]) -> Boolean:
-    decisive = Constant(value=kind is Any)
+    idle, decisive = (TRUE, FALSE) if kind is All else (FALSE, TRUE)
     flat: dict[Boolean, None] = {}
     for child in children:
-        flat.update(dict.fromkeys(child.children if isinstance(child, (All, Any)) and isinstance(child, kind) else (child,)))
-    flat.pop(Constant(value=kind is All), None)
+        if isinstance(child, (All, Any)) and isinstance(child, kind):
+            flat.update(dict.fromkeys(child.children))
+        else:
+            flat[child] = None
+    flat.pop(idle, None)
     if decisive in flat or _decided(kind, flat):
         return decisive
     nested = {
@@ -92,20 +95,24 @@ def _joined(kind: type[All | Any], other: type[All | Any], children: Iterable[Bo
     kept = [
         child
         for child in flat
-        if child not in nested
+        if not nested
+        or child not in nested
         or (nested[child].isdisjoint(flat) and not any(one < nested[child] for one in nested.values()))
     ]
     if len(kept) < 2:  # noqa: PLR2004 - one child needs no All or Any around it
-        return kept[0] if kept else Constant(value=kind is All)
+        return kept[0] if kept else idle
     return kind(tuple(sorted(kept, key=notation)))
 
 
 def _decided(kind: type[All | Any], children: dict[Boolean, None]) -> bool:
     """Return whether two opposites decide: no row satisfies both of any; every row satisfies IS NULL or IS NOT NULL."""
-    atoms = [child for child in children if not isinstance(child, (All, Any, Constant))]
+    atoms: list[Atom]
     if kind is Any:
-        atoms = [atom for atom in atoms if isinstance(atom, Null)]
-    return any(opposite(atom) in children for atom in atoms)
+        atoms = [child for child in children if isinstance(child, Null)]
+    else:
+        atoms = [child for child in children if not isinstance(child, (All, Any, Constant))]
+    # Two opposites are of one kind.
+    return len(set(map(type, atoms))) < len(atoms) and any(opposite(atom) in children for atom in atoms)
 
 
 def opposite(atom: Atom) -> Atom:
@@ -168,8 +175,9 @@ def comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
     if isinstance(left, (Number, Text)) and not isinstance(right, (Number, Text)):
         symbol, left, right = FLIPPED[symbol], right, left
     if isinstance(right, Number) and type_of(left) == "integer" and not isinstance(left, Number):
-        return _with_integer(symbol, left, right.value)
-    left, right = unify((left, right), where=f"the comparison {symbol}")
+        return _with_integer(symbol, left, right)
+    if type_of(left) != type_of(right):
+        left, right = unify((left, right), where=f"the comparison {symbol}")
     if isinstance(left, (Number, Text)) and isinstance(right, (Number, Text)):
         return Constant(bool(COMPARE[symbol](left.value, right.value)))
     if left == right:
@@ -179,8 +187,9 @@ def comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
     return Comparison(symbol, left, right)
 
 
-def _with_integer(symbol: Operator, left: Scalar, value: float) -> Boolean:
+def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
     """Compare an integer with any finite constant, without rounding: what remains is =, <>, > or <= and an integer."""
+    value = right.value
     floor = math.floor(value)
     if symbol in ("=", "<>"):
         if floor == value and LOWEST <= floor <= HIGHEST:
@@ -190,7 +199,7 @@ def _with_integer(symbol: Operator, left: Scalar, value: float) -> Boolean:
         floor = math.ceil(value) - 1
     above = symbol in (">", ">=")
     if LOWEST <= floor < HIGHEST:
-        return Comparison(">" if above else "<=", left, Number(floor))
+        return Comparison(">" if above else "<=", left, right if floor == value and not right.real else Number(floor))
     return null(left, negated=True) if above == (floor < LOWEST) else FALSE
 
 

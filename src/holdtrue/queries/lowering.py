@@ -32,7 +32,6 @@ from holdtrue.queries.trees import (
 __all__ = ["lower"]
 
 _MOST_LOWERED = 2048
-_DIGITS = re.compile("[0-9]+")
 _DECIMAL = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COMPARISONS: dict[str, Operator] = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _SYMBOLS: dict[str, Symbol] = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
@@ -73,6 +72,19 @@ _FUNCTIONS: dict[str, Name] = {
 }
 
 
+class _Known(dict[type, frozenset[str] | None]):
+    """The parts that a type of node may have, or None for a type that is not listed; each is looked up once."""
+
+    def __missing__(self, kind: type) -> frozenset[str] | None:
+        name = kind.__name__
+        listed = name in _PARTS and kind.__module__.startswith("sqlglot.")
+        self[kind] = frozenset(f"{_PARTS[name]} {_IDLE.get(name, '')}".split()) if listed else None
+        return self[kind]
+
+
+_KNOWN = _Known()
+
+
 def lower(node: Node, card: Card) -> Tree:
     """Return the canonical tree of an expression: a condition, or a scalar of numbers."""
     lowering = _Lowering(card)
@@ -96,18 +108,21 @@ class _Lowering:
         if self._lowered > _MOST_LOWERED:
             message = "the query is too intricate; nest fewer CASE and CAST of conditions in one another"
             raise UnsupportedQuery(message)
-        while _kind(node) == "Paren":
-            _check(node)
+        while True:
+            known = _KNOWN[type(node)]
+            if known is None or not node.args.keys() <= known:
+                _check(node)
+            if _kind(node) != "Paren":
+                return node
             node = node.args["this"]
-        _check(node)
-        return node
 
     def is_condition(self, node: Node) -> bool:
         node = self._opened(node)
-        return _kind(node) in _CONDITIONS or (_kind(node) == "Column" and self._column(node).type == "boolean")
+        kind = _kind(node)
+        return kind in _CONDITIONS or (kind == "Column" and self._column(node).type == "boolean")
 
     def _column(self, node: Node) -> Column:
-        _check(node)
+        """Return the column that an opened node names."""
         name = node.args["this"]
         if _kind(name) != "Identifier":
             raise refusal(name)
@@ -301,17 +316,16 @@ def _kind(node: Node) -> str:
 
 def _check(node: Node) -> None:
     """Refuse a node that is not listed, or that has a part that is not."""
-    kind = _kind(node)
-    if kind not in _PARTS or not type(node).__module__.startswith("sqlglot."):
+    known = _KNOWN[type(node)]
+    if known is None:
         raise refusal(node)
-    known = {*_PARTS[kind].split(), *_IDLE.get(kind, "").split()}
     for part, value in node.args.items():
         if part not in known and value not in (None, False, []):
             raise refusal(node, part=part)
 
 
 def _number(text: str, *, sign: int = 1) -> Scalar:
-    if _DIGITS.fullmatch(text):
+    if text.isdigit() and text.isascii():
         # A text of 4 KiB holds at most 4,096 digits, fewer than Python's own limit for reading integers.
         value = sign * int(text)
         if LOWEST <= value <= HIGHEST:

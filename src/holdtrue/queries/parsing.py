@@ -14,10 +14,12 @@ from holdtrue.queries.lowering import lower
 from holdtrue.queries.notation import digest
 from holdtrue.queries.reading import DEEPEST, LONGEST, MOST_NODES, read, too_deep
 from holdtrue.queries.rendering import render
-from holdtrue.queries.sizes import HEAVIEST, weight
+from holdtrue.queries.sizes import too_heavy
 from holdtrue.queries.trees import Boolean, Query, columns
 
 __all__ = ["parse"]
+
+_BOOLEAN = get_args(Boolean)
 
 
 def parse(text: str, card: Card) -> Query:
@@ -37,16 +39,25 @@ def parse(text: str, card: Card) -> Query:
 
 
 def _parsed(text: str, card: Card) -> Query:
-    tree = lower(read(text), card)
+    from holdtrue.queries.skimming import skim
+
+    plain = skim(text, card)
+    tree = lower(read(text) if plain is None else plain, card)
     piece = render(tree)
     size = len(piece.text.encode())
-    if size > LONGEST or piece.nodes > MOST_NODES or piece.depth > DEEPEST or weight(tree) > HEAVIEST:
+    if (
+        size > LONGEST
+        or piece.nodes > MOST_NODES
+        or piece.depth > DEEPEST
+        or too_heavy(tree, nodes=piece.nodes, depth=piece.depth)
+    ):
         message = (
             f"the query is too intricate: in full it has {size} bytes, {piece.nodes} nodes and depth {piece.depth}; nest "
             "fewer divisions, comparisons, COALESCE, NULLIF and CAST in one another"
         )
         raise UnsupportedQuery(message)
-    return Query(tree, piece.text, digest(tree), isinstance(tree, get_args(Boolean)), tuple(columns(tree)))
+    held = columns(tree)
+    return Query(tree, piece.text, digest(tree, held), isinstance(tree, _BOOLEAN), tuple(held))
 
 
 def _afresh(text: str, card: Card) -> Query:

@@ -1,6 +1,7 @@
 """From text to a sqlglot expression that is short, shallow and one expression only. Nothing is believed about it yet."""
 
-from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdtrue.errors import UnsupportedQuery
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
     from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["DEEPEST", "LONGEST", "MOST_NODES", "Node", "operands", "read"]
+__all__ = ["DEEPEST", "LONGEST", "MOST_NODES", "Node", "measure", "operands", "read", "too_deep"]
 
 LONGEST = 4096
 MOST_NODES = 256
@@ -38,7 +39,7 @@ def read(text: str) -> Node:
     if len(parsed) != 1 or parsed[0] is None:
         message = "the query cannot be read as one SQL expression"
         raise UnsupportedQuery(message)
-    _measure(parsed[0])
+    measure(parsed[0])
     return parsed[0]
 
 
@@ -80,26 +81,29 @@ def _scan(tokens: "list[Token]") -> None:
     """Refuse, without recursion, what is nested too deeply and what stands in no expression."""
     from sqlglot.tokenizer_core import TokenType as Kind
 
+    refused = _refused()
     signs = (Kind.NOT, Kind.DASH, Kind.PLUS, Kind.TILDE)
     groups: list[int] = []
-    run = 0
+    deep = run = 0
     before: TokenType | None = None
     for token in tokens:
         kind = token.token_type
         if token.comments:
             message = "comments are outside the query language"
             raise UnsupportedQuery(message)
-        _refuse(kind, before)
+        if kind in refused and (kind != Kind.SLASH or before == Kind.SLASH):
+            raise UnsupportedQuery(refused[kind])
         if kind in signs:
             run += 1
         elif kind in (Kind.L_PAREN, Kind.CASE):
             groups.append(run + 1)
+            deep += run + 1
             run = 0
         else:
             run = 0
             if kind in (Kind.R_PAREN, Kind.END) and groups:
-                groups.pop()
-        if sum(groups) + run > DEEPEST:
+                deep -= groups.pop()
+        if deep + run > DEEPEST:
             raise UnsupportedQuery(too_deep())
         before = kind
 
@@ -109,18 +113,17 @@ def too_deep() -> str:
     return f"the query is nested more than {DEEPEST} deep (parentheses count); flatten it"
 
 
-def _refuse(kind: "TokenType", before: "TokenType | None") -> None:
+@cache
+def _refused() -> "dict[TokenType, str]":
+    """Return the tokens that stand in no expression, each with the message for it; a slash only after another one."""
     from sqlglot.tokenizer_core import TokenType as Kind
 
-    if kind == Kind.SEMICOLON:
-        message = "a semicolon is outside the query language; a query is one expression"
-        raise UnsupportedQuery(message)
-    if kind in (Kind.L_BRACKET, Kind.L_BRACE, Kind.PARAMETER, Kind.PLACEHOLDER):
-        message = "brackets, braces and parameters are outside the query language"
-        raise UnsupportedQuery(message)
-    if kind == before == Kind.SLASH:
-        message = "the operator // is outside the query language; write CAST(a / b AS INTEGER)"
-        raise UnsupportedQuery(message)
+    grouping = "brackets, braces and parameters are outside the query language"
+    return {
+        Kind.SEMICOLON: "a semicolon is outside the query language; a query is one expression",
+        **dict.fromkeys((Kind.L_BRACKET, Kind.L_BRACE, Kind.PARAMETER, Kind.PLACEHOLDER), grouping),
+        Kind.SLASH: "the operator // is outside the query language; write CAST(a / b AS INTEGER)",
+    }
 
 
 def operands(node: Node) -> list[Node]:
@@ -135,42 +138,35 @@ def operands(node: Node) -> list[Node]:
     return found
 
 
-def _measure(root: Node) -> None:
+def measure(root: Node) -> None:
     """Refuse more nodes, or a deeper nesting, than allowed; a chain of ANDs or ORs is one level."""
+    from sqlglot import expressions as exp
+
     nodes = 0
     left = [(root, 0)]
     while left:
         node, above = left.pop()
-        counted, depth, below = _weighed(node)
+        if isinstance(node, (exp.And, exp.Or)):
+            below = operands(node)
+            counted, depth = len(below) - 1, 1
+        else:
+            listed = [value if isinstance(value, list) else (value,) for value in node.args.values()]
+            below = [one for values in listed for one in values if isinstance(one, exp.Expr)]
+            counted, depth = _counted(node, exp)
         nodes += counted
-        if above + depth > DEEPEST:
+        depth += above
+        if depth > DEEPEST:
             raise UnsupportedQuery(too_deep())
         if nodes > MOST_NODES:
             message = f"the query has more than {MOST_NODES} nodes (names, constants, operators, functions)"
             raise UnsupportedQuery(message)
-        left += [(child, above + depth) for child in below]
+        left += [(child, depth) for child in below]
 
 
-def _weighed(node: Node) -> tuple[int, int, list[Node]]:
-    """Return how many nodes and levels an expression stands for, and what is below it."""
-    from sqlglot import expressions as exp
-
-    if isinstance(node, (exp.And, exp.Or)):
-        chained = operands(node)
-        return len(chained) - 1, 1, chained
+def _counted(node: Node, exp: ModuleType) -> tuple[int, int]:
+    """Return how many nodes and levels an expression stands for by itself."""
     if isinstance(node, exp.Paren):
-        return 0, 1, list(_below(node))
-    if isinstance(node, (exp.Identifier, exp.DataType)):
-        return 0, 0, list(_below(node))
-    if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
-        return 0, 0, list(_below(node))
-    return 1, 1, list(_below(node))
-
-
-def _below(node: Node) -> Iterator[Node]:
-    from sqlglot import expressions as exp
-
-    for value in node.args.values():
-        for one in value if isinstance(value, list) else (value,):
-            if isinstance(one, exp.Expr):
-                yield one
+        return 0, 1
+    if isinstance(node, (exp.Identifier, exp.DataType)) or (isinstance(node, exp.If) and isinstance(node.parent, exp.Case)):
+        return 0, 0
+    return 1, 1

@@ -1,10 +1,9 @@
 """The canonical text of a query: SQL that a person can read and that parses back to the same tree."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import assert_never
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple, TypeAlias, assert_never
 
 from holdtrue.queries.conditions import comparison
 from holdtrue.queries.scalars import arithmetic
@@ -37,10 +36,10 @@ __all__ = ["Piece", "render"]
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _TYPES = {"real": "DOUBLE", "integer": "BIGINT"}
+_Pair: TypeAlias = Arithmetic | Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A stretch of text, how tightly it binds, and its depth and nodes as the parser counts them."""
 
     text: str
@@ -53,19 +52,23 @@ class Piece:
         return self if self.level >= level else Piece(f"({self.text})", _ATOM, self.depth + 1, self.nodes)
 
 
-def render(tree: Tree) -> Piece:
+def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condition, and the commonest first
     """Return the text of a canonical tree."""
     match tree:
+        case Comparison():
+            return _compared(tree)
+        case Field(column=name):
+            return _name(name)
+        case Number(value=value):
+            return Piece(repr(value)) if value >= 0 else Piece(repr(value), _SIGN, 2, 2)
+        case Truth(column=name, wanted=wanted):
+            return _name(name) if wanted else _over("NOT ", (_name(name),), level=_NOT)
         case All(children=children):
             return _chain(" AND ", _AND, children)
         case Any(children=children):
             return _chain(" OR ", _OR, children)
         case Constant(value=value):
             return Piece("TRUE" if value else "FALSE")
-        case Truth(column=name, wanted=wanted):
-            return _name(name) if wanted else _over("NOT ", (_name(name),), level=_NOT)
-        case Comparison():
-            return _compared(tree)
         case Member(operand=operand, values=values, negated=negated):
             listed = [render(Text(value) if isinstance(value, str) else Number(value)) for value in values]
             inner = ", ".join(piece.text for piece in listed)
@@ -83,16 +86,12 @@ def render(tree: Tree) -> Piece:
             return _scalar(tree)
 
 
-def _scalar(tree: Scalar) -> Piece:
+def _scalar(tree: Text | Missing | Arithmetic | Negate | Convert | Case | Function) -> Piece:
     match tree:
-        case Number(value=value):
-            return Piece(repr(value)) if value >= 0 else Piece(repr(value), _SIGN, 2, 2)
         case Text(value=value):
             return Piece("'" + value.replace("'", "''") + "'")
         case Missing():
             return Piece("NULL")
-        case Field(column=name):
-            return _name(name)
         case Negate(operand=operand):
             return _over("-", (render(operand).within(_ATOM),), level=_SIGN)
         case Convert(operand=operand, type=kind):
@@ -117,7 +116,7 @@ def _scalar(tree: Scalar) -> Piece:
 def _over(prefix: str, pieces: Sequence[Piece], *, level: int = _ATOM, text: str | None = None) -> Piece:
     """Return a piece for one node above others."""
     written = prefix + pieces[0].text if text is None else text
-    return Piece(written, level, 1 + max(piece.depth for piece in pieces), 1 + sum(piece.nodes for piece in pieces))
+    return Piece(written, level, 1 + max([piece.depth for piece in pieces]), 1 + sum([piece.nodes for piece in pieces]))
 
 
 def _denied(piece: Piece) -> Piece:
@@ -127,8 +126,8 @@ def _denied(piece: Piece) -> Piece:
 
 def _chain(joint: str, level: int, children: Iterable[Tree]) -> Piece:
     pieces = [render(child).within(level + 1) for child in children]
-    nodes = len(pieces) - 1 + sum(piece.nodes for piece in pieces)
-    return Piece(joint.join(piece.text for piece in pieces), level, 1 + max(piece.depth for piece in pieces), nodes)
+    nodes = len(pieces) - 1 + sum([piece.nodes for piece in pieces])
+    return Piece(joint.join([piece.text for piece in pieces]), level, 1 + max([piece.depth for piece in pieces]), nodes)
 
 
 def _bare(tree: Scalar) -> Scalar:
@@ -142,33 +141,35 @@ def _bare(tree: Scalar) -> Scalar:
             return tree
 
 
-def _spellings(left: Scalar, right: Scalar) -> Iterable[tuple[Scalar, Scalar]]:
-    """Yield ways to write a pair of operands, the shortest one first and the full one last."""
-    if type_of(left) == "real":
-        yield _bare(left), _bare(right)
-        yield left, _bare(right)
-        yield _bare(left), right
-    yield left, right
+def _shortest(tree: _Pair, built: Callable[..., Tree]) -> tuple[Scalar, Scalar]:
+    """Return the shortest way to write a pair of operands from which the same tree is built again."""
+    full = (tree.left, tree.right)
+    if type_of(tree.left) == "real":
+        left, right = _bare(tree.left), _bare(tree.right)
+        for pair in ((left, right), (tree.left, right), (left, tree.right)):
+            if pair == full or built(tree.operator, *pair) == tree:
+                return pair
+    return full
 
 
 def _computed(tree: Arithmetic) -> Piece:
     level = _SUM if tree.operator in ("+", "-") else _PRODUCT
-    pairs = _spellings(tree.left, tree.right)
-    left, right = next(pair for pair in pairs if arithmetic(tree.operator, *pair) == tree)
+    left, right = _shortest(tree, arithmetic)
     # The right operand binds one step tighter: a - (b - c) keeps its parentheses.
     return _infix(render(left).within(level), tree.operator, render(right).within(level + 1), level=level)
 
 
 def _compared(tree: Comparison) -> Piece:
-    pairs = _spellings(tree.left, tree.right)
-    left, right = next(pair for pair in pairs if comparison(tree.operator, *pair) == tree)
+    left, right = _shortest(tree, comparison)
     return _infix(render(left).within(_SUM), tree.operator, render(right).within(_SUM), level=_TEST)
 
 
 def _infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:
-    return _over("", (left, right), level=level, text=f"{left.text} {symbol} {right.text}")
+    text = f"{left.text} {symbol} {right.text}"
+    return Piece(text, level, 1 + max(left.depth, right.depth), 1 + left.nodes + right.nodes)
 
 
+@lru_cache(maxsize=4096)
 def _name(name: str) -> Piece:
     if _PLAIN.fullmatch(name) and name.upper() not in _reserved():
         return Piece(name)

@@ -6,9 +6,18 @@ refused where that would grow beyond a fixed weight, on the card alone, before a
 
 from holdtrue.queries.trees import Arithmetic, Comparison, Convert, Function, Member, Tree, children, type_of
 
-__all__ = ["HEAVIEST", "weight"]
+__all__ = ["HEAVIEST", "too_heavy", "weight"]
 
 HEAVIEST = 4096
+
+
+def too_heavy(tree: Tree, *, nodes: int, depth: int) -> bool:
+    """Return whether a tree weighs more than the heaviest one allowed; its text has so many nodes and is so deep.
+
+    No guard repeats its operand more than once, so a node counts at most twice for each level above it. The text may leave
+    out every other node (a conversion, a NULL after ELSE), none of which repeats anything: nodes times 2^depth is a bound.
+    """
+    return nodes << depth > HEAVIEST and weight(tree) > HEAVIEST
 
 
 def weight(tree: Tree) -> int:

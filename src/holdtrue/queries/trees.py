@@ -214,12 +214,12 @@ class Query:
 def type_of(tree: Scalar) -> Type:
     """Return the type of a scalar tree."""
     match tree:
+        case Field(type=kind) | Missing(type=kind) | Convert(type=kind):
+            return kind
         case Number(real=real):
             return "real" if real else "integer"
         case Text():
             return "text"
-        case Missing(type=kind) | Field(type=kind) | Convert(type=kind):
-            return kind
         case Arithmetic(left=inner) | Negate(operand=inner) | Case(default=inner):
             return type_of(inner)
         case Function(name="LENGTH"):
@@ -231,11 +231,13 @@ def type_of(tree: Scalar) -> Type:
 def children(tree: Tree) -> Iterator[Tree]:
     """Yield the trees right below a tree."""
     match tree:
-        case All(children=below) | Any(children=below) | Function(operands=below):
-            yield from below
+        case Number() | Text() | Missing() | Field() | Constant() | Truth():
+            return
         case Comparison(left=left, right=right) | Arithmetic(left=left, right=right):
             yield left
             yield right
+        case All(children=below) | Any(children=below) | Function(operands=below):
+            yield from below
         case (
             Member(operand=inner)
             | Like(operand=inner)
@@ -249,8 +251,6 @@ def children(tree: Tree) -> Iterator[Tree]:
                 yield condition
                 yield value
             yield default
-        case Number() | Text() | Missing() | Field() | Constant() | Truth():
-            return
 
 
 def columns(tree: Tree) -> dict[str, Type]:
@@ -264,6 +264,10 @@ def columns(tree: Tree) -> dict[str, Type]:
                 found[name] = kind
             case Truth(column=name):
                 found[name] = "boolean"
+            case Number() | Text():
+                pass
+            case Comparison(left=one, right=other):
+                left += (one, other)
             case _:
                 left.extend(children(node))
     return dict(sorted(found.items()))

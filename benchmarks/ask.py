@@ -28,7 +28,8 @@ _COLUMNS = 64
 _BITS = 20
 _CONJUNCTIONS = 10_000
 _SHARE = 100
-_FILES = 20
+_WIDTH = 16
+_STREAMED = 10 * 10**9
 _RNG = np.random.default_rng(1)  # noqa: TID251 - data to be measured on
 
 
@@ -148,38 +149,51 @@ class _numba_off:  # noqa: N801 - used as a word
 
 
 def _stream() -> None:
-    """Print the peak memory of a process that opens, fingerprints and scans a glob of Parquet files."""
+    """Print the peak memory of a process that opens, scans and fingerprints a glob of Parquet files.
+
+    One file under many names: little on disk, but every name is read, decoded and counted as rows of its own.
+    """
+    rows: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "rows-0.parquet"
-        table = pa.table({f"x{number}": _RNG.random(_ROWS) for number in range(16)})
+        table = pa.table({f"x{number}": _RNG.integers(0, 1000, _ROWS) / 1000 for number in range(_WIDTH)})
         pq.write_table(table, first, row_group_size=100_000)
-        for number in range(1, _FILES):
+        files = -(-_STREAMED // table.nbytes)
+        for number in range(1, files):
             os.link(first, Path(folder) / f"rows-{number}.parquet")
-        done = subprocess.run(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "benchmarks.ask", f"{folder}/*.parquet"], check=True, capture_output=True, text=True
-        )
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    size = f"{_FILES * table.nbytes / 1e9:.1f} GB of rows"
+        packed = first.stat().st_size / 1e6
+        size = f"{files * table.nbytes / 1e9:.1f} GB of columns in {files} files of {packed:.0f} MB"
+        print(f"a stream of Parquet, {size}", flush=True)
+        command = [sys.executable, "-m", "benchmarks.ask", f"{folder}/*.parquet"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as scan:  # noqa: S603 - ourselves
+            for line in scan.stdout or ():
+                rows.append(line.rstrip("\n").split("\t"))
+                print("  " + ", ".join(rows[-1]), flush=True)
+    if scan.returncode:
+        message = "the scan failed"
+        raise RuntimeError(message)
     show(f"a stream of Parquet, {size}", ["step", "time", "peak memory of the process (< 2 GB)"], rows)
 
 
 def _scan(pattern: str) -> None:
+    """Take each step of the stream, and tell how long it took and the peak so far."""
     start = time.perf_counter()
     engine = open_engine(pattern)
-    _told("open", start)
+    _told(f"open {engine.card.rows:,} rows", start)
+    pairs = [(f"x{number}", f"x{number + 1}") for number in range(0, _WIDTH, 2)]
+    steps = {
+        f"{len(pairs)} numbers, all {_WIDTH} columns": [f"{one} * {other}" for one, other in pairs],
+        f"{len(pairs)} booleans, {_WIDTH} atoms new": [f"{one} > 0.5 AND {other} < 0.25" for one, other in pairs],
+        "1 boolean, 3 atoms known": ["x0 > 0.5 AND x2 > 0.5 AND x4 > 0.5"],
+    }
+    for step, texts in steps.items():
+        queries = [parse(text, engine.card) for text in texts]
+        start = time.perf_counter()
+        engine.sums(queries, bits=_BITS)
+        _told(step, start)
     start = time.perf_counter()
     engine.fingerprint(b"k" * 32)
     _told("fingerprint", start)
-    queries = [parse(f"x{number} * x{number + 1}", engine.card) for number in range(15)]
-    start = time.perf_counter()
-    engine.sums(queries, bits=_BITS)
-    _told("15 numbers, one pass", start)
-    start = time.perf_counter()
-    engine.sums([parse(f"x{number} > 0.5 AND x0 < 0.25", engine.card) for number in range(1, 16)], bits=_BITS)
-    _told("15 booleans, atoms new", start)
-    start = time.perf_counter()
-    engine.sums([parse("x3 > 0.5 AND x7 > 0.5 AND x9 > 0.5", engine.card)], bits=_BITS)
-    _told("1 boolean, atoms known", start)
     engine.close()
 
 
@@ -187,7 +201,7 @@ def _told(step: str, start: float) -> None:
     taken = time.perf_counter() - start
     # getrusage would tell the peak of the process that started this one.
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    print(f"{step}\t{_time(taken)}\t{int(peak.split()[1]) / 1e6:.2f} GB")
+    print(f"{step}\t{_time(taken)}\t{int(peak.split()[1]) * 1024 / 1e9:.2f} GB", flush=True)
 
 
 if __name__ == "__main__":

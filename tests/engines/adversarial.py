@@ -130,17 +130,22 @@ class Sentences:
 
 
 def queries(card, number: int, *, seed: int, boolean: bool | None = None):
-    """Return accepted queries; only booleans, or only others, where asked."""
+    """Return accepted queries, no two of them the same; only booleans, or only others, where asked."""
     sentences = Sentences(seed)
-    found = []
+    found = {}
+    tried = set()
     for attempt in range(20 * number):
         kind = attempt % 2 == 0 if boolean is None else boolean
+        text = sentences.condition(3) if kind else sentences.number(3)
+        if text in tried:
+            continue
+        tried.add(text)
         try:
-            query = parse(sentences.condition(3) if kind else sentences.number(3), card)
+            query = parse(text, card)
         except RequestError:
             continue
-        found.append(query)
+        found[query.digest] = query
         if len(found) == number:
-            return found
+            return list(found.values())
     message = f"only {len(found)} of {number} queries were accepted"
     raise AssertionError(message)

@@ -1,5 +1,7 @@
 """The cache of packed atoms: same integers as counting by hand, under its memory cap, whatever is dropped."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,10 @@ def test_counts_are_those_of_flags(kernel, rows):
     assert cache.counts(trees) == expected
     assert cache.counts(trees[::-1]) == expected[::-1]
     assert [cache.counts([tree])[0] for tree in trees] == expected
+    constants = sum(isinstance(tree, Constant) for tree in trees)
+    alone = [cache.count(tree) for tree in trees]
+    assert alone.count(None) == constants
+    assert all(found in (None, count) for found, count in zip(alone, expected, strict=True))
 
 
 def test_known_atoms_are_never_scanned_again():
@@ -165,6 +171,8 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     pairs = [All((_atom(0), tree)) for tree in trees]
     assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
     assert source.scans == [[_atom(0)]]
+    assert [cache.count(tree) for tree in trees] == expected
+    assert cache.count(_atom(1)) is None
 
 
 def test_a_column_is_sorted_after_some_constants_were_seen():
@@ -218,11 +226,42 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
 
 
 def test_work_at_the_edges_is_bounded_whatever_the_ties():
-    """All rows but fewer than two in 126 are told by their code alone."""
+    """No end of a range lies one row in 32 away from the nearest cut, and there are no more than 32 bitmaps."""
     for data in COLUMNS.values():
         ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
-        between = np.diff(ranks.begins)[::2]
-        assert between.max(initial=0) <= ranks.values.size / 126 + 1
+        ends = np.unique([np.searchsorted(ranks.values, ranks.values, side=side) for side in ("left", "right")])
+        distances = np.abs(ends[:, None] - np.array(ranks.cuts)).min(axis=1)
+        assert distances.max(initial=0) < max(1, ranks.values.size / 32)
+        assert len(ranks.cuts) == len(ranks.below) + 1 <= 33
+
+
+def test_sorted_columns_take_no_more_than_their_size_says():
+    for data in COLUMNS.values():
+        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        held = ranks.values.nbytes + ranks.order.nbytes + ranks.below.base.nbytes
+        assert held + 8 * len(ranks.cuts) <= Ranks.size(data.size)
+
+
+@pytest.mark.parametrize("words", [8, 512, 1040])
+def test_conjunctions_of_any_width_and_number(kernel, words):
+    """Lines that share slots are counted together, one by one, or alone: always the same."""
+    assert kernel
+    rng = np.random.default_rng(words)
+    arena = kernels.arena_of(6, words)
+    arena[:] = rng.integers(0, 2**64, arena.shape, dtype=np.uint64)
+    for width, queries in itertools.product((1, 2, 3, 4, 6), (1, 2, 7, 40)):
+        slots = rng.integers(0, len(arena), (queries, width))
+        expected = [int(np.bitwise_count(np.bitwise_and.reduce(arena[line])).sum()) for line in slots]
+        assert kernels.conjunctions(arena, slots).tolist() == expected
+        assert [kernels.conjunction(arena, line) for line in slots.tolist()] == expected
+
+
+def test_every_bitmap_begins_where_a_cache_line_does():
+    for slots, words in ((1, 8), (3, 512), (7, 1040)):
+        arena = kernels.arena_of(slots, words)
+        assert arena.shape == (slots, words)
+        assert arena.flags.c_contiguous
+        assert all(bitmap.ctypes.data % 64 == 0 for bitmap in arena)
 
 
 def test_programs_count_what_their_steps_say(kernel):

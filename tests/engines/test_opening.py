@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import subprocess
+import sys
 from decimal import Decimal
 
 import duckdb
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import open_engine
+from holdtrue.engines.chunks import cells_of_array, cells_of_arrow, flags_of
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.parsing import parse
 
@@ -296,3 +299,49 @@ def test_opening_imports_nothing_ahead():
     heavy = ("duckdb", "pyarrow", "narwhals", "numba", "pandas", "polars", "sqlglot")
     program = f"import sys, holdtrue.engines; sys.exit(any(name in sys.modules for name in {heavy!r}))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603 - our own text
+
+
+@pytest.mark.parametrize("start", [0, 1, 8, 13])
+def test_a_slice_of_an_arrow_array_has_its_own_cells(start):
+    """Cells are read from Arrow's memory, where a slice begins in the middle of a byte."""
+    cells = {
+        "boolean": [True, None, False, True, True],
+        "integer": [1, None, -(2**63), 0, 5],
+        "real": [0.5, None, -1.0, 2.0, 0.0],
+    }
+    for kind, values in cells.items():
+        listed = (values * 5)[start : start + 11]
+        found, (data, valid) = cells_of_arrow("x", pa.array(values * 5).slice(start, 11), wanted=None)
+        assert found == kind
+        assert valid.tolist() == [value is not None for value in listed]
+        assert data.tolist() == [value or 0 for value in listed]
+    texts = ["a", None, "b", "a", ""] * 5
+    _, text = cells_of_arrow("x", pa.array(texts).slice(start, 11), wanted=None)
+    assert [None if place < 0 else text.strings[place] for place in text.places] == texts[start : start + 11]
+    flags = flags_of(pa.array(cells["boolean"] * 5).slice(start, 11))
+    assert flags.tolist() == [bool(value) for value in (cells["boolean"] * 5)[start : start + 11]]
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", "i4", "u8", "i8", "f2", "f4", "f8"])
+def test_numpy_numbers_of_every_width_keep_their_values(kind):
+    values = np.array([0, 1, 1, 0, 1, 0, 0, 1, 1, 1]).astype(kind)
+    masked = np.ma.array(values, mask=[False, True] * 5)
+    for given, there in ((values, [True] * 10), (values[::-1][::-1], [True] * 10), (masked, [True, False] * 5)):
+        name, (data, valid) = cells_of_array("x", given, wanted=None)
+        assert name == {"b": "boolean", "i": "integer", "u": "integer", "f": "real"}[values.dtype.kind]
+        assert valid.tolist() == there
+        assert data.tolist() == [value if held else 0 for value, held in zip(values.tolist(), there, strict=True)]
+
+
+def test_numbers_and_texts_are_read_without_pandas(people):
+    """Importing it takes longer than reading most tables: nothing does, where no frame of it is given."""
+    program = f"""
+import sys
+import numpy as np
+import pyarrow.csv
+from holdtrue.engines import open_engine
+for data in ({{"a": np.arange(3.0), "b": np.array([True, False, True])}}, pyarrow.csv.read_csv({str(people)!r})):
+    open_engine(data).fingerprint(b"k" * 32)
+sys.exit("pandas" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0  # noqa: S603 - ours

@@ -5,12 +5,17 @@ the rows, not a float, not an error's text.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.declaring import Declared
+from holdtrue.engines.features import Feature
 from holdtrue.errors import InsufficientSamples, RequestError
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query
 
@@ -42,7 +47,29 @@ class Engine(Protocol):
         """Return the same sum for a curator's own numbers, one for each row."""
         ...
 
-    def fingerprint(self, key: bytes) -> bytes:
+    def error_counts(
+        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows each hypothesis gets wrong: it reads the features, and the target says what is right.
+
+        Replacing one row moves none of them by more than one.
+        """
+        ...
+
+    def feed(
+        self,
+        features: Sequence[Feature],
+        take: Callable[[list[npt.NDArray[Any]]], None],
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Give all rows to a learner of the same process, piece by piece in the order of rows: an array a feature.
+
+        What ``take`` raises is sealed like any failure to read the rows.
+        """
+        ...
+
+    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the schema and the rows in any order, under a secret key."""
         ...
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.chunks import Cells, cells_of_array, cells_of_arrow, check_names
 from holdtrue.engines.declaring import Declared
+from holdtrue.engines.features import values_of
 from holdtrue.engines.fingerprints import TextCells
 from holdtrue.engines.kernels import Words, pack
 from holdtrue.engines.measuring import CHUNK, Measuring, total
@@ -77,17 +78,13 @@ class ArrayEngine(Measuring):
         stop = min(start + CHUNK, self.rows)
         found: dict[str, Values] = {}
         for name in names or list(self._table)[:1]:
-            cells = _cut(self._table[name], start, stop)
-            if isinstance(cells, TextCells):
-                found[name] = Values(cells.places, cells.places >= 0, cells.strings or ("",))
-            else:
-                found[name] = Values(*cells)
+            found[name] = values_of(_cut(self._table[name], start, stop))
         return found
 
-    def _pieces(self) -> Iterator[tuple[list[Cells], int]]:
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Cells], int]]:
         for start in range(0, self.rows, CHUNK):
             stop = min(start + CHUNK, self.rows)
-            yield [_cut(cells, start, stop) for cells in self._table.values()], stop - start
+            yield [_cut(self._table[name], start, stop) for name in names], stop - start
 
     def _release(self) -> None:
         self._table = {}

@@ -8,14 +8,26 @@ something is kept depends on the queries asked and on the number of rows, never 
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any as Whatever
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.kernels import AND, AND_TOP, OR, OR_TOP, PUSH, Words, conjunctions, programs, words_of
+from holdtrue.engines.kernels import (
+    AND,
+    AND_TOP,
+    OR,
+    OR_TOP,
+    PUSH,
+    Words,
+    arena_of,
+    conjunction,
+    conjunctions,
+    programs,
+    words_of,
+)
 from holdtrue.engines.ranks import Ranks, indexable, spans
 from holdtrue.queries.trees import All, Any, Boolean, Comparison, Constant, Field, Number, Text
 
@@ -26,7 +38,8 @@ Progress = Callable[[float], None]
 MEMORY = 1 << 30
 _MOST_SLOTS = 1 << 14
 _SEEN_BEFORE_SORTING = 8
-_QUICK_KEPT = 256
+_QUICK_KEPT = 64
+_MANY = 16
 
 
 class Rows(Protocol):
@@ -55,7 +68,7 @@ class Bitmaps:
         # Half for atoms, half for sorted columns. Pages of the arena are not there before they are written.
         self._slots = min(_MOST_SLOTS, memory // 2 // (8 * self._words))
         self._columns = memory // 2 // Ranks.size(source.rows)
-        self._arena: Words = np.empty((self._slots, self._words), dtype=np.uint64)
+        self._arena = arena_of(self._slots, self._words)
         self._places: dict[Hashable, int] = {}
         self._empty = list(range(self._slots - 1, -1, -1))
         self._used = [0] * self._slots
@@ -70,12 +83,25 @@ class Bitmaps:
         """Return how many bytes are in use."""
         return len(self._places) * 8 * self._words + len(self._ranks) * Ranks.size(self._source.rows)
 
+    def count(self, tree: Boolean) -> int | None:
+        """Return what :meth:`counts` does, for one tree of known atoms or over one sorted column; None for any other."""
+        slots = self._placed(tree)
+        if slots is None:
+            return self._ranked(tree)
+        self._clock += 1
+        for slot in slots:
+            self._used[slot] = self._clock
+        if _flat(tree, slots):
+            return conjunction(self._arena, slots)
+        steps, starts, depth = _compiled([(0, tree, slots)])
+        return int(programs(self._arena, steps, starts, depth=depth)[0])
+
     def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
         """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for."""
+        self._clock += 1
         counted: list[int | None] = [None] * len(trees)
         known: list[_Placed] = []
         waiting: list[tuple[int, Boolean]] = []
-        self._clock += 1
         for number, tree in enumerate(trees):
             slots = self._placed(tree)
             if slots is not None:
@@ -95,13 +121,18 @@ class Bitmaps:
     def _placed(self, tree: Boolean) -> list[int] | None:
         """Return the slots of a tree's atoms from left to right, or None where one has none."""
         places = self._places
-        slots = []
-        for atom in _atoms(tree):
-            slot = places.get(_key(atom))
-            if slot is None:
-                return None
-            slots.append(slot)
-        return slots
+        try:
+            if type(tree) is All:
+                # The usual atom, by the key that it has in _key; of all others one of these fields is missing.
+                return [places[atom.operator, atom.left.column, atom.right.value] for atom in tree.children]  # type: ignore[union-attr]
+        except KeyError:
+            return None
+        except AttributeError:
+            pass
+        try:
+            return [places[_key(atom)] for atom in _atoms(tree)]
+        except KeyError:
+            return None
 
     def sort(self, columns: Iterable[str]) -> None:
         """Sort columns of numbers ahead of the first comparison, as far as the cap has room."""
@@ -189,27 +220,38 @@ class Bitmaps:
         """Count queries whose atoms all have slots: conjunctions of one width together, the others as programs."""
         flat: dict[int, list[_Placed]] = {}
         other: list[_Placed] = []
-        used, clock = self._used, self._clock
         for query in queries:
             _, tree, slots = query
-            for slot in slots:
-                used[slot] = clock
-            if isinstance(tree, Any) or (isinstance(tree, All) and len(slots) != len(tree.children)):
-                other.append(query)
-            else:
+            if _flat(tree, slots):
                 flat.setdefault(len(slots), []).append(query)
-        for group in flat.values():
-            lines = np.array([slots for _, _, slots in group], dtype=np.int64)
-            for (number, _, _), count in zip(group, conjunctions(self._arena, lines).tolist(), strict=True):
+            else:
+                other.append(query)
+        for slot in set(chain.from_iterable(slots for _, _, slots in queries)):
+            self._used[slot] = self._clock
+        for width, group in flat.items():
+            if len(group) < _MANY:
+                for number, _, slots in group:
+                    counted[number] = conjunction(self._arena, slots)
+                continue
+            lines = np.fromiter(
+                chain.from_iterable(slots for _, _, slots in group), dtype=np.int64, count=width * len(group)
+            )
+            counts = conjunctions(self._arena, lines.reshape(-1, width)).tolist()
+            for (number, _, _), count in zip(group, counts, strict=True):
                 counted[number] = count
         if other:
             steps, starts, depth = _compiled(other)
-            counts = programs(self._arena, steps, starts, depth=depth)
-            for (number, _, _), count in zip(other, counts.tolist(), strict=True):
+            counts = programs(self._arena, steps, starts, depth=depth).tolist()
+            for (number, _, _), count in zip(other, counts, strict=True):
                 counted[number] = count
 
 
 _Placed = tuple[int, Boolean, list[int]]
+
+
+def _flat(tree: Boolean, slots: Sequence[int]) -> bool:
+    """Whether a tree with so many atoms is a conjunction of them, or a single one."""
+    return len(slots) == len(tree.children) if type(tree) is All else type(tree) is not Any
 
 
 def _atoms(tree: Boolean) -> Sequence[Boolean]:
@@ -236,26 +278,26 @@ def _key(atom: Boolean) -> Hashable:
 
 def _compiled(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Return the steps of all queries, where each begins, and how many bitmaps any of them holds at once."""
-    steps: list[tuple[int, int]] = []
+    steps: list[int] = []
     starts = [0]
     deepest = 1
     for _, tree, slots in queries:
         deepest = max(deepest, _compile(tree, iter(slots), steps))
-        starts.append(len(steps))
-    return np.array(steps, dtype=np.int64), np.array(starts, dtype=np.int64), deepest
+        starts.append(len(steps) // 2)
+    return np.array(steps, dtype=np.int64).reshape(-1, 2), np.array(starts, dtype=np.int64), deepest
 
 
-def _compile(tree: Boolean, slots: Iterator[int], steps: list[tuple[int, int]]) -> int:
-    """Append the steps that leave a tree's bitmap on the stack, and return how high the stack grows."""
+def _compile(tree: Boolean, slots: Iterator[int], steps: list[int]) -> int:
+    """Append the steps that leave a tree's bitmap on the stack, a slot after each, and return how high the stack grows."""
     if not isinstance(tree, (All, Any)):
-        steps.append((PUSH, next(slots)))
+        steps += PUSH, next(slots)
         return 1
     with_slot, with_top = (AND, AND_TOP) if isinstance(tree, All) else (OR, OR_TOP)
     highest = _compile(tree.children[0], slots, steps)
     for child in tree.children[1:]:
         if isinstance(child, (All, Any)):
             highest = max(highest, 1 + _compile(child, slots, steps))
-            steps.append((with_top, 0))
+            steps += with_top, 0
         else:
-            steps.append((with_slot, next(slots)))
+            steps += with_slot, next(slots)
     return highest

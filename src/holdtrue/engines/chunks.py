@@ -16,7 +16,17 @@ from holdtrue.errors import RequestError, UnknownColumn
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["CONVERSIONS", "Cells", "Numbers", "arrow_type", "cells_of_array", "cells_of_arrow", "check_names", "refuse_type"]
+__all__ = [
+    "CONVERSIONS",
+    "Cells",
+    "Numbers",
+    "arrow_type",
+    "cells_of_array",
+    "cells_of_arrow",
+    "check_names",
+    "flags_of",
+    "refuse_type",
+]
 
 Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
 Cells = Numbers | TextCells
@@ -60,7 +70,6 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     nothing but NULL as text. A cell that does not fit its type is refused; the message names the column only.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     found = arrow_type(array.type)
     kind = wanted or found
@@ -83,11 +92,7 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
             array = array.cast(pa.int8())
         target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
         array = array.cast(target, safe=kind == "integer")
-        valid = np.ones(len(array), dtype=np.bool_)
-        if array.null_count:
-            valid = np.asarray(array.is_valid())
-            array = pc.fill_null(array, False) if kind == "boolean" else pc.fill_null(array, 0)  # noqa: FBT003 - a value
-        data = np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+        data, valid = _numbers(array)
         return kind, (data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
     except (pa.ArrowException, ValueError, OverflowError):
         pass
@@ -106,11 +111,43 @@ CONVERSIONS = {
 }
 
 
+def flags_of(array: "pa.Array") -> npt.NDArray[np.bool_]:
+    """Return the cells of a boolean Arrow array, NULL as false."""
+    data, valid = _numbers(array)
+    return data & valid
+
+
+def _numbers(array: "pa.Array") -> Numbers:
+    """Return the cells of a boolean array or of one of 64-bit numbers, 0 where there is none, and which of them are there.
+
+    Read from Arrow's own memory: its ``to_numpy`` and ``fill_null`` import pandas, which takes longer than most columns do.
+    """
+    import pyarrow as pa
+
+    kind = np.bool_ if pa.types.is_boolean(array.type) else np.float64 if pa.types.is_floating(array.type) else np.int64
+    there, held = array.buffers()
+    if not len(array):
+        return np.zeros(0, dtype=kind), np.zeros(0, dtype=np.bool_)
+    valid = _bits(there, array) if array.null_count else np.ones(len(array), dtype=np.bool_)
+    if kind is np.bool_:
+        return _bits(held, array) & valid, valid
+    data = np.frombuffer(held, dtype=kind, count=len(array), offset=8 * array.offset)
+    return np.where(valid, data, kind(0)) if array.null_count else data, valid
+
+
+def _bits(packed: "pa.Buffer", array: "pa.Array") -> npt.NDArray[np.bool_]:
+    """Return the bits of the cells of an array, one a byte."""
+    first, skipped = divmod(array.offset, 8)
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)[first:], count=skipped + len(array), bitorder="little")
+    return bits[skipped:].view(np.bool_)
+
+
 def _text(array: "pa.Array") -> TextCells:
     import pyarrow as pa
 
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    places = encoded.indices.cast(pa.int64(), safe=True).fill_null(-1).to_numpy(zero_copy_only=False)
+    places, valid = _numbers(encoded.indices.cast(pa.int64(), safe=True))
+    places = np.where(valid, places, -1)
     strings = encoded.dictionary.cast(pa.large_string()).to_pylist()
     return _tidied(strings, places)
 
@@ -138,13 +175,25 @@ def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[st
     source = values if array is None else (array.tolist() if array.dtype.kind in "OTU" else array)
     mixed = False
     try:
-        arrow = pa.array(source, mask=missing, from_pandas=False)
+        if array is not None and array.dtype.kind in "biuf" and array.dtype.isnative:
+            arrow = _arrow(array, missing)
+        else:
+            arrow = pa.array(source, mask=missing, from_pandas=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         mixed = True
     if mixed:
         message = f"column {name!r} holds values of several types, or of a type that Holdtrue does not read"
         raise RequestError(message)
     return cells_of_arrow(name, arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow, wanted=wanted)
+
+
+def _arrow(array: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> "pa.Array":
+    """Return an array of numbers as Arrow's, without its ``array``, which imports pandas."""
+    import pyarrow as pa
+
+    held = np.packbits(array, bitorder="little") if array.dtype.kind == "b" else np.ascontiguousarray(array)
+    there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [there, pa.py_buffer(held)])
 
 
 def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:

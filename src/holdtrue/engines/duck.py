@@ -104,12 +104,13 @@ class DuckEngine(Measuring):
             sums += [int(value) for value in found]
         return sums
 
-    def _pieces(self) -> Iterator[tuple[list[Cells], int]]:
-        listed = ", ".join(quoted(column.name) for column in self.card.columns)
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Cells], int]]:
+        kinds = [self.card.column(name).type for name in names]
+        listed = ", ".join(quoted(name) for name in names)
         for _, batch in self._batches(f"SELECT {listed} FROM {ROWS}"):  # noqa: S608 - quoted names of the card
             cells = [
-                cells_of_arrow(column.name, batch.column(number), wanted=column.type)[1]
-                for number, column in enumerate(self.card.columns)
+                cells_of_arrow(name, batch.column(number), wanted=kind)[1]
+                for number, (name, kind) in enumerate(zip(names, kinds, strict=True))
             ]
             yield cells, batch.num_rows
 

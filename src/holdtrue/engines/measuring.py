@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
 from holdtrue.engines.chunks import Cells
+from holdtrue.engines.features import Feature, columns_of, read, values_of
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.engines.kernels import Words
 from holdtrue.engines.sealing import closed, opening, sealed
 from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import checked_bits
 from holdtrue.queries.trees import Boolean, Query
@@ -63,8 +65,8 @@ class Measuring(ABC):
         """Return the sum of each query by passing over the rows."""
 
     @abstractmethod
-    def _pieces(self) -> Iterator[tuple[list[Cells], int]]:
-        """Yield all rows, a piece at a time: the cells of every column of the card in turn, and how many rows."""
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Cells], int]]:
+        """Yield all rows, a piece at a time: the cells of the columns of these names in turn, and how many rows."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -80,13 +82,19 @@ class Measuring(ABC):
         return self._sealed(lambda: self._sums(list(queries), bits, progress))
 
     def _sums(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
+        if len(queries) == 1 and queries[0].boolean:
+            count = self._bitmaps.count(queries[0].tree)  # type: ignore[arg-type]  # what boolean says
+            if count is not None:
+                return [count << bits]
         trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
         sums = self._bitmaps.counts(trees, progress=progress) if trees else []
         if len(trees) < len(queries):
             counted = iter(sums)
             sums = [next(counted) if query.boolean else None for query in queries]
-        left = [number for number, found in enumerate(sums) if found is None]
-        scanned = iter(self._scan([queries[number] for number in left], bits, progress) if left else [])
+        if None not in sums:
+            return [found << bits for found in sums]  # type: ignore[operator]  # no None
+        left = [query for query, found in zip(queries, sums, strict=True) if found is None]
+        scanned = iter(self._scan(left, bits, progress))
         return [next(scanned) if found is None else found << bits for found in sums]
 
     def sum_values(self, values: object, *, bits: int) -> int:
@@ -104,13 +112,55 @@ class Measuring(ABC):
             lambda: sum(_rounded(array[start : start + CHUNK], bits) for start in range(0, array.size, CHUNK))
         )
 
-    def fingerprint(self, key: bytes) -> bytes:
+    def error_counts(
+        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows each hypothesis gets wrong, from totals that add over pieces of rows."""
+        totals = hypotheses.blank()
+
+        def take(arrays: list[npt.NDArray[Whatever]]) -> None:
+            *columns, labels = arrays
+            # A column after the other, which is how most classes read them.
+            matrix = np.empty((labels.size, len(columns)), dtype=np.float64, order="F")
+            for number, column in enumerate(columns):
+                matrix[:, number] = column
+            hypotheses.tally(matrix, labels, totals)
+
+        self.feed([*features, target], take, progress=progress)
+        return self._sealed(lambda: hypotheses.errors(totals))
+
+    def feed(
+        self,
+        features: Sequence[Feature],
+        take: Callable[[list[npt.NDArray[Whatever]]], None],
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Give all rows to a learner of this process, piece by piece in the order of rows: an array a feature."""
+        names = columns_of(features) or [self._card.columns[0].name]
+
+        def give() -> None:
+            done = 0
+            for cells, rows in self._pieces(names):
+                values = {name: values_of(cell) for name, cell in zip(names, cells, strict=True)}
+                take([read(item, values, rows=rows) for item in features])
+                done += rows
+                if progress is not None:
+                    progress(done / self.rows)
+
+        self._sealed(give)
+
+    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes that stand for the schema and the rows in any order, under a secret key of 16 bytes or more."""
         taken = Fingerprint(key, schema=[(column.name, column.type) for column in self._card.columns])
 
         def take() -> bytes:
-            for cells, rows in self._pieces():
+            done = 0
+            for cells, rows in self._pieces([column.name for column in self._card.columns]):
                 taken.add(cells, rows=rows)
+                done += rows
+                if progress is not None:
+                    progress(done / self.rows)
             return taken.finish()
 
         return self._sealed(take)

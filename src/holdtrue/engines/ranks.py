@@ -1,11 +1,13 @@
 """A column of numbers in order, so that a comparison with a constant never seen before needs no scan.
 
 The rows that satisfy a comparison with a constant are a few ranges of ranks, found by bisection. Their number is a
-difference of two ranks. Their bitmap comes from codes of one byte a row: the values are cut at up to 127 of their own, a
-code says which cut a value lies on or between which two, and so all rows but those of the two outermost pieces are told
-by their code alone. The rows of those pieces, fewer than one in 127 of all, are set one by one.
+difference of two ranks. Their bitmap comes from bitmaps made ahead: the ranks are cut at up to 32 places, and for each
+cut there is the bitmap of all rows that rank below it. A range is the exclusive or of the rows below its two ends, and
+the rows below an end are those below the nearest cut, save the rows that rank between the two: fewer than one in 32 of
+all, turned over one by one.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,26 +16,25 @@ from typing import Any as Whatever
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.kernels import Words, ranges
+from holdtrue.engines.kernels import Words, arena_of, pack, ranges, words_of
 from holdtrue.queries.trees import All, Any, Boolean, Comparison, Field, Member, Null, Number
 
 __all__ = ["Ranks", "indexable", "spans"]
 
 Spans = tuple[tuple[int, int], ...]
 
-_CUTS = 127
-_MISSING = 255
+_CUTS = 32
 _INT32 = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranks:
-    """The values that are there, sorted; the row of each; the code of every row; the rank at which each code begins."""
+    """The values that are there, sorted; the row of each; the cuts, of which the first is 0; the rows below the others."""
 
     values: npt.NDArray[Whatever]
     order: npt.NDArray[Whatever]
-    codes: npt.NDArray[np.uint8]
-    begins: npt.NDArray[np.int64]
+    cuts: tuple[int, ...]
+    below: Words
 
     @classmethod
     def of(cls, data: npt.NDArray[Whatever], valid: npt.NDArray[np.bool_]) -> "Ranks":
@@ -43,19 +44,21 @@ class Ranks:
         held = data[rows]
         by_value = np.argsort(held)
         values, order = held[by_value], rows[by_value]
-        picked = np.unique(values[np.linspace(0, values.size - 1, _CUTS).astype(np.int64)]) if values.size else values
-        begins = np.zeros(2 * picked.size + 2, dtype=np.int64)
-        begins[1:-1:2] = np.searchsorted(values, picked, side="left")
-        begins[2:-1:2] = np.searchsorted(values, picked, side="right")
-        begins[-1] = values.size
-        codes = np.full(data.size, _MISSING, dtype=np.uint8)
-        codes[order] = np.repeat(np.arange(begins.size - 1, dtype=np.uint8), np.diff(begins))
-        return cls(values, order, codes, begins)
+        # Values that are equal lie on one side of any constant, so a cut behind all of them is as good as one between them.
+        spread = np.maximum(np.arange(1, _CUTS + 1) * values.size // _CUTS - 1, 0)
+        cuts = np.unique(np.searchsorted(values, values[spread], side="right")).tolist() if values.size else []
+        below = arena_of(len(cuts), words_of(data.size))
+        flags = np.zeros(data.size, dtype=np.bool_)
+        for number, (start, stop) in enumerate(zip([0, *cuts], cuts, strict=False)):
+            flags[order[start:stop]] = True
+            below[number] = 0
+            pack(flags, below[number])
+        return cls(values, order, (0, *cuts), below)
 
     @staticmethod
     def size(rows: int) -> int:
         """Return how many bytes the ranks of so many rows take at most."""
-        return rows * (8 + 1 + (4 if rows < _INT32 else 8)) + 4096
+        return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * words_of(rows) + 4096
 
     def around(self, value: float) -> tuple[int, int]:
         """Return how many values lie below a constant, and how many not above it."""
@@ -63,16 +66,15 @@ class Ranks:
 
     def mark(self, wanted: Spans, words: Words) -> None:
         """Write the bits of the rows whose rank lies in one of the spans, and zero everywhere else."""
-        buckets, edges = [], []
-        for low, high in wanted:
-            first = int(self.begins.searchsorted(low, side="left"))
-            last = int(self.begins.searchsorted(high, side="right")) - 1
-            if first >= last:
-                edges.append((low, high))
-                continue
-            buckets.append((first, last))
-            edges += [(low, int(self.begins[first])), (int(self.begins[last]), high)]
-        ranges(self.codes, self.order, _pairs(buckets), _pairs(edges), words)
+        chosen, edges = [], []
+        for end in (end for span in wanted for end in span):
+            place = bisect_left(self.cuts, end)
+            if place and 2 * end < self.cuts[place - 1] + self.cuts[place]:
+                place -= 1
+            if place:
+                chosen.append(place - 1)
+            edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
+        ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _pairs(edges), words)
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
@@ -82,10 +84,8 @@ def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
 def indexable(tree: Boolean) -> str | None:
     """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
     match tree:
-        case Comparison(left=Field(column=name, type="integer"), right=Number(real=False)):
-            return name
-        case Comparison(left=Field(column=name, type="real"), right=Number(real=True)):
-            return name
+        case Comparison(left=Field(column=name, type=kind), right=Number(real=real)):
+            return name if kind == ("real" if real else "integer") else None
         case Member(operand=Field(column=name, type="integer" | "real")):
             return name
         case Null(operand=Field(column=name, type="integer" | "real"), negated=True):

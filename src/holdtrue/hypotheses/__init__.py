@@ -1,1 +1,61 @@
 """Finite classes of hypotheses: fixed before data, scored exactly and fast."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdtrue.errors import InvalidParameter
+from holdtrue.hypotheses.brought import Hypotheses
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.conjunctions import Conjunctions, Disjunctions
+from holdtrue.hypotheses.intervals import Intervals
+from holdtrue.hypotheses.linear import LinearNet
+from holdtrue.hypotheses.lists import DecisionLists
+from holdtrue.hypotheses.parities import Parities
+from holdtrue.hypotheses.rectangles import Rectangles
+from holdtrue.hypotheses.stumps import Stumps
+from holdtrue.hypotheses.thresholds import Thresholds
+from holdtrue.hypotheses.trees import Trees
+from holdtrue.hypotheses.unions import Union
+
+__all__ = [
+    "Conjunctions",
+    "DecisionLists",
+    "Disjunctions",
+    "Hypotheses",
+    "HypothesisClass",
+    "Intervals",
+    "LinearNet",
+    "Parities",
+    "Rectangles",
+    "Stumps",
+    "Thresholds",
+    "Trees",
+    "Union",
+    "from_json",
+]
+
+_KINDS: dict[str, Any] = {
+    kind.kind: kind
+    for kind in (
+        Conjunctions,
+        DecisionLists,
+        Disjunctions,
+        Intervals,
+        LinearNet,
+        Parities,
+        Rectangles,
+        Stumps,
+        Thresholds,
+        Trees,
+        Union,
+    )
+}
+
+
+def from_json(document: Mapping[str, Any]) -> HypothesisClass:
+    """Return the class that its ``to_json`` wrote. Classes made of code are not among them."""
+    kind = _KINDS.get(str(document.get("class")))
+    if kind is None:
+        raise InvalidParameter("class", document.get("class"), f"one of {', '.join(_KINDS)}")
+    found: HypothesisClass = kind.from_json(document)
+    return found

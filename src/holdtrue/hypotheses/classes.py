@@ -8,6 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = ["HypothesisClass", "Progress"]
 Progress: TypeAlias = Callable[[float], None]
 
 _CHUNK = 1 << 16
+_FEWEST = 1 << 13
 _TOTALS_BYTES = 1 << 28
 
 
@@ -79,7 +81,7 @@ class HypothesisClass(ABC):
     def error_counts(self, X: object, y: object, *, progress: Progress | None = None) -> Integers:
         """Return for every hypothesis how many rows it gets wrong. They depend on the rows: never to be released."""
         settled = self if self.width is not None else self.over(width_of(X))
-        matrix = matrix_of(X, settled.columns)
+        matrix = matrix_of(X, settled.columns, width=settled.width)
         if matrix.shape[1] != settled.width:
             raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {settled.width} columns")
         return settled.errors(_totals(settled, matrix, labels_of(y, rows=len(matrix)), progress))
@@ -94,15 +96,18 @@ class HypothesisClass(ABC):
 def _totals(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: Progress | None) -> Integers:
     """Return the totals over all rows, chunk by chunk, on as many threads as there are processors and memory for totals."""
     first = settled.blank()
-    starts = range(0, len(matrix), _CHUNK)
-    workers = max(1, min(os.cpu_count() or 1, len(starts), _TOTALS_BYTES // max(1, first.nbytes)))
+    workers = max(1, min(os.cpu_count() or 1, len(matrix) // _FEWEST, _TOTALS_BYTES // max(1, first.nbytes)))
+    # As many pieces for every thread, whole words of rows each.
+    pieces = max(1, -(-len(matrix) // (_CHUNK * workers))) * workers
+    step = max(64, -(-len(matrix) // (64 * pieces)) * 64)
+    starts = range(0, len(matrix), step)
     done = 0
 
     def work(share: Sequence[int]) -> Integers:
         nonlocal done
         totals = settled.blank()
         for start in share:
-            settled.tally(matrix[start : start + _CHUNK], labels[start : start + _CHUNK], totals)
+            settled.tally(matrix[start : start + step], labels[start : start + step], totals)
             done += 1
             if progress is not None:
                 progress(min(1.0, done / len(starts)))
@@ -110,7 +115,15 @@ def _totals(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: P
 
     if workers == 1:
         return work(starts)
-    with ThreadPoolExecutor(workers) as pool:
-        for totals in pool.map(work, [starts[worker::workers] for worker in range(workers)]):
-            first += totals
+    for totals in _pool(workers).map(work, [starts[worker::workers] for worker in range(workers)]):
+        first += totals
     return first
+
+
+@lru_cache(1)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Return threads that are kept: starting them takes longer than counting a few rows."""
+    return ThreadPoolExecutor(workers, thread_name_prefix="holdtrue-count")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)

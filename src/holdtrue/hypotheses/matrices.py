@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
 
-__all__ = ["Flags", "Integers", "Matrix", "labels_of", "matrix_of", "width_of"]
+__all__ = ["Flags", "Integers", "Matrix", "labels_of", "matrix_of", "names_of", "width_of"]
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -20,21 +20,22 @@ _KINDS = "biuf"
 
 def width_of(rows: object) -> int | list[str]:
     """Return the columns of what holds rows: their names where it has names, their number otherwise."""
-    names = _names(rows)
+    names = names_of(rows)
     return int(np.asarray(rows).shape[-1]) if names is None else names
 
 
-def matrix_of(rows: object, columns: Sequence[str] | None) -> Matrix:
+def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None = None) -> Matrix:
     """Return rows as a matrix: named columns in the order of ``columns``, or all of them as they stand.
 
-    ``rows`` is a matrix, a data frame, one record or a mapping from names to columns. Failure: InvalidParameter or
+    ``rows`` is a matrix, a data frame, one record or a mapping from names to columns; a plain list of numbers is one row,
+    or one column where the class has a ``width`` of 1. Failure: InvalidParameter or
     UnknownColumn, whose texts depend on names, shapes and types, never on a cell.
     """
-    names = _names(rows)
+    names = names_of(rows)
     if names is None or columns is None:
         matrix = np.asarray(rows) if names is None else _stacked(rows, names)
         if matrix.ndim == 1:
-            matrix = matrix[np.newaxis, :]
+            matrix = matrix[:, np.newaxis] if width == 1 else matrix[np.newaxis, :]
         if columns is not None and matrix.ndim == 2 and matrix.shape[1] != len(columns):  # noqa: PLR2004 - rows by columns
             raise InvalidParameter("X", _Shown(matrix), f"a matrix with the {len(columns)} columns {', '.join(columns)}")
         return _checked(matrix)
@@ -50,24 +51,28 @@ def labels_of(y: object, *, rows: int) -> Flags:
     array = np.asarray(y)
     if array.ndim != 1 or array.size != rows:
         raise InvalidParameter("y", _Shown(array), f"one label for each of {rows} rows")
-    if array.dtype.kind not in _KINDS or not ((array == 0) | (array == 1)).all():
+    if array.dtype == np.bool_:
+        return array
+    ones: Flags | None = array == 1 if array.dtype.kind in _KINDS else None
+    if ones is None or np.count_nonzero(ones) != np.count_nonzero(array):
         raise InvalidParameter("y", _Shown(array), "labels 0 and 1; compare with the value that is to be 1 to make them")
-    return array.astype(np.bool_)
+    return ones
 
 
-def _names(rows: object) -> list[str] | None:
+def names_of(rows: object) -> list[str] | None:
+    """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
     if isinstance(rows, Mapping):
         return [str(name) for name in rows]
-    if hasattr(rows, "columns"):
-        return [str(name) for name in rows.columns]
-    return None
+    named = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
+    return None if named is None else [str(name) for name in named]
 
 
 def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
     columns = [np.atleast_1d(np.asarray(rows[name])) for name in names]
     if len({column.shape for column in columns}) > 1:
         raise InvalidParameter("X", _Shown(columns[0]), "columns of one length")
-    return np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    # A column after the other: the copy is quick, and so is reading them.
+    return np.stack(columns).T if columns else np.zeros((0, 0))
 
 
 def _checked(matrix: Matrix) -> Matrix:

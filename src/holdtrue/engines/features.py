@@ -1,0 +1,120 @@
+"""What learners read of a row: numbers of columns, answers to yes-or-no questions, and labels by their place in a list.
+
+Every feature is total: a missing number is NaN, a question about a missing value is no, a label that is not in its public
+list is -1. So no row can make a pass over the rows fail.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.engines.chunks import Cells
+from holdtrue.engines.fingerprints import TextCells
+from holdtrue.errors import InvalidParameter
+from holdtrue.hypotheses.matrices import names_of
+from holdtrue.queries.cards import Card
+from holdtrue.queries.evaluating import Values, satisfies
+from holdtrue.queries.parsing import parse
+from holdtrue.queries.trees import Boolean, Query
+
+__all__ = ["Feature", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read", "values_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A column of numbers or of yes and no, as 64-bit floats."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A column as places in a public list of labels."""
+
+    column: str
+    labels: tuple[str | int | float | bool, ...]
+
+
+Feature: TypeAlias = Numbers | Labelled | Query
+
+
+def feature(text: str, card: Card) -> Numbers | Query:
+    """Return the feature that a text names: a column of numbers, or else a yes-or-no question.
+
+    Text columns are refused, and so are questions with other answers than yes and no.
+    """
+    kinds = {column.name: column.type for column in card.columns}
+    if kinds.get(text) in ("integer", "real", "boolean"):
+        return Numbers(text)
+    if text in kinds:
+        raise InvalidParameter("feature", text, f"a number or a yes-or-no question, such as {text} = 'a word'")
+    query = parse(text, card)
+    if not query.boolean:
+        raise InvalidParameter("feature", text, "the name of a column, or a yes-or-no question about columns")
+    return query
+
+
+def columns_of(features: Sequence[Feature]) -> list[str]:
+    """Return the columns that features read, each once, in order."""
+    named = (item.columns if isinstance(item, Query) else (item.column,) for item in features)
+    return list(dict.fromkeys(name for names in named for name in names))
+
+
+def read(item: Feature, columns: Mapping[str, Values], *, rows: int) -> npt.NDArray[Any]:
+    """Return a feature of some rows: floats, flags, or places."""
+    match item:
+        case Numbers(column=column):
+            return _floats(columns[column])
+        case Labelled(column=column, labels=labels):
+            return _places(columns[column], labels)
+        case _:
+            tree: Boolean = item.tree  # type: ignore[assignment]  # a question with yes and no for answers
+            return satisfies(tree, columns, rows=rows)
+
+
+def _floats(values: Values) -> npt.NDArray[np.float64]:
+    numbers = values.data.astype(np.float64)
+    if values.valid is not None:
+        numbers[~values.valid] = np.nan
+    return numbers
+
+
+def _places(values: Values, labels: Sequence[str | int | float | bool]) -> npt.NDArray[np.int64]:
+    there = np.ones(values.data.size, dtype=np.bool_) if values.valid is None else values.valid
+    places = np.full(values.data.size, -1, dtype=np.int64)
+    if values.dictionary is not None:
+        known = {label: place for place, label in enumerate(labels) if isinstance(label, str)}
+        listed = np.array([known.get(text, -1) for text in values.dictionary], dtype=np.int64)
+        places[there] = listed[values.data[there]]
+        return places
+    for place, label in enumerate(labels):
+        if not isinstance(label, str):
+            places[there & (values.data == label)] = place
+    return places
+
+
+def values_of(cells: Cells) -> Values:
+    """Return cells as the evaluator of queries reads them."""
+    if isinstance(cells, TextCells):
+        return Values(cells.places, cells.places >= 0, cells.strings or ("",))
+    return Values(*cells)
+
+
+def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
+    """Return features of rows that somebody brings, by the same rules as those of the rows held: a table or one record."""
+    from holdtrue.engines.arrays import read_table
+
+    wanted = columns_of(features)
+    held = names_of(rows) or []
+    missing = [name for name in wanted if name not in held]
+    if missing:
+        raise InvalidParameter("rows", held, f"rows with a column {missing[0]!r}")
+    chosen = {name: rows[name] for name in wanted}
+    if isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in chosen.values()):
+        chosen = {name: [value] for name, value in chosen.items()}
+    table, size = read_table(chosen, types={name: card.column(name).type for name in wanted})
+    values = {name: values_of(cells) for name, (_, cells) in table.items()}
+    return np.column_stack([read(item, values, rows=size).astype(np.float64) for item in features])

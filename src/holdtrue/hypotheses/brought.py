@@ -1,0 +1,158 @@
+"""Hypotheses that someone brings: functions and fitted estimators, named before data."""
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.linear import dimension_of
+from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of
+
+__all__ = ["Hypotheses"]
+
+# Warnings are silenced for the whole process while brought code runs: one thread at a time may do so.
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypotheses(HypothesisClass):
+    """A list of functions from rows to labels 0 and 1, or of fitted estimators (anything with ``predict``).
+
+    Each gets a matrix, rows by columns: those of ``columns`` (their number, or names in this order), all there are
+    otherwise. ``names`` are what ``describe`` says. A label is 1 where what comes back equals 1, and 0 otherwise.
+
+    Guarantee: exact counts of sensitivity 1 (B6). Needs, and it cannot be checked: items chosen before any of the rows was
+    seen, each of which gives a row the same label whatever rows come with it. Where an item raises, or does not give one
+    value for each row, the rows are halved until it does; a row that it cannot label alone is labelled 0, so that neither
+    an error nor a warning says anything about a row. Items see copies, and one thread at a time.
+    """
+
+    kind: ClassVar[str] = "hypotheses"
+
+    items: tuple[object, ...]
+    dimension: int | tuple[str, ...] | None
+    names: tuple[str, ...] | None
+
+    def __init__(
+        self, items: Sequence[object], *, columns: int | Sequence[str] | None = None, names: Sequence[str] | None = None
+    ) -> None:
+        if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
+            raise InvalidParameter("items", _Kinds(items), "a list of functions or fitted estimators, not empty")
+        if names is not None and (len(names) != len(items) or not all(isinstance(name, str) for name in names)):
+            raise InvalidParameter("names", names, f"{len(items)} names, one for each hypothesis")
+        object.__setattr__(self, "items", tuple(items))
+        object.__setattr__(self, "dimension", None if columns is None else dimension_of("columns", columns))
+        object.__setattr__(self, "names", None if names is None else tuple(names))
+
+    @property
+    def size(self) -> int:
+        """Return how many were brought."""
+        return len(self.items)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns; None where they go by position."""
+        return self.dimension if isinstance(self.dimension, tuple) else None
+
+    @property
+    def width(self) -> int | None:
+        """Return the number of columns; None where any number will do."""
+        return len(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the same hypotheses over these columns, or as they are where they have columns already."""
+        return self if self.dimension is not None else type(self)(self.items, columns=columns, names=self.names)
+
+    def blank(self) -> Integers:
+        """Return a zero for each hypothesis."""
+        return np.zeros(self.size, dtype=np.int64)
+
+    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+        """Add for each hypothesis the rows that it labels wrongly."""
+        for number, item in enumerate(self.items):
+            totals[number] += np.count_nonzero(_labels(item, X) != y)
+
+    def errors(self, totals: Integers) -> Integers:
+        """Return the totals: they are the errors."""
+        return totals
+
+    def evaluate(self, X: object, index: int) -> Flags:
+        """Return the labels of one hypothesis."""
+        item = self.items[self.checked(index)]
+        matrix = matrix_of(X, self.columns, width=self.width)
+        if self.width not in (None, matrix.shape[1]):
+            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
+        return _labels(item, matrix)
+
+    def describe(self, index: int) -> str:
+        """Return a hypothesis by its name: as given, or the function's own, or as the estimator shows itself."""
+        number = self.checked(index)
+        if self.names is not None:
+            return self.names[number]
+        item = self.items[number]
+        return str(getattr(item, "__name__", None) or " ".join(repr(item).split()))
+
+    def to_json(self) -> NoReturn:
+        """Refuse: code is not written down, and code that was written down is not run (promise P10)."""
+        message = (
+            "hypotheses that were brought are code, which cannot be written as JSON; they are known in this process only"
+        )
+        raise RequestError(message)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> NoReturn:
+        """Refuse, as :meth:`to_json` does."""
+        raise InvalidParameter("class", document.get("class"), "a class without code: hypotheses cannot be read from JSON")
+
+    def __repr__(self) -> str:
+        held = ", ".join(self.describe(number) for number in range(min(3, self.size)))
+        return f"Hypotheses(<{self.size}: {held}{', …' if self.size > 3 else ''}>)"  # noqa: PLR2004 - the first three
+
+
+def _callable(item: object) -> bool:
+    return callable(item) or callable(getattr(item, "predict", None))
+
+
+def _labels(item: Any, X: Matrix) -> Flags:  # noqa: ANN401 - whatever labels rows
+    """Return one label for each row, 0 where the item fails on the row alone."""
+    label = item.predict if callable(getattr(item, "predict", None)) else item
+    with _lock, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return _halved(label, X)
+
+
+def _halved(label: Callable[[Matrix], object], X: Matrix) -> Flags:
+    found = _asked(label, X) if len(X) else np.zeros(0, dtype=np.bool_)
+    if found is not None:
+        return found
+    if len(X) == 1:
+        return np.zeros(1, dtype=np.bool_)
+    half = len(X) // 2
+    return np.concatenate([_halved(label, X[:half]), _halved(label, X[half:])])
+
+
+def _asked(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
+    """Return the labels of some rows; None where there is not one for each of them."""
+    try:
+        values = np.asarray(label(np.array(X, order="C")))
+        flags = np.asarray(values == 1, dtype=np.bool_)
+    except Exception:  # noqa: BLE001 - whatever it raises may speak of a row, and is not to be heard
+        return None
+    return flags.reshape(-1) if flags.size == len(X) == values.size else None
+
+
+class _Kinds:
+    """Stands for items that are not to be shown: some may hold rows."""
+
+    def __init__(self, items: object) -> None:
+        listed = isinstance(items, (list, tuple))
+        held = sorted({type(item).__name__ for item in items}) if isinstance(items, (list, tuple)) else []
+        self._text = f"a {type(items).__name__}" + (f" of {', '.join(held) or 'nothing'}" if listed else "")
+
+    def __repr__(self) -> str:
+        return self._text

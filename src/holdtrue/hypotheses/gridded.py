@@ -1,0 +1,159 @@
+"""What classes over grids share: a class of one column, and a class with bounds by column."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
+
+from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.grid_tallies import add_columns, blank
+from holdtrue.hypotheses.grids import Bounds, Grid, afford, grid_of, pair_of, steps_of
+from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+
+__all__ = ["OneColumn", "SeveralColumns"]
+
+
+@dataclass(frozen=True)
+class OneColumn(HypothesisClass):
+    """A class over the grid of one column: the only one, or the one that is named."""
+
+    low: float
+    high: float
+    _: KW_ONLY
+    steps: int
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        low, high = pair_of((self.low, self.high))
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        object.__setattr__(self, "steps", steps_of(self.steps))
+        if not isinstance(self.column, str | None):
+            raise InvalidParameter("column", self.column, "the name of a column, or left out where there is only one")
+        grid_of(low, high, self.steps)
+
+    @property
+    def grid(self) -> Grid:
+        """Return the grid of the column."""
+        return grid_of(self.low, self.high, self.steps)
+
+    @property
+    def name(self) -> str:
+        """Return what the column is called."""
+        return "x0" if self.column is None else self.column
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the name of the column, where it has one."""
+        return None if self.column is None else (self.column,)
+
+    @property
+    def width(self) -> int:
+        """Return 1."""
+        return 1
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the class itself, with this name for its column where it has none."""
+        if self.column is not None or isinstance(columns, int) or len(columns) != 1:
+            return self
+        return replace(self, column=columns[0])
+
+    def blank(self) -> Integers:
+        """Return zeros: a total for every cell, and two for the labels."""
+        afford("steps", self.steps, 8 * (self.steps + self.size))
+        return blank(self.steps)
+
+    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+        """Add rows to the totals."""
+        add_columns((self.grid,), X, y, totals)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bounds, the steps and the column."""
+        return {"class": self.kind, "low": self.low, "high": self.high, "steps": self.steps, "column": self.column}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the class that :meth:`to_json` wrote down."""
+        low, high, steps, column = _read(document, cls.kind, ("low", "high", "steps", "column"))
+        return cls(low, high, steps=steps, column=column)
+
+    def _numbers(self, X: object) -> Matrix:
+        return _matrix(X, self)[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralColumns(HypothesisClass):
+    """A class over grids of several columns, of as many steps each."""
+
+    bounds: Bounds | Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Sequence[float]
+    steps: int
+
+    def __post_init__(self) -> None:
+        bounds, steps = Bounds.of(self.bounds), steps_of(self.steps)
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "steps", steps)
+        for low, high in set(bounds.pairs):
+            grid_of(low, high, steps)
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the grid of every column; NotCertified where their number is not settled."""
+        self._settled()
+        return tuple(grid_of(low, high, self.steps) for low, high in self._bounds.pairs)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns, where they have names."""
+        return self._bounds.columns
+
+    @property
+    def width(self) -> int | None:
+        """Return the number of columns; None where one pair of bounds is for as many as there will be."""
+        return self._bounds.width
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the class over so many columns, or over columns of these names; itself where it has its own."""
+        return replace(self, bounds=self._bounds.over(columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bounds, in the order of the columns, and the steps."""
+        return {"class": self.kind, **self._bounds.to_json(), "steps": self.steps}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the class that :meth:`to_json` wrote down."""
+        columns, bounds, steps = _read(document, cls.kind, ("columns", "bounds", "steps"))
+        return cls(bounds=Bounds.from_json(columns, bounds), steps=steps)
+
+    @property
+    def _bounds(self) -> Bounds:
+        return Bounds.of(self.bounds)
+
+    def _settled(self) -> int:
+        if self.width is None:
+            message = f"{self.kind} with one pair of bounds wait for the number of columns: call over(columns) first"
+            raise NotCertified(message)
+        return self.width
+
+    @abstractmethod
+    def _label(self, X: Matrix, index: int) -> Flags:
+        """Return the label that a hypothesis gives to each row of a matrix with the class's columns in its order."""
+
+    def evaluate(self, X: object, index: int) -> Flags:
+        """Return the label that a hypothesis gives to each row."""
+        settled = self if self.width is not None else self.over(width_of(X))
+        return settled._label(_matrix(X, settled), settled.checked(index))  # noqa: SLF001 - of its own class
+
+
+def _matrix(X: object, settled: HypothesisClass) -> Matrix:
+    matrix = matrix_of(X, settled.columns, width=settled.width)
+    if matrix.shape[1] != settled.width:
+        raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {settled.width} columns")
+    return matrix
+
+
+def _read(document: object, kind: str, keys: Sequence[str]) -> list[Any]:
+    if not isinstance(document, Mapping) or set(document) != {"class", *keys} or document["class"] != kind:
+        raise InvalidParameter("document", document, f"an object with the class {kind!r} and the keys {', '.join(keys)}")
+    return [document[key] for key in keys]

@@ -1,0 +1,206 @@
+"""Several classes as one, with a price for the larger ones that is paid in whole errors."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from holdtrue import exact
+from holdtrue.bounds.sizes import ROUNDING, floored, fraction
+from holdtrue.enclosures import logarithm
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+
+__all__ = ["Union"]
+
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Union(HypothesisClass):
+    """The members of several classes, one class after the other, and a prior over the classes.
+
+    ``weights`` are positive rationals, one for each class, equal unless given, whatever their sum; each is spread evenly
+    over the members of its class. Classes have names for all their columns, and then may read different ones, or all go
+    by position and have as many columns.
+
+    Guarantee: error counts are those of the classes, of sensitivity 1; so are counts plus :meth:`handicaps`, since those are
+    public, and a choice among them by the exponential mechanism (B6) is epsilon-DP and epsilon-bounded-range as ever. With
+    probability at least 1 - beta the pick has fewer errors than, for every class i at once, the best of class i and
+    :meth:`shortfalls` i, which is at most (2 / epsilon) ln(size_i / (weight_i beta)) + 1: a small class is not made to pay
+    for a large one beside it. Needs: classes and weights fixed before any row is seen.
+    """
+
+    kind: ClassVar[str] = "union"
+
+    classes: tuple[HypothesisClass, ...]
+    weights: tuple[Fraction, ...]
+
+    def __init__(self, classes: Sequence[HypothesisClass], *, weights: Sequence[Number] | None = None) -> None:
+        given: object = classes
+        if not isinstance(given, (list, tuple)) or not given or not all(_simple(one) for one in given):
+            raise InvalidParameter("classes", given, "a list of classes of hypotheses, not empty, none of them a union")
+        numbers = [1] * len(given) if weights is None else list(weights)
+        if len(numbers) != len(given):
+            raise InvalidParameter("weights", weights, f"{len(given)} numbers above 0, one for each class")
+        shares = [exact.positive("weights", number) for number in numbers]
+        object.__setattr__(self, "classes", tuple(given))
+        object.__setattr__(self, "weights", tuple(share / sum(shares) for share in shares))
+        if self._settled and not self._agree():
+            raise InvalidParameter("classes", given, "classes that all name their columns, or all have as many by position")
+
+    @property
+    def size(self) -> int:
+        """Return how many members the classes have together."""
+        return sum(one.size for one in self.classes)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of all columns, in the order in which the classes first name them; None by position."""
+        named = [one.columns for one in self.classes if one.columns is not None]
+        return tuple(dict.fromkeys(name for names in named for name in names)) if len(named) == len(self.classes) else None
+
+    @property
+    def width(self) -> int | None:
+        """Return the number of columns; None where a class has not settled it."""
+        return (len(self.columns) if self.columns is not None else self.classes[0].width) if self._settled else None
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the union of the classes over these columns; a class with names of its own keeps them."""
+        settled = tuple(one if one.columns is not None else one.over(columns) for one in self.classes)
+        return type(self)(settled, weights=self.weights)
+
+    def blank(self) -> Integers:
+        """Return the blank totals of all classes, one after the other."""
+        return np.concatenate([one.blank().reshape(-1) for one in self.classes])
+
+    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+        """Add some rows to the totals of every class."""
+        for one, part in self._parts(totals):
+            one.tally(self._seen(one, X), y, part)
+
+    def errors(self, totals: Integers) -> Integers:
+        """Return the errors of all members."""
+        return np.concatenate([one.errors(part) for one, part in self._parts(totals)])
+
+    def evaluate(self, X: object, index: int) -> Flags:
+        """Return the label that a member gives to each row."""
+        if not self._settled:
+            return self.over(width_of(X)).evaluate(X, index)
+        one, number = self.member(index)
+        matrix = matrix_of(X, self.columns, width=self.width)
+        if matrix.shape[1] != self.width:
+            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
+        return one.evaluate(self._seen(one, matrix), number)
+
+    def describe(self, index: int) -> str:
+        """Return a member as its class describes it."""
+        one, number = self.member(index)
+        return one.describe(number)
+
+    def member(self, index: int) -> tuple[HypothesisClass, int]:
+        """Return the class that a member belongs to, and its number there."""
+        number = self.checked(index)
+        for one in self.classes:
+            if number < one.size:
+                return one, number
+            number -= one.size
+        raise AssertionError
+
+    def handicaps(self, epsilon: Number) -> list[int]:
+        """Return how many errors each class is charged in advance, all its members alike: the prior, in whole errors.
+
+        The nearest whole number to (2 / epsilon) ln(size / weight), less the same of the class where it is smallest. Its
+        logarithm is enclosed until the whole number is sure, so that it is the same everywhere.
+        """
+        rate = 2 / exact.positive("epsilon", epsilon)
+        prices = [one.size / weight for one, weight in zip(self.classes, self.weights, strict=True)]
+        found = [_nearest(rate, price / min(prices)) for price in prices]
+        if max(found) >= _LARGEST:
+            raise InvalidParameter("epsilon", epsilon, "larger: the handicaps would be beyond 2^62 errors")
+        return found
+
+    def handicapped(self, errors: Integers, *, epsilon: Number) -> Integers:
+        """Return error counts with every member's handicap added: what to choose by. Depends on the rows, as errors do."""
+        return errors + np.repeat(np.array(self.handicaps(epsilon), dtype=np.int64), [one.size for one in self.classes])
+
+    def shortfalls(self, *, epsilon: Number, beta: Number) -> list[float]:
+        """Return for each class what the pick may have in errors above its best member, all at once, but for beta (B5).
+
+        With sizes n, handicaps a and the fewest errors m of each class, the pick has t errors or more with probability at
+        most the sum over classes j of n_j e^(-(t + a_j) epsilon / 2), over the weight e^(-(m_i + a_i) epsilon / 2) of the
+        best of any class i. That is beta at t = m_i + a_i + (2 / epsilon) ln(sum of n_j e^(-a_j epsilon / 2) / beta). As a
+        is the prior's logarithm to within half an error, t is at most m_i + (2 / epsilon) ln(n_i / (weight_i beta)) + 1.
+        """
+        handicaps = self.handicaps(epsilon)
+        half = floored("epsilon", epsilon) / 2
+        mass = math.fsum(one.size * math.exp(-half * a) for one, a in zip(self.classes, handicaps, strict=True))
+        spread = (math.log(mass) - math.log(fraction("beta", beta))) / half
+        return [(a + spread) * ROUNDING * ROUNDING for a in handicaps]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the classes and their weights; rationals are strings such as "1/3"."""
+        weights = [str(weight) for weight in self.weights]
+        return {"class": self.kind, "classes": [one.to_json() for one in self.classes], "weights": weights}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the union that :meth:`to_json` wrote."""
+        classes, weights = document.get("classes"), document.get("weights")
+        if document.get("class") != cls.kind or set(document) != {"class", "classes", "weights"}:
+            raise InvalidParameter("document", dict(document), "a union with the fields ['classes', 'weights']")
+        if not isinstance(classes, list) or not isinstance(weights, list):
+            raise InvalidParameter("document", dict(document), "a union with a list of classes and a list of weights")
+        read = import_module("holdtrue.hypotheses").from_json  # the package imports this module
+        return cls(tuple(read(one) for one in classes), weights=tuple(_fraction(weight) for weight in weights))
+
+    @property
+    def _settled(self) -> bool:
+        return all(one.width is not None for one in self.classes)
+
+    def _agree(self) -> bool:
+        if any(one.columns is not None for one in self.classes):
+            return self.columns is not None
+        return len({one.width for one in self.classes}) == 1
+
+    def _parts(self, totals: Integers) -> Iterator[tuple[HypothesisClass, Integers]]:
+        start = 0
+        for one in self.classes:
+            shape = one.blank().shape
+            stop = start + math.prod(shape)
+            yield one, totals[start:stop].reshape(shape)
+            start = stop
+
+    def _seen(self, one: HypothesisClass, X: Matrix) -> Matrix:
+        """Return the columns that a class reads."""
+        if one.columns in (None, self.columns):
+            return X
+        names = self.columns or ()
+        return X[:, [names.index(name) for name in one.columns or ()]]
+
+
+def _simple(one: object) -> bool:
+    return isinstance(one, HypothesisClass) and not isinstance(one, Union)
+
+
+def _nearest(factor: Fraction, ratio: Fraction) -> int:
+    """Return the whole number nearest to factor * ln(ratio), which is irrational, or 0 for a ratio of 1."""
+    bits = 64
+    while True:
+        low, high = (math.floor(factor * end / (1 << bits) + Fraction(1, 2)) for end in logarithm(ratio, bits))
+        if low == high:
+            return low
+        bits *= 2
+
+
+def _fraction(text: object) -> Fraction:
+    try:
+        return Fraction(str(text))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidParameter("weights", text, 'rationals such as "1/3"') from None

@@ -7,7 +7,7 @@ import pytest
 
 from holdtrue import events, records
 from holdtrue.errors import InvalidParameter
-from holdtrue.records import Answer, Certificate, Choice, Interval, Prediction, canonical, from_json, to_json
+from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, canonical, from_json, to_json
 
 CERTIFICATE = Certificate(
     event=events.Gaussian(0.125),
@@ -29,6 +29,8 @@ RECORDS = [
     Answer(0.35, None, SAMPLE, CERTIFICATE, reason="the rows were not declared independent draws"),
     Choice("north", 0, 12.5, CERTIFICATE),
     Prediction("yes", CERTIFICATE),
+    Prediction(None, CERTIFICATE, repeated=True),
+    Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
 ]
 
 

@@ -7,15 +7,27 @@ record.
 import html
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from holdtrue import events
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Event
 
-__all__ = ["Answer", "Certificate", "Choice", "Interval", "Prediction", "Record", "canonical", "from_json", "to_json"]
+__all__ = [
+    "Answer",
+    "Certificate",
+    "Choice",
+    "Hypothesis",
+    "Interval",
+    "Prediction",
+    "Record",
+    "Response",
+    "canonical",
+    "from_json",
+    "to_json",
+]
 
 Target: TypeAlias = Literal["population", "sample"]
 
@@ -63,6 +75,10 @@ class Certificate:
     epsilon: float
     delta: float
 
+    def proving(self, theorem: str | None) -> "Certificate":
+        """Return the same receipt for a response that rests on another theorem."""
+        return replace(self, theorem=theorem)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -77,6 +93,12 @@ class Answer:
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+
+    @property
+    def brief(self) -> str:
+        """Return the value and the interval that is promised for it, in a few words."""
+        ends = self.interval or self.sample_interval
+        return f"{self.value:.4g} ({ends.low:.4g} to {ends.high:.4g})"
 
     def __str__(self) -> str:
         about = f"population {_ends(self.interval)}" if self.interval else f"no interval for the population: {self.reason}"
@@ -104,6 +126,11 @@ class Choice:
     certificate: Certificate
     repeated: bool = False
 
+    @property
+    def brief(self) -> str:
+        """Return what was chosen."""
+        return self.name
+
     def __str__(self) -> str:
         paid = _paid(self.certificate, repeated=self.repeated)
         return f"{self.name}  at most {self.shortfall:.4g} rows behind the best  {paid}"
@@ -120,11 +147,87 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """The response to a request for a prediction."""
+class Hypothesis:
+    """The response to learning: one hypothesis of a finite class, and how far behind the best of the class it may be.
 
-    label: str | int | float
+    ``excess_error`` bounds err(this) - min err for the population, with ``confidence``; None where ``reason`` says why there
+    is no such bound. ``shortfall`` bounds the same on these rows, in rows. ``document`` is the class as JSON, None where it
+    was made of code. ``columns`` are the features it reads, in order.
+    """
+
+    text: str
+    index: int
+    size: int
+    excess_error: float | None
+    confidence: float
+    shortfall: float
+    columns: tuple[str, ...]
+    document: str | None
     certificate: Certificate
+    reason: str | None = None
+    repeated: bool = False
+    evaluate: Callable[[object], Any] | None = field(default=None, repr=False, compare=False)
+
+    def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array of labels
+        """Return the label of each row, True or False: a data frame, a mapping from names to columns, or one record."""
+        if self.evaluate is None:
+            message = "this hypothesis was read without its class; learn again, or read the class from its document"
+            raise NotCertified(message)
+        return self.evaluate(rows)
+
+    @property
+    def brief(self) -> str:
+        """Return the hypothesis in words."""
+        return self.text
+
+    def __str__(self) -> str:
+        return f"{self.text}  {self.behind}  {_paid(self.certificate, repeated=self.repeated)}"
+
+    @property
+    def behind(self) -> str:
+        """Return in words how far behind the best it may be."""
+        if self.excess_error is None:
+            return (
+                f"at most {self.shortfall:.4g} rows behind the best of {self.size:,} on these rows ({self.confidence:.0%})"
+            )
+        sure = f"({self.confidence:.0%}, population)"
+        return f"errs at most {self.excess_error:.4g} more often than the best of {self.size:,} {sure}"
+
+    def _repr_html_(self) -> str:
+        return _table(
+            {
+                "hypothesis": self.text,
+                "behind the best": self.behind,
+                "cost": _paid(self.certificate, repeated=self.repeated),
+                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The response to a request for a prediction: a label, a number, or None where the vote was not clear enough."""
+
+    label: str | int | float | bool | None
+    certificate: Certificate
+    repeated: bool = False
+
+    @property
+    def brief(self) -> str:
+        """Return the label."""
+        return "unclear" if self.label is None else str(self.label)
+
+    def __str__(self) -> str:
+        return f"{self.brief}  {_paid(self.certificate, repeated=self.repeated)}"
+
+    def _repr_html_(self) -> str:
+        return _table(
+            {
+                "prediction": self.brief,
+                "cost": _paid(self.certificate, repeated=self.repeated),
+                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
+            }
+        )
 
 
 def _ends(interval: Interval) -> str:
@@ -143,10 +246,15 @@ def _table(lines: Mapping[str, str]) -> str:
     return f"<table>{rows}</table>"
 
 
-Record: TypeAlias = Interval | Certificate | Answer | Choice | Prediction
+Response: TypeAlias = Answer | Choice | Hypothesis | Prediction
+Record: TypeAlias = Interval | Certificate | Response
 
-_KINDS: dict[str, Any] = {kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Prediction)}
-_FIELDS: dict[Any, tuple[str, ...]] = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS.values()}
+_KINDS: dict[str, Any] = {
+    kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Hypothesis, Prediction)
+}
+_FIELDS: dict[Any, tuple[str, ...]] = {
+    kind: tuple(item.name for item in fields(kind) if item.name != "evaluate") for kind in _KINDS.values()
+}
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -161,6 +269,8 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, (Interval, Certificate)):
         return to_json(value)
+    if isinstance(value, tuple):
+        return list(value)
     return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there
 
 
@@ -179,7 +289,7 @@ def from_json(document: Mapping[str, Any]) -> Record:
 def _read(value: object) -> object:
     if isinstance(value, Mapping):
         return from_json(value) if "record" in value else events.from_json(value)
-    return value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def canonical(document: Mapping[str, Any]) -> str:

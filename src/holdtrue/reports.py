@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from holdtrue.records import Answer, Choice, Interval, Prediction, Record
+from holdtrue.records import Answer, Choice, Hypothesis, Interval, Prediction, Response
 
 __all__ = ["Accounted", "Charged", "Planned", "html_report", "promise", "questions_of"]
 
@@ -77,7 +77,7 @@ class Charged(Protocol):
     @property
     def digest(self) -> str: ...
     @property
-    def responses(self) -> tuple[Record, ...]: ...
+    def responses(self) -> tuple[Response, ...]: ...
 
 
 def promise(plan: Planned) -> str:
@@ -220,7 +220,7 @@ def questions_of(line: Charged) -> list[str]:
     return asked if line.verb == "ask" and len(asked) == max(1, len(line.responses)) else [line.request]
 
 
-def _response(response: Record) -> str:
+def _response(response: Response) -> str:
     match response:
         case Answer(value=value, interval=interval, sample_interval=sample):
             ends = interval or sample
@@ -229,10 +229,10 @@ def _response(response: Record) -> str:
         case Choice(name=name, shortfall=shortfall):
             said = f"<b>{_safe(name)}</b> <small>at most {shortfall:.4g} rows behind the best</small>"
             return f"<td class='answer' colspan='2'>{said}</td>"
+        case Hypothesis(text=text, behind=behind):
+            return f"<td class='answer' colspan='2'><b>{_safe(text)}</b> <small>{_safe(behind)}</small></td>"
         case Prediction(label=label):
             return f"<td class='answer' colspan='2'><b>{_safe(label)}</b></td>"
-        case _:
-            return "<td colspan='2'></td>"
 
 
 def _bar(value: float, population: Interval | None, sample: Interval) -> str:

@@ -5,21 +5,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Self, TypeAlias
 
 from holdtrue import events
 from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid, laplace_maximum
-from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_level, stitched_noise, stitched_shift
+from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_noise
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.events import Event
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
+from holdtrue.planning.levels import STITCH, level_shift
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.tasks import UNIT, Ledger, largest_cap
 
 __all__ = ["AnyPlan", "OpenPlan", "open_plan", "read_plan"]
 
-_STITCH = 6 / math.pi**2
 _NOISE_SHARE = 0.25
 _THEOREM = "transfer theorem, stitched over levels of the budget (T5, T6, T7)"
 
@@ -107,7 +106,7 @@ class OpenPlan:
 
     def sample_alpha_at(self, draw: int) -> float:
         """Return the half-width for these rows of the answer with this number, all answers at once but for beta."""
-        failure = self.beta * _STITCH / draw**2
+        failure = self.beta * STITCH / draw**2
         if isinstance(self.event, events.Gaussian):
             width = self.sigma * gaussian_quantile(1, beta=failure)
         else:
@@ -119,22 +118,22 @@ class OpenPlan:
         if not self.iid:
             return None
         ends = position_interval if by_position else interval
-        gap = self._shift(spent)
+        gap = self._shift(spent, self.transfer_beta)
         return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
+
+    def gap(self, beta: float, *, spent: int) -> float:
+        """Return T5's gamma at the level of a total: sample and population of any query asked by then, but for beta (T7)."""
+        return self._shift(spent, beta).gamma
 
     def _noise(self, draw: int) -> float:
         if isinstance(self.event, events.Gaussian):
             width = self.sigma * stitched_noise(draw, beta=self.noise_beta)
         else:
-            width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * _STITCH / draw**2)
+            width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * STITCH / draw**2)
         return (width + grid(self.rows, bits=self.bits)) * SAFE
 
-    def _shift(self, spent: int) -> Shift:
-        """Return the gap at the level of a total; on a pure ledger there are no levels, and nothing can fail."""
-        if self.ledger == "pure":
-            total = round_up(spent * UNIT)
-            return Shift(math.tanh(total / 4), total, 0.0)
-        return _level_shift(stitched_level(spent, first=self.cost), self.cost, self.transfer_beta)
+    def _shift(self, spent: int, beta: float) -> Shift:
+        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
@@ -171,11 +170,6 @@ class OpenPlan:
 
 
 AnyPlan: TypeAlias = Plan | OpenPlan
-
-
-@lru_cache(4096)
-def _level_shift(level: int, first: int, beta: float) -> Shift:
-    return stitched_shift(level, first=first * UNIT, beta=beta)
 
 
 def open_plan(  # noqa: PLR0913 - every public number of a plan, by name

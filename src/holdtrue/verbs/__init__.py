@@ -7,12 +7,19 @@ charges what the release costs, has an engine measure what it asks for, and give
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue.events import Event
 from holdtrue.queries.trees import Query
-from holdtrue.records import Certificate, Record
+from holdtrue.records import Certificate, Response
 
-__all__ = ["Release", "Standing"]
+__all__ = ["Measured", "Release", "Standing"]
+
+Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
+"""Exact integers from an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +51,5 @@ class Release:
     cost: int
     draws: int
     queries: tuple[Query, ...]
-    draw: Callable[[Sequence[int]], Sequence[int]]
-    respond: Callable[[Sequence[int], Certificate, Standing], list[Record]]
+    draw: Callable[[Measured], Sequence[int]]
+    respond: Callable[[Sequence[int], Certificate, Standing], list[Response]]

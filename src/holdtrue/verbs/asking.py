@@ -11,7 +11,7 @@ from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query
-from holdtrue.records import Answer, Certificate, Interval, Record
+from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 
 __all__ = ["NOT_INDEPENDENT", "Asking", "part_of", "part_of_values"]
@@ -69,7 +69,7 @@ class Asking:
     def _release(
         self, parts: tuple[str, ...], request: dict[str, object], queries: tuple[Query, ...], *, by_position: bool
     ) -> Release:
-        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Record]:
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             first = standing.draws - len(parts) + 1
             return [
                 self._answer(value, certificate, first + place, standing.spent, by_position=by_position)

@@ -13,8 +13,8 @@ from holdtrue.exact import Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query
-from holdtrue.records import Certificate, Choice, Record, canonical
-from holdtrue.verbs import Release, Standing
+from holdtrue.records import Certificate, Choice, Response, canonical
+from holdtrue.verbs import Measured, Release, Standing
 
 __all__ = ["epsilon_of_use", "select"]
 
@@ -55,10 +55,10 @@ def select(
     shortfall = selection_shortfall(len(names), epsilon=privacy, beta=plan.beta) if len(names) > 1 else 0.0
     scores = [candidate for candidate in candidates.values() if not isinstance(candidate, Query)]
 
-    def draw(sums: Sequence[int]) -> Sequence[int]:
+    def draw(sums: Measured) -> Sequence[int]:
         return [int(mechanism.release(list(sums) if queries else scores))]
 
-    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Record]:
+    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
         return [Choice(names[drawn[0]], drawn[0], shortfall, certificate)]
 
     request: dict[str, object] = {"epsilon": str(privacy), "names": names}

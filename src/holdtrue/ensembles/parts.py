@@ -1,0 +1,214 @@
+"""Disjoint parts by position, and rows and labels as members see them: each by a rule that looks at one row alone.
+
+Guarantee (E4, E10): which part a row belongs to depends on its position and on public numbers only, so replacing one row
+changes the rows of one part and of no other. A hash of what a row holds, or a position after sorting by it, would take the
+replaced row out of one part and put its successor into another: two votes would move.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.bounds.partitions import rows_of_a_part
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import Number, count, rational
+
+__all__ = [
+    "FEATURE_LIMIT",
+    "Domain",
+    "Floats",
+    "Integers",
+    "Label",
+    "codes_of",
+    "labels_of",
+    "order_of",
+    "part_of",
+    "positions",
+]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Label: TypeAlias = str | int | bool
+
+FEATURE_LIMIT = float(np.finfo(np.float32).max)
+"""The largest feature that members ever see: trees read floats of 32 bits."""
+
+_PAIR = 2
+
+
+def part_of(position: int, *, parts: int) -> int:
+    """Return the part that the row at a position belongs to: the position modulo the number of parts.
+
+    Strides and not runs, since files are often sorted. Rows from ``parts * floor(rows / parts)`` on belong to none (E10).
+    """
+    return count("position", position, least=0) % count("parts", parts)
+
+
+def positions(part: int, *, rows: int, parts: int) -> range:
+    """Return the positions of the rows of a part: as many for every part. Fewer rows than parts: InsufficientSamples."""
+    used = rows_of_a_part(rows, parts=parts) * parts
+    if not 0 <= part < parts:
+        raise InvalidParameter("part", part, f"a whole number from 0 to {parts - 1}")
+    return range(part, used, parts)
+
+
+def shares_of(rows: int, *, parts: int, keys: object = None) -> Integers:
+    """Return rows by parts: column p holds the rows of part p, by position or by rank among public keys (see order_of)."""
+    r = count("parts", parts)
+    if rows == 0:
+        message = f"{r} parts need {r} rows or more; there are none"
+        raise InsufficientSamples(message, required=r)
+    used = rows_of_a_part(rows, parts=r) * r
+    order = np.arange(rows, dtype=np.int64) if keys is None else order_of(keys, rows=rows)
+    return order[:used].reshape(-1, r)
+
+
+def order_of(keys: object, *, rows: int) -> Integers:
+    """Return the rows in the order of their public keys: a row's rank among the keys is its position.
+
+    Needs: keys that are public, and that stay when a row is replaced (the number of a seat, not the name of who sits on it).
+    The ranks then stay too, and so rows may come in any order. Failure: InvalidParameter unless there is one whole number or
+    one string for every row, all of them different.
+    """
+    array = np.asarray(keys)
+    if array.shape != (rows,) or array.dtype.kind not in "iuU" or np.unique(array).size != rows:
+        raise InvalidParameter("keys", _Shown(array), f"{rows} different whole numbers or strings, public, one for each row")
+    return np.argsort(array, kind="stable").astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """Where the features of a point may lie: ``low[i] <= x[i] <= high[i]``, public. What lies beyond moves to the edge."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, bounds: object, *, width: int) -> "Domain":
+        """Return the domain of so many columns from one pair for all, a pair for each, or None for no bounds."""
+        if bounds is None:
+            return cls(np.full(width, -FEATURE_LIMIT), np.full(width, FEATURE_LIMIT))
+        pairs = bounds if isinstance(bounds, Sequence) else ()
+        if len(pairs) == _PAIR and not isinstance(pairs[0], Sequence):
+            pairs = [tuple(pairs)] * width
+        if len(pairs) != width or any(not isinstance(pair, Sequence) or len(pair) != _PAIR for pair in pairs):
+            raise InvalidParameter("bounds", bounds, f"a pair (low, high), or one for each of {width} columns")
+        edges = np.array([[float(rational("bounds", end)) for end in pair] for pair in pairs]).reshape(width, _PAIR)
+        if (edges[:, 0] > edges[:, 1]).any() or (np.abs(edges) > FEATURE_LIMIT).any():
+            raise InvalidParameter("bounds", bounds, "pairs (low, high) with low <= high, within the range of 32-bit floats")
+        return cls(np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]))
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.low.size
+
+    def clamped(self, X: object) -> Floats:
+        """Return points as members see them: missing numbers are 0, and then all are moved into the bounds.
+
+        So no member ever meets a NaN or an infinity. Failure: InvalidParameter on types and shapes, never on a number.
+        """
+        points = _numbers(X)
+        if points.ndim != _PAIR or points.shape[1] != self.width:
+            raise InvalidParameter("X", _Shown(points), f"a matrix of numbers with {self.width} columns")
+        missing = points != points  # noqa: PLR0124 - true for NaN only
+        if missing.any():
+            points = np.where(missing, 0.0, points)
+        return np.minimum(np.maximum(points, self.low), self.high)
+
+
+def width_of(X: object) -> int:
+    """Return the number of columns of a matrix of numbers."""
+    points = _numbers(X)
+    if points.ndim != _PAIR or points.shape[1] == 0:
+        raise InvalidParameter("X", _Shown(points), "a matrix of numbers, rows by columns")
+    return int(points.shape[1])
+
+
+def labels_of(labels: object) -> tuple[Label, ...]:
+    """Check the public list of labels: two or more, all different, all strings or all whole numbers or all booleans."""
+    expected = "two or more different labels: strings, whole numbers or booleans, public"
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise InvalidParameter("labels", labels, expected)
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    kinds = {type(label) for label in plain}
+    alike = len(kinds) == 1 and kinds <= {str, int, bool} and len(set(plain)) == len(plain) >= _PAIR
+    if not alike or (kinds == {int} and any(abs(label) >= 1 << 62 for label in plain)):
+        raise InvalidParameter("labels", labels, expected)
+    return tuple(plain)
+
+
+def codes_of(y: object, *, labels: tuple[Label, ...], rows: int) -> Integers:
+    """Return the place of each row's label in the public list.
+
+    A label that is not in the list, or missing, counts as the first of them: a rule that looks at its own row only, so that
+    no row can stop the others from being used. Failure: InvalidParameter on types and lengths only.
+    """
+    # The type of an array is public; of a list it would depend on what each row holds.
+    array = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    if array.shape != (rows,):
+        raise InvalidParameter("y", _Shown(array), f"one label for each of {rows} rows")
+    if array.dtype == object:
+        return np.array([_place(value, labels) for value in array], dtype=np.int64)
+    if array.dtype.kind not in ("U" if isinstance(labels[0], str) else "biuf"):
+        raise InvalidParameter("y", _Shown(array), f"labels of the kind of {labels[0]!r}")
+    codes = np.zeros(rows, dtype=np.int64)
+    for place, label in enumerate(labels):
+        codes[array == label] = place
+    return codes
+
+
+def targets_of(y: object, *, outputs: tuple[float, float], fallback: float, rows: int) -> Floats:
+    """Return numbers to learn, moved into the public bounds of outputs; a missing one counts as the fallback."""
+    array = np.asarray(y)
+    if array.shape != (rows,) or array.dtype.kind not in "biuf":
+        raise InvalidParameter("y", _Shown(array), f"one number for each of {rows} rows")
+    values = array.astype(np.float64)
+    return np.clip(np.where(np.isnan(values), fallback, values), *outputs)
+
+
+def outputs_of(outputs: object, fallback: Number | None) -> tuple[tuple[float, float], float]:
+    """Check the public bounds of outputs and the value that stands for a member without one; by default their middle."""
+    if not isinstance(outputs, Sequence) or isinstance(outputs, str) or len(outputs) != _PAIR:
+        raise InvalidParameter("outputs", outputs, "a pair (low, high), public")
+    low, high = (float(rational("outputs", end)) for end in outputs)
+    if not low < high or high - low > FEATURE_LIMIT:
+        raise InvalidParameter("outputs", outputs, "a pair (low, high) with low < high")
+    value = (low + high) / 2 if fallback is None else float(rational("fallback", fallback))
+    if not low <= value <= high:
+        raise InvalidParameter("fallback", fallback, f"a number from {low:g} to {high:g}")
+    return (low, high), value
+
+
+def _numbers(X: object) -> Floats:
+    try:
+        points = np.asarray(X)
+    except ValueError:
+        points = np.zeros(0, dtype=object)
+    if points.dtype.kind not in "biuf":
+        raise InvalidParameter("X", _Shown(points), "a matrix of numbers")
+    if points.ndim == 1:
+        points = points[np.newaxis, :]
+    return points.astype(np.float64, copy=False)
+
+
+def _place(value: object, labels: tuple[Label, ...]) -> int:
+    try:
+        return labels.index(value)
+    except Exception:  # noqa: BLE001 - a value whose comparison fails is not in the list
+        return 0
+
+
+class _Shown:
+    """Stands for an array whose contents are private."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._text = f"an array of {array.dtype} with shape {array.shape}"
+
+    def __repr__(self) -> str:
+        return self._text

@@ -1,0 +1,268 @@
+"""How an ensemble answers: from its members' votes or outputs to one label or one number (E4, E9-E11, T2b).
+
+Members are trained on disjoint parts of the rows, so that one row moves one member. What a rule is given are exact private
+counts; what it returns is public, and costs its ``event``. All of them are mechanisms: they draw from the system's bits.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue import events
+from holdtrue.bounds.responses import Limit, ResponseTable, response_table
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Integers, Number, count, integers, positive, rational
+from holdtrue.mechanisms import Exponential, Gaussian, Laplace
+from holdtrue.mechanisms.base import Array, Mechanism
+from holdtrue.noise import LARGEST_SCALE, bernoulli, rounded_gaussian, uniform_below
+
+__all__ = ["GRID", "Agnostic", "NoisyAverage", "NoisyMax", "SoftMajority", "drawn_by", "vote_matrix"]
+
+GRID: Final = 1 << 16
+"""Noise on votes is drawn in these parts of a vote, so that ties are rare and the law is close to the continuous one."""
+
+ROOT_TWO: Final = Fraction(math.isqrt(2 << 128) + 1, 1 << 64)
+"""The square root of 2, rounded up."""
+
+_LEAST_LABELS = 2
+_STEPS = 1 << 20
+_WIDEST = 0.25
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def vote_matrix(votes: Array) -> Integers:
+    """Return the counts of one point or of many as a matrix, a row a point; whole numbers, for two labels or more."""
+    counts = integers("votes", votes)
+    if counts.ndim not in (1, 2) or counts.shape[-1] < _LEAST_LABELS:
+        raise InvalidParameter("votes", f"counts of shape {counts.shape}", "the counts of two labels or more, a row a point")
+    return counts[None, :] if counts.ndim == 1 else counts
+
+
+def drawn_by(owner: Mechanism, inner: M) -> M:
+    """Return a mechanism that draws from its owner's bits: itself, unless the owner's were exchanged for a test."""
+    if inner._bits is owner._bits:  # noqa: SLF001 - one family
+        return inner
+    clone = copy.copy(inner)
+    object.__setattr__(clone, "_bits", owner._bits)  # noqa: SLF001 - likewise
+    return clone
+
+
+@dataclass(frozen=True)
+class SoftMajority(Exponential):
+    """Answers label b with probability proportional to e^((epsilon / 2) votes for b), for two labels or more (E4).
+
+    Guarantee: epsilon-DP and epsilon-bounded-range, attained, since one row takes one vote from a label and gives it to
+    another. The weight e^(epsilon votes) would be 2 epsilon-DP. Votes may be added up over several public ``points``
+    that shall have one label: a member then moves as many votes, and each counts for that much less. Needs: members
+    trained on disjoint parts, cut by position. Fails: never, but with the kernel's generator.
+
+    >>> SoftMajority(1.0).rate
+    Fraction(1, 2)
+    """
+
+    def __init__(self, epsilon: Number, *, points: int = 1) -> None:
+        super().__init__(epsilon=epsilon, sensitivity=count("points", points))
+
+    def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
+        """Return the index of a label; for a matrix of counts, that of each row."""
+        vote_matrix(votes)
+        return super().release(votes)
+
+    def __repr__(self) -> str:
+        return f"SoftMajority(epsilon={float(self.rate * self.range):g}, points={self.range // 2})"
+
+
+@dataclass(frozen=True)
+class NoisyMax(Mechanism):
+    """Adds normal noise to the votes for every label and answers the label that then has most.
+
+    Law: argmax over b of GRID votes(b) + round(GRID sigma Z_b), Z_b independent standard normals; labels that tie on the
+    grid are equally likely. Guarantee: mu-GDP with mu = sqrt(2) points / sigma, rounded up. One row takes at most
+    ``points`` votes from some labels and gives as many to others, so that the vector of counts moves by sqrt(2) points at
+    most in Euclidean length; whole numbers plus rounded noise are a rounding of the Gaussian mechanism (0.7), and the
+    largest and the choice among ties are functions of it. No smaller mu is right: for two labels the difference of the
+    votes moves by 2 under noise of deviation sqrt(2) sigma. Needs: one of sigma and mu. Fails: never, but with the
+    kernel's generator.
+
+    >>> round(NoisyMax(40).mu, 6)
+    0.035355
+    """
+
+    sigma: Fraction
+    points: int
+
+    def __init__(self, sigma: Number | None = None, *, mu: Number | None = None, points: int = 1) -> None:
+        pooled = count("points", points)
+        if (sigma is None) == (mu is None):
+            raise InvalidParameter("sigma", sigma, "given, or mu in its place, and not both")
+        deviation = positive("sigma", sigma) if mu is None else ROOT_TWO * pooled / positive("mu", mu)
+        if deviation * GRID > LARGEST_SCALE:
+            raise InvalidParameter(
+                "mu" if sigma is None else "sigma", mu if sigma is None else sigma, "such that sigma <= 2^34"
+            )
+        object.__setattr__(self, "sigma", deviation)
+        object.__setattr__(self, "points", pooled)
+
+    @property
+    def _claim(self) -> events.Event:
+        return events.Gaussian(ROOT_TWO * self.points / self.sigma)
+
+    def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
+        """Return the index of a label; for a matrix of counts, that of each row."""
+        noisy = self._noisy(votes)
+        tied = noisy == noisy.max(axis=1, keepdims=True)
+        chosen = np.argmax(tied, axis=1)
+        for row in np.flatnonzero(tied.sum(axis=1) > 1).tolist():
+            equal = np.flatnonzero(tied[row])
+            chosen[row] = equal[int(uniform_below(equal.size, size=1, bits=self._bits)[0])]
+        return int(chosen[0]) if integers("votes", votes).ndim == 1 else chosen
+
+    def counts(self, votes: Array) -> npt.NDArray[np.float64]:
+        """Return the noisy counts in place of the label, at the same cost: how clear the vote was comes with it.
+
+        One charge pays for these or for a label; a label must then be read off these, and not drawn again.
+        """
+        noisy = self._noisy(votes).astype(np.float64) / GRID
+        return np.asarray(noisy[0] if integers("votes", votes).ndim == 1 else noisy)
+
+    def _noisy(self, votes: Array) -> npt.NDArray[np.object_]:
+        counts = vote_matrix(votes)
+        noise = rounded_gaussian(self.sigma * GRID, size=counts.size, bits=self._bits).reshape(counts.shape)
+        return np.asarray(counts.astype(object) * GRID + noise.astype(object))
+
+    def __repr__(self) -> str:
+        return f"NoisyMax(sigma={float(self.sigma):g}, points={self.points})"
+
+
+@dataclass(frozen=True)
+class Agnostic(Mechanism):
+    """Answers yes with a probability close to the share of votes for it: for labels that nothing predicts always (E11).
+
+    Guarantee: one answer is ``table.event``, epsilon-bounded-range where the table limits its log-odds and epsilon-DP where
+    it limits its ratios; it errs at most ``table.tau`` more often than the members do on average. The coin shows the
+    table's rational probability exactly. Needs: two labels and a fixed number of parts.
+
+    >>> round(Agnostic(100, epsilon=0.2).table.tau, 4)
+    0.0143
+    """
+
+    parts: int
+    table: ResponseTable
+
+    def __init__(self, parts: int, *, epsilon: Number, limit: Limit = "log-odds") -> None:
+        object.__setattr__(self, "parts", count("parts", parts))
+        object.__setattr__(self, "table", response_table(self.parts, epsilon=epsilon, limit=limit))
+
+    @property
+    def _claim(self) -> events.Event:
+        return self.table.event
+
+    def release(self, votes: Array) -> Any:  # noqa: ANN401 - one answer for one point, an array for many
+        """Return whether the answer is yes, given the votes for no and for yes; for a matrix of counts, for each row."""
+        counts = vote_matrix(votes)
+        if counts.shape[1] != _LEAST_LABELS or (counts < 0).any() or (counts.sum(axis=1) != self.parts).any():
+            raise InvalidParameter("votes", f"counts of shape {counts.shape}", f"votes for no and yes, {self.parts} in all")
+        chances = [self.table.probabilities[int(yes)] for yes in counts[:, 1]]
+        said = bernoulli(chances, bits=self._bits)  # type: ignore[arg-type]  # a list of Fractions is one of Numbers
+        return bool(said[0]) if integers("votes", votes).ndim == 1 else said
+
+    def __repr__(self) -> str:
+        return f"Agnostic({self.parts}, epsilon={self.table.epsilon:g}, limit={self.table.limit!r})"
+
+
+@dataclass(frozen=True)
+class NoisyAverage(Mechanism):
+    """Answers the mean of the members' outputs with noise, within public bounds (E9, E10).
+
+    Law: each output is clamped to [low, high] (no number counts as low) and rounded to one of ``steps`` + 1 evenly spaced
+    values; these whole numbers are summed, discrete Laplace noise (``epsilon``) or rounded normal noise (``mu``) is added,
+    and the mean is brought back into [low, high], which by E9 never hurts a convex loss with its minimum there.
+    Guarantee: epsilon-DP or mu-GDP: one row moves one member, by at most the whole range, or by ``gamma`` where every
+    member is certified to be gamma-stable: two roundings of values that are gamma apart differ by at most
+    ceil(gamma steps / (high - low)) steps. Arithmetic is exact; only the answer is a float. A member that may fall back to
+    a fixed output is not gamma-stable, and needs the whole range (0.4). Fails: never, but with the kernel's generator.
+    """
+
+    parts: int
+    low: Fraction
+    high: Fraction
+    steps: int
+    noise: Laplace | Gaussian
+
+    def __init__(  # noqa: PLR0913 - the public description of an average
+        self,
+        parts: int,
+        *,
+        low: Number,
+        high: Number,
+        epsilon: Number | None = None,
+        mu: Number | None = None,
+        gamma: Number | None = None,
+        steps: int = _STEPS,
+    ) -> None:
+        least, most = rational("low", low), rational("high", high)
+        if least >= most:
+            raise InvalidParameter("high", high, "above low")
+        if (epsilon is None) == (mu is None):
+            raise InvalidParameter("epsilon", epsilon, "given, or mu in its place, and not both")
+        fine = count("steps", steps)
+        moved = fine if gamma is None else min(fine, math.ceil(positive("gamma", gamma) * fine / (most - least)))
+        noise = Gaussian(mu=mu, sensitivity=moved) if epsilon is None else Laplace(epsilon=epsilon, sensitivity=moved)
+        for name, value in zip(("parts", "low", "high", "steps"), (count("parts", parts), least, most, fine), strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "noise", noise)
+
+    @property
+    def _claim(self) -> events.Event:
+        return self.noise.event
+
+    @cached_property
+    def deviation(self) -> float:
+        """Return the standard deviation of the answer, before it is brought back into the bounds."""
+        spread = self.noise.sigma if isinstance(self.noise, Gaussian) else ROOT_TWO * self.noise.scale
+        return float(spread * self._unit / self.parts)
+
+    @property
+    def _unit(self) -> Fraction:
+        return (self.high - self.low) / self.steps
+
+    def release(self, outputs: npt.NDArray[np.floating[Any]] | list[float]) -> float:
+        """Return the noisy mean of one output of every member."""
+        values = np.asarray(outputs, dtype=np.float64)
+        if values.shape != (self.parts,):
+            raise InvalidParameter(
+                "outputs", f"an array of shape {values.shape}", f"one number of each of {self.parts} members"
+            )
+        noisy = drawn_by(self, self.noise).release(self._total(values))
+        mean = self.low + Fraction(noisy, self.parts) * self._unit
+        return float(min(max(mean, self.low), self.high))
+
+    def _total(self, values: npt.NDArray[np.float64]) -> int:
+        """Return the sum of the rounded outputs: floats propose, and exact arithmetic decides what is close to an edge."""
+        low, high = float(self.low), float(self.high)
+        # Five roundings, of numbers no larger than the bounds and their difference, in units of a step; all of it doubled.
+        margin = 10 * 2.0**-53 * self.steps * (2 + 2 * max(abs(low), abs(high)) / (high - low)) if low < high else 1.0
+        if margin > _WIDEST:
+            return sum(self._steps_of(value) for value in values.tolist())
+        proposed = (np.clip(np.where(np.isnan(values), low, values), low, high) - low) / float(self._unit) + 0.5
+        close = np.flatnonzero(np.abs(proposed - np.rint(proposed)) <= margin)
+        whole = np.floor(proposed).astype(np.int64)
+        whole[close] = [self._steps_of(value) for value in values[close].tolist()]
+        return int(whole.sum())
+
+    def _steps_of(self, value: float) -> int:
+        if math.isnan(value) or value <= self.low:
+            return 0
+        if value >= self.high:
+            return self.steps
+        return math.floor((Fraction(value) - self.low) / self._unit + Fraction(1, 2))
+
+    def __repr__(self) -> str:
+        return f"NoisyAverage({self.parts}, low={float(self.low):g}, high={float(self.high):g}, noise={self.noise!r})"

@@ -1,0 +1,208 @@
+"""Ensembles in files: arrays and JSON, never code.
+
+A file is one npz: the arrays of the members, and what is public about them as JSON in bytes. Reading it runs nothing: there
+is no pickle in it, and none would be read. It holds what private rows taught the members, so it is as private as the rows.
+"""
+
+import json
+import math
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.ensembles.members import Ensemble, Linear, Trees
+from holdtrue.ensembles.parts import Domain, labels_of, outputs_of
+from holdtrue.ensembles.votes import Forest, Table
+from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
+
+__all__ = ["load", "save"]
+
+_FORMAT: Final = "holdtrue-ensemble"
+_VERSION: Final = 1
+_MOST_BYTES: Final = 1 << 34
+_MOST_FACTS: Final = 1 << 24
+_MOST_DEPTH: Final = 1 << 16
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+# Every array of a file, with its type and its number of dimensions.
+_PUBLIC: Final = {"facts": ("|u1", 1), "low": ("<f8", 1), "high": ("<f8", 1)}
+_HELD: Final = {
+    "linear": {"weights": ("<f8", 2), "biases": ("<f8", 1), "starts": ("<i8", 1), "codes": ("<i8", 1), "others": ("<i8", 1)},
+    "trees": {
+        "features": ("<u4", 1),
+        "thresholds": ("<f4", 1),
+        "children": ("<u4", 1),
+        "roots": ("<u4", 1),
+        "depths": ("<i8", 1),
+        "codes": ("<i8", 1),
+        "values": ("<f8", 1),
+    },
+}
+
+
+def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
+    """Write an ensemble of linear members or trees to a file that only its owner can read; whole, or not at all."""
+    members = ensemble.members
+    if isinstance(members, Linear):
+        arrays: Arrays = {name: getattr(members.table, name) for name in _HELD["linear"]}
+    elif isinstance(members, Trees):
+        arrays = {**members.forest._asdict(), "codes": members.codes, "values": members.values}
+    else:
+        message = "members of this type live in memory only; linear members and trees can be saved"
+        raise PreconditionError(message)
+    facts = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "kind": ensemble.kind,
+        "parts": ensemble.parts,
+        "labels": ensemble.labels,
+        "output_bounds": ensemble.output_bounds,
+        "fallback": ensemble.fallback,
+    }
+    arrays |= {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
+    arrays |= {"low": ensemble.domain.low, "high": ensemble.domain.high}
+    place = Path(path)
+    # Files made so are their owner's alone.
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Ensemble:
+    """Read an ensemble that :func:`save` wrote. InvalidParameter where the file is missing or is not exactly that."""
+    try:
+        arrays = _arrays(Path(path))
+        facts = _facts(arrays)
+        return _ensemble(facts, arrays)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        EOFError,
+        TypeError,
+        zipfile.BadZipFile,
+        RecursionError,
+        NotImplementedError,
+    ) as error:
+        # What a file holds may be private: neither its numbers nor another library's words about them are repeated.
+        why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
+        raise InvalidParameter("path", os.fspath(path), f"a file that holdtrue saved an ensemble to ({why})") from None
+
+
+class _Wrong(RequestError):
+    """The file is not what it should be; says what is wrong in words of our own."""
+
+
+def _require(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise _Wrong(otherwise)
+
+
+def _arrays(path: Path) -> Arrays:
+    _require(path.stat().st_size <= _MOST_BYTES, "it is too large")
+    with zipfile.ZipFile(path) as archive:
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        kinds = [kind for kind, held in _HELD.items() if entries.keys() == {**_PUBLIC, **held}.keys()]
+        _require(kinds and len(entries) == len(archive.infolist()), "it holds other arrays than an ensemble does")
+        expected = {**_PUBLIC, **_HELD[kinds[0]]}
+        return {name: _array(archive, entries[name], *expected[name]) for name in expected}
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, dtype: str, dimensions: int) -> npt.NDArray[Any]:
+    """Return an array whose header says what it should: type, shape, and exactly as many bytes as there are."""
+    name = entry.filename
+    # Stored, not deflated: what is read is never larger than the file.
+    stored = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
+    _require(stored, f"{name} is compressed")
+    with archive.open(entry) as file:
+        _require(np.lib.format.read_magic(file) == (1, 0), f"{name} has a header of another version")
+        shape, _, found = np.lib.format.read_array_header_1_0(file)
+        _require(found.str == dtype and len(shape) == dimensions, f"{name} has another type or shape")
+        _require(math.prod(shape) * found.itemsize + file.tell() == entry.file_size, f"{name} has another length")
+        file.seek(0)
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} holds numbers that are not finite")
+    return array
+
+
+def _facts(arrays: Arrays) -> dict[str, Any]:
+    _require(arrays["facts"].size <= _MOST_FACTS, "its facts are too long")
+    facts: Any = json.loads(arrays["facts"].tobytes().decode())
+    _require(isinstance(facts, dict) and facts.get("format") == _FORMAT, "it is no ensemble")
+    _require(type(facts["version"]) is int and facts["version"] == _VERSION, f"it is not of version {_VERSION}")
+    expected = {"format", "version", "kind", "parts", "labels", "output_bounds", "fallback"}
+    _require(set(facts) == expected, "its facts have other names")
+    _require(facts["kind"] in _HELD and _HELD[facts["kind"]].keys() <= arrays.keys(), "its kind and its arrays differ")
+    _require(type(facts["parts"]) is int and facts["parts"] >= 1, "it has no parts")
+    _require(isinstance(facts["fallback"], float) and math.isfinite(facts["fallback"]), "its fallback is no number")
+    _require((facts["labels"] is None) != (facts["output_bounds"] is None), "it gives neither labels nor numbers")
+    return dict(facts)
+
+
+def _ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
+    low, high = arrays["low"], arrays["high"]
+    width = low.size
+    _require(width and high.size == width, "its bounds differ in number")
+    domain = Domain.of(list(zip(low.tolist(), high.tolist(), strict=True)), width=width)
+    labels = None if facts["labels"] is None else labels_of(facts["labels"])
+    span = None if labels else outputs_of(facts["output_bounds"], facts["fallback"])[0]
+    sizes = facts["parts"], width, len(labels or (0,))
+    members = _linear(arrays, *sizes) if facts["kind"] == "linear" else _trees(arrays, *sizes)
+    return Ensemble(members, domain, labels, span, facts["fallback"])
+
+
+def _linear(arrays: Arrays, parts: int, width: int, labels: int) -> Linear:
+    table = Table(**{name: arrays[name] for name in _HELD["linear"]})
+    rows = table.biases.size
+    _require(table.weights.shape == (width, rows), "its weights have another shape")
+    _require(
+        table.starts.size == parts + 1 and table.starts[0] == 0 and table.starts[-1] == rows, "its rows are not its members'"
+    )
+    _require((np.diff(table.starts) >= 1).all(), "a member has no rows")
+    for codes in (table.codes, table.others):
+        _require(codes.size == rows and ((codes >= 0) & (codes < labels)).all(), "a row votes for no label")
+    return Linear(table)
+
+
+def _trees(arrays: Arrays, parts: int, width: int, labels: int) -> Trees:
+    forest = Forest(**{name: arrays[name] for name in Forest._fields})
+    codes, values = arrays["codes"], arrays["values"]
+    nodes = forest.features.size
+    alike = forest.thresholds.size == codes.size == values.size == nodes and forest.children.size == 2 * nodes
+    _require(alike and forest.depths.size == forest.roots.size == parts, "its nodes differ in number")
+    _require((forest.features < width).all(), "a node looks at no column")
+    _require(((codes >= 0) & (codes < labels)).all(), "a leaf votes for no label")
+    _require(((forest.depths >= 0) & (forest.depths <= _MOST_DEPTH)).all(), "a tree is too deep")
+    starts = np.append(forest.roots.astype(np.int64), nodes)
+    _require(starts[0] == 0 and (np.diff(starts) >= 1).all(), "its trees overlap")
+    _require(_reached(forest, starts), "a path through a tree does not end at a leaf")
+    return Trees(forest, codes, values)
+
+
+def _reached(forest: Forest, starts: npt.NDArray[np.int64]) -> bool:
+    """Return whether every node leads to itself or to two later nodes of its tree, and leaves are as near as is said."""
+    own = np.arange(forest.features.size)
+    tree = np.searchsorted(starts, own, side="right") - 1
+    children = forest.children.astype(np.int64).reshape(-1, 2)
+    leaf = (children == own[:, np.newaxis]).all(axis=1)
+    inside = (children > own[:, np.newaxis]) & (children < starts[tree + 1][:, np.newaxis])
+    if not (leaf | inside.all(axis=1)).all():
+        return False
+    depth = np.zeros(own.size, dtype=np.int64)
+    # Children come later, so that one pass from the last node to the first knows them before their parents.
+    for node in np.flatnonzero(~leaf)[::-1].tolist():
+        depth[node] = 1 + depth[children[node]].max()
+    return bool((depth[starts[:-1]] <= forest.depths).all())

@@ -1,0 +1,239 @@
+"""Training an ensemble: one member on each part, by a rule that one row can bend in one place only (E4, E10, 0.4)."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from holdtrue.compiling import loaded
+from holdtrue.ensembles.members import (
+    Block,
+    Ensemble,
+    Members,
+    Others,
+    block_of,
+    fixed_block,
+    fixed_tree,
+    kind_of,
+    linear_members,
+    tree_members,
+    tree_of,
+)
+from holdtrue.ensembles.parts import (
+    Domain,
+    Floats,
+    Integers,
+    Label,
+    codes_of,
+    labels_of,
+    outputs_of,
+    shares_of,
+    targets_of,
+    width_of,
+)
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number, count
+
+__all__ = ["Progress", "train"]
+
+Progress: TypeAlias = Callable[[float], None]
+
+_BATCHED_FROM = 256
+_TOGETHER = 32
+_NEWTONS_SHARE = 0.9
+_TIGHTEST = 1e-9
+_STRONGEST = 1e12
+_FREE = ("C", "fit_intercept", "max_iter", "n_jobs", "random_state", "tol", "verbose")
+
+
+def train(  # noqa: PLR0913 - each is a public fact about rows or training, given by name
+    estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
+    X: object,
+    y: object,
+    *,
+    parts: int,
+    labels: object = None,
+    output_bounds: object = None,
+    fallback: Number | None = None,
+    bounds: object = None,
+    keys: object = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Ensemble:
+    """Train a copy of an estimator on each of the disjoint parts of the rows.
+
+    Guarantee (E4, E10): the row at position p belongs to part p modulo ``parts`` (by rank among the public ``keys``, if
+    given), and to none from ``parts * floor(rows / parts)`` on. A member depends on the rows of its part alone, whatever a
+    pipeline does before it learns, and every ``random_state`` is the number of the part. So replacing one row changes one
+    member. Needs: an estimator that is deterministic given its ``random_state`` and keeps nothing outside itself; public
+    ``labels`` for a classifier, or public ``output_bounds`` for a regressor; ``bounds`` of the columns, if any, and the
+    types of ``X`` and ``y`` public too.
+
+    Each row by itself: a missing feature is 0, and features move into ``bounds`` (or the range of 32-bit floats); a label
+    that is not in the list counts as the first; a target moves into ``output_bounds``, a missing one is ``fallback`` (by
+    default their middle). A part whose rows have one label only, or on which the estimator fails or ends with numbers that
+    are not finite, votes for the first label, or says ``fallback``. Failure: on public facts only, before training begins:
+    InsufficientSamples for more parts than rows, InvalidParameter for all else. An estimator that fails on every part
+    therefore gives an ensemble all the same; try it on public rows first.
+
+    Logistic regression of two labels with its defaults (up to C and the intercept) on 256 parts or more is solved for all
+    parts at once by Newton's method, to a tighter tolerance than scikit-learn's; everything else is fitted part by part.
+    """
+    domain = Domain.of(bounds, width=width_of(X))
+    points = domain.clamped(X)
+    shares = shares_of(len(points), parts=parts, keys=keys)
+    workers = (os.cpu_count() or 1) if jobs is None else count("jobs", jobs)
+    quiet, seeds = _checked(estimator)
+    if (labels is None) == (output_bounds is None):
+        raise InvalidParameter(
+            "labels", labels, "a public list of labels, or output_bounds=(low, high) for a regressor; not both"
+        )
+    if labels is not None:
+        names = labels_of(labels)
+        codes = codes_of(y, labels=names, rows=len(points))
+        task = _Task(quiet, seeds, points, np.asarray(names)[codes], codes, names, 0.0)
+        return Ensemble(_members(task, shares, workers, progress or _quiet), domain, names, None, 0.0)
+    span, value = outputs_of(output_bounds, fallback)
+    targets = targets_of(y, outputs=span, fallback=value, rows=len(points))
+    task = _Task(quiet, seeds, points, targets, None, None, value)
+    return Ensemble(_members(task, shares, workers, progress or _quiet), domain, None, span, value)
+
+
+def _checked(estimator: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401 - what came
+    """Return a copy of an estimator that prints nothing, and the names of its parts' settings that are seeds."""
+    from sklearn.base import clone
+
+    expected = "a scikit-learn estimator: an object with fit, predict and get_params"
+    if isinstance(estimator, type) or not all(callable(getattr(estimator, name, None)) for name in ("fit", "predict")):
+        raise InvalidParameter("estimator", type(estimator).__name__, expected)
+    try:
+        fresh = clone(estimator)
+        names = [(name, name.rsplit("__", 1)[-1]) for name in fresh.get_params(deep=True)]
+        fresh.set_params(**{name: False for name, last in names if last == "verbose"})
+    except Exception:  # noqa: BLE001 - it has seen no row, but is of no use
+        raise InvalidParameter("estimator", type(estimator).__name__, expected) from None
+    return fresh, tuple(name for name, last in names if last == "random_state")
+
+
+def _quiet(_share: float) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """What is fitted: rows as members see them, what they learn, and codes of labels where there are any."""
+
+    estimator: Any
+    seeds: tuple[str, ...]
+    points: Floats
+    targets: Any
+    codes: Integers | None
+    labels: tuple[Label, ...] | None
+    fallback: float
+
+
+def _members(task: _Task, shares: Integers, workers: int, progress: Progress) -> Members:
+    """Return one member for each column of ``shares``, which holds the rows of a part."""
+    parts = shares.shape[1]
+    kind = kind_of(task.estimator)
+    made: dict[int, Any] = dict(_newton(task, shares, workers, progress)) if kind == "linear" else {}
+    left = [part for part in range(parts) if part not in made]
+    begun = _NEWTONS_SHARE if made else 0.0
+    for number, member in enumerate(_fits(task, shares, left, workers)):
+        made[left[number]] = member
+        progress(begun + (1 - begun) * (number + 1) / len(left))
+    if not left:
+        progress(1.0)
+    held = [made[part] for part in range(parts)]
+    if kind == "linear":
+        # A score of -1 is not positive: a vote for the first label.
+        fixed = fixed_block(task.fallback if task.labels is None else -1.0, width=task.points.shape[1])
+        return linear_members([fixed if block is None else block for block in held])
+    if kind == "trees":
+        return tree_members([fixed_tree(task.fallback) if tree is None else tree for tree in held])
+    return Others(tuple(held))
+
+
+def _fits(task: _Task, shares: Integers, parts: list[int], workers: int) -> Iterator[Any]:
+    """Yield the members of some parts in order, None for one that cannot be had. Warnings may quote rows: none is seen."""
+    from joblib import Parallel, delayed
+    from threadpoolctl import threadpool_limits
+
+    # Threads of the linear algebra would compete with ours, and split sums in ways that need not repeat.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
+        yield from run(delayed(_fit)(task, shares[:, part], part) for part in parts)
+
+
+def _fit(task: _Task, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
+    if task.codes is not None and np.ptp(task.codes[rows]) == 0:
+        return None
+    try:
+        member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
+        match kind_of(task.estimator):
+            case "linear":
+                return block_of(member, labels=task.labels)
+            case "trees":
+                return tree_of(member, labels=task.labels)
+            case _:
+                return member
+    except Exception:  # noqa: BLE001 - whatever it is, it may depend on private rows and is not to be seen
+        return None
+
+
+def _seeded(task: _Task, part: int) -> Any:  # noqa: ANN401 - an estimator
+    """Return a copy whose every ``random_state`` is the number of the part."""
+    from sklearn.base import clone
+
+    fresh = clone(task.estimator)
+    if task.seeds == ("random_state",):
+        fresh.random_state = part  # what set_params does, in a fraction of its time
+        return fresh
+    return fresh.set_params(**dict.fromkeys(task.seeds, part)) if task.seeds else fresh
+
+
+def _newton(task: _Task, shares: Integers, workers: int, progress: Progress) -> dict[int, Block]:
+    """Return the rows of members that Newton's method found together: none where it does not apply (see batching)."""
+    module = loaded("holdtrue.ensembles.batching") if _plain_logistic(task) and shares.shape[1] >= _BATCHED_FROM else None
+    if module is None or task.codes is None:
+        return {}
+    from joblib import Parallel, delayed
+
+    codes, width = task.codes, task.points.shape[1]
+    parts, steps = shares.shape[1], range(0, shares.shape[1], _TOGETHER)
+    weights = np.zeros((parts, width + bool(task.estimator.fit_intercept)))
+    solved = np.zeros(parts, dtype=np.bool_)
+
+    def solve(start: int) -> None:
+        some = slice(start, start + _TOGETHER)
+        rows = shares[:, some]
+        module.newton(task.points[rows], codes[rows], float(task.estimator.C), weights[some], solved[some])
+
+    for number, _ in enumerate(
+        Parallel(n_jobs=workers, backend="threading", return_as="generator")(delayed(solve)(start) for start in steps)
+    ):
+        progress(_NEWTONS_SHARE * (number + 1) / len(steps))
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    mixed = np.ptp(codes[shares], axis=0) > 0
+    biases = weights[:, width:] if weights.shape[1] > width else np.zeros((parts, 1))
+    return {
+        part: Block(weights[part : part + 1, :width], biases[part], one, zero)
+        for part in np.flatnonzero(solved & mixed).tolist()
+    }
+
+
+def _plain_logistic(task: _Task) -> bool:
+    """Return whether this is logistic regression with two labels and nothing but its defaults, up to what Newton covers."""
+    from sklearn.linear_model import LogisticRegression
+
+    if type(task.estimator) is not LogisticRegression or task.labels is None or len(task.labels) != 2:  # noqa: PLR2004 - binary
+        return False
+    given, plain = task.estimator.get_params(), LogisticRegression().get_params()
+    alike = all(given[name] == plain[name] for name in plain if name not in _FREE)
+    strength = given["C"]
+    usual = given["max_iter"] >= plain["max_iter"] and given["tol"] >= _TIGHTEST
+    return bool(alike and usual and isinstance(strength, (int, float)) and 0 < strength <= _STRONGEST)

@@ -1,0 +1,196 @@
+"""LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, P3, T5)."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from holdtrue.accounting.filters import Filter
+from holdtrue.bounds.learned import adaptive_excess, adaptive_rows, fixed_excess, seen_size
+from holdtrue.bounds.selection import selection_shortfall
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
+from holdtrue.events import NoCost
+from holdtrue.exact import Number, count, positive, probability
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.unions import Union
+from holdtrue.mechanisms import Exponential, PermuteAndFlip
+from holdtrue.planning import AnyPlan, plan_learning
+from holdtrue.queries.trees import Query
+from holdtrue.records import Certificate, Hypothesis, Response, canonical
+from holdtrue.verbs import Measured, Release, Standing
+from holdtrue.verbs.asking import NOT_INDEPENDENT
+from holdtrue.verbs.selecting import epsilon_of_use
+
+__all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "learn"]
+
+FIXED = "private learning of a class fixed before any answer (P3)"
+TRANSFERRED = "transfer theorem with the exponential mechanism (T5, B5)"
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """How far err(pick) may be above the least err of the class, and by which theorem."""
+
+    alpha: float
+    theorem: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learning:
+    """What is fixed before the charge: the class, its scores' handicaps, and the privacy and failure of one pick."""
+
+    hypotheses: HypothesisClass
+    plan: AnyPlan
+    rows: int
+    epsilon: Fraction
+    beta: float
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the sizes of the classes that are joined, or of the one class."""
+        joined = self.hypotheses
+        return [part.size for part in joined.classes] if isinstance(joined, Union) else [joined.size]
+
+    @property
+    def handicaps(self) -> list[int]:
+        """Return the whole errors that are added to the counts of each class; public, and 0 for a single class."""
+        return self.hypotheses.handicaps(self.epsilon) if isinstance(self.hypotheses, Union) else [0]
+
+    def shortfall(self) -> float:
+        """Return by how many errors on these rows the pick may miss the best, whichever class that is in."""
+        if isinstance(self.hypotheses, Union):
+            return max(self.hypotheses.shortfalls(epsilon=self.epsilon, beta=self.beta))
+        size = self.hypotheses.size
+        return selection_shortfall(size, epsilon=self.epsilon, beta=self.beta) if size > 1 else 0.0
+
+    def excess(self, standing: Standing) -> Excess:
+        """Return the best bound whose needs are met where this charge stands.
+
+        A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
+        cannot. P3 is claimed for that one alone, the transfer theorem for all.
+        """
+        found = [Excess(min(1.0, self._transferred(standing.spent)), TRANSFERRED)]
+        if standing.charges == 0:
+            found.append(Excess(self._fixed(), FIXED))
+        return min(found, key=lambda excess: excess.alpha)
+
+    def required(self, alpha: float, standing: Standing) -> int | None:
+        """Return the fewest rows that would certify alpha here; None where no number would under this ledger's cap."""
+        if standing.charges == 0:
+            return plan_learning(size=sum(self.sizes), alpha=alpha, beta=self.beta, epsilon=self.epsilon).rows
+        gap = partial(self.plan.gap, spent=standing.spent)
+        return adaptive_rows(max(self._seen()), alpha=alpha, epsilon=self.epsilon, beta=self.beta, gap=gap)
+
+    def scores(self, counts: Measured) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+        """Return the integer scores of the pick: minus the errors, minus the handicap of the class."""
+        errors = np.asarray(counts, dtype=np.int64)
+        return -(self.hypotheses.handicapped(errors, epsilon=self.epsilon) if isinstance(self.hypotheses, Union) else errors)
+
+    def _seen(self) -> list[float]:
+        rate, sizes, added = float(self.epsilon) / 2, self.sizes, self.handicaps
+        return [seen_size(sizes, handicaps=added, place=place, rate=rate) for place in range(len(sizes))]
+
+    def _transferred(self, spent: int) -> float:
+        gap = partial(self.plan.gap, spent=spent)
+        return adaptive_excess(max(self._seen()), rows=self.rows, epsilon=self.epsilon, beta=self.beta, gap=gap)
+
+    def _fixed(self) -> float:
+        excess = partial(fixed_excess, rows=self.rows, epsilon=self.epsilon, beta=self.beta)
+        sizes, added = self.sizes, self.handicaps
+        return max(excess(sizes, handicaps=added, place=place) for place in range(len(sizes)))
+
+
+def learn(  # noqa: PLR0913 - the numbers of one pick
+    hypotheses: HypothesisClass,
+    *,
+    target: Query,
+    columns: Sequence[str],
+    plan: AnyPlan,
+    limit: Filter,
+    rows: int,
+    standing: Standing,
+    epsilon: Number | None = None,
+    alpha: Number | None = None,
+    beta: Number | None = None,
+    anyway: bool = False,
+    nonce: str = "",
+) -> Release:
+    """Return the release of one hypothesis; ``standing`` is where its charge would stand if it were made now.
+
+    InsufficientSamples where alpha is asked for and these rows do not certify it, unless told to go on ``anyway``; the
+    response then certifies what they do. Classes made of code cannot be told apart: ``nonce`` keeps each such request a new
+    one. A class of one member says nothing about the rows, and costs nothing.
+    """
+    if not target.boolean:
+        raise InvalidParameter("target", target.text, "a yes-or-no question, such as income > 50000")
+    privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
+    failure = plan.beta if beta is None else float(probability("beta", beta))
+    task = Learning(hypotheses, plan, count("rows", rows), privacy, failure)
+    kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
+    mechanism = kind(epsilon=privacy, sensitivity=1)
+    if alpha is not None:
+        _check_rows(task, float(probability("alpha", alpha)), standing, limit.cost(mechanism.event), anyway=anyway)
+    document = _document(hypotheses)
+    request: dict[str, object] = {
+        "target": target.text,
+        "columns": list(columns),
+        "class": document or f"{hypotheses.kind} of {hypotheses.size}, {nonce}",
+        "epsilon": str(privacy),
+        "beta": failure,
+    }
+
+    def respond(drawn: Sequence[int], certificate: Certificate, where: Standing) -> list[Response]:
+        excess = task.excess(where) if plan.iid else None
+        return [
+            Hypothesis(
+                text=hypotheses.describe(drawn[0]),
+                index=drawn[0],
+                size=hypotheses.size,
+                excess_error=None if excess is None else excess.alpha,
+                confidence=1 - failure,
+                shortfall=task.shortfall(),
+                columns=tuple(columns),
+                document=document,
+                certificate=certificate.proving(None if excess is None else excess.theorem),
+                reason=NOT_INDEPENDENT if excess is None else None,
+            )
+        ]
+
+    event = mechanism.event if hypotheses.size > 1 else NoCost()
+    return Release(
+        verb="learn",
+        request=request,
+        parts=(f"learn {hashlib.sha256(canonical(request).encode('ascii')).hexdigest()}",),
+        event=event,
+        cost=limit.cost(event),
+        draws=0,
+        queries=(target,),
+        draw=lambda counts: [int(mechanism.release(task.scores(counts))) if hypotheses.size > 1 else 0],
+        respond=respond,
+    )
+
+
+def _check_rows(task: Learning, alpha: float, standing: Standing, cost: int, *, anyway: bool) -> None:
+    if not task.plan.iid:
+        raise InvalidParameter("alpha", alpha, f"left out: {NOT_INDEPENDENT}, so there is no excess error to certify")
+    paid = Standing(standing.draws, standing.spent + cost, standing.charges)
+    found = task.excess(paid)
+    if found.alpha > alpha and not anyway:
+        required = task.required(alpha, paid)
+        needs = f"{required:,} would do" if required else "no number of rows would, under this ledger's cap"
+        message = (
+            f"{task.rows:,} rows certify an excess error of {found.alpha:.4g}, not {alpha:.4g}; {needs}. "
+            "Go on anyway to have what they certify"
+        )
+        raise InsufficientSamples(message, required=required)
+
+
+def _document(hypotheses: HypothesisClass) -> str | None:
+    """Return the class as canonical JSON; None for classes made of code."""
+    try:
+        return canonical(hypotheses.to_json())
+    except RequestError:
+        return None

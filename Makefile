@@ -62,6 +62,10 @@ docs: setup  ## build the documentation into build/docs
 bench: setup  ## measure against peers, side by side; NAME=noise for one of them
 	$(BIN)/python -m benchmarks $(NAME)
 
+.PHONY: reproduce
+reproduce: setup  ## write the tables of results into reports/; NAME=learn for one, DATA=folder for real data
+	$(BIN)/python -m reproductions $(NAME) $(if $(DATA),--data $(DATA))
+
 .PHONY: lock
 lock: setup  ## resolve the newest allowed versions and pin them
 	$(BIN)/pip-compile --quiet --upgrade --all-extras --generate-hashes --strip-extras --allow-unsafe \

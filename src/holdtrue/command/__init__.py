@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, opening, planning, reviewing
+from holdtrue.command import asking, learning, opening, planning, predicting, reviewing
 from holdtrue.command.talking import printable
 from holdtrue.errors import HoldtrueError, ReleaseError
 
@@ -26,6 +26,10 @@ for _verb in (
     asking.ask,
     asking.select,
     asking.preview,
+    learning.learn,
+    predicting.train,
+    predicting.predict,
+    predicting.distill,
     reviewing.budget,
     reviewing.history,
     reviewing.verify,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.records import Answer, Certificate, Interval
 
-__all__ = ["ask", "preview", "select"]
+__all__ = ["ask", "paid_line", "preview", "receipt_line", "select"]
 
 Questions = Annotated[
     list[str],
@@ -87,9 +87,9 @@ def select(
         lines = [
             ("chosen", choice.name),
             ("", f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"),
-            ("cost", _paid(certificate, curator, repeated=choice.repeated)),
+            ("cost", paid_line(certificate, curator, repeated=choice.repeated)),
             ("left", f"{curator.budget.reserve:.3g} {curator.budget.unit} for other choices"),
-            ("receipt", _receipt(certificate)),
+            ("receipt", receipt_line(certificate)),
         ]
         print_lines(", ".join(named), lines)
 
@@ -137,9 +137,9 @@ def _print_answer(question: str, answer: "Answer", curator: "Curator") -> None:
         ("answer", f"{answer.value:.4g}"),
         ("population", _ends(answer.interval) if answer.interval else f"no interval: {answer.reason}"),
         ("these rows", _ends(answer.sample_interval)),
-        ("cost", _paid(answer.certificate, curator, repeated=answer.repeated)),
+        ("cost", paid_line(answer.certificate, curator, repeated=answer.repeated)),
         ("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"),
-        ("receipt", _receipt(answer.certificate)),
+        ("receipt", receipt_line(answer.certificate)),
     ]
     print_lines(question, lines)
 
@@ -159,9 +159,9 @@ def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Cura
     reasons = {answer.reason: None for answer in answers if answer.reason}
     fresh = {answer.certificate.entry: answer.certificate for answer in answers if not answer.repeated}
     lines = [("no interval", reason) for reason in reasons]
-    lines += [("cost", _paid(certificate, curator, repeated=False)) for certificate in fresh.values()]
+    lines += [("cost", paid_line(certificate, curator, repeated=False)) for certificate in fresh.values()]
     lines.append(("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"))
-    kept = {answer.certificate.entry: _receipt(answer.certificate) for answer in answers}
+    kept = {answer.certificate.entry: receipt_line(answer.certificate) for answer in answers}
     print_lines("", lines + [("receipt", receipt) for receipt in kept.values()])
 
 
@@ -169,11 +169,13 @@ def _ends(interval: "Interval") -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({100 * interval.confidence:.4g}%)"
 
 
-def _paid(certificate: "Certificate", curator: "Curator", *, repeated: bool) -> str:
+def paid_line(certificate: "Certificate", curator: "Curator", *, repeated: bool) -> str:
+    """Return what a response cost and what is left."""
     return (
         "nothing: asked before" if repeated else f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left"
     )
 
 
-def _receipt(certificate: "Certificate") -> str:
+def receipt_line(certificate: "Certificate") -> str:
+    """Return what to keep of a response: entry and digest."""
     return f"{certificate.entry}:{certificate.digest}"

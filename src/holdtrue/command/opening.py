@@ -9,7 +9,7 @@ import typer
 
 from holdtrue.command.places import LEDGER, Data, LedgerOption, check_data, check_free, ledger_of, shown
 from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import print_table, watched
+from holdtrue.command.talking import TICKER, print_table, watched
 from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def open_data(
             cap=cap,
             iid=iid,
             pure=pure,
+            progress=TICKER,
             **declared,
         )
     with curator:

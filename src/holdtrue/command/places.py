@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdtrue.command.talking import printable, watched
+from holdtrue.command.talking import TICKER, printable, watched
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def opened(data: str, ledger: str | None) -> "Iterator[Curator]":
     with watched(f"reading {data}"):
         from holdtrue.curator import Curator
 
-        curator = Curator(data, ledger=where)
+        curator = Curator(data, ledger=where, progress=TICKER)
     with curator:
         yield curator
 

@@ -15,7 +15,6 @@ from holdtrue.errors import InvalidParameter, UnknownName
 
 if TYPE_CHECKING:
     from holdtrue.curator.histories import Line
-    from holdtrue.records import Record
 
 __all__ = ["budget", "history", "report", "verify"]
 
@@ -162,21 +161,8 @@ def _rows(line: "Line") -> Iterator[tuple[str, ...]]:
     """Yield a row for each response to a charge; what they share stands in the first."""
     from holdtrue.reports import questions_of
 
-    responses = [_brief(response) for response in line.responses] or ["charged, not answered"]
+    responses = [response.brief for response in line.responses] or ["charged, not answered"]
     shared = (str(line.entry), f"{line.time:%Y-%m-%d %H:%M}", line.analyst, line.verb)
     for number, (question, response) in enumerate(zip_longest(questions_of(line), responses, fillvalue="")):
         first = not number
         yield *(shared if first else ("",) * len(shared)), question, response, f"{line.cost:.3g}" if first else ""
-
-
-def _brief(response: "Record") -> str:
-    from holdtrue.records import Answer, Choice
-
-    match response:
-        case Answer(value=value, interval=interval, sample_interval=sample):
-            ends = interval or sample
-            return f"{value:.4g} ({ends.low:.4g} to {ends.high:.4g})"
-        case Choice(name=name):
-            return name
-        case _:
-            return type(response).__name__.lower()

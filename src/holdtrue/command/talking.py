@@ -1,13 +1,13 @@
 """How subcommands talk: tables and lines on standard output, progress on standard error, only for who looks at it."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
 
 import typer
 
-__all__ = ["print_lines", "print_table", "printable", "watched"]
+__all__ = ["TICKER", "print_lines", "print_table", "printable", "watched"]
 
 _PATIENCE = 1.0
 _WIDTH = 160
@@ -42,9 +42,23 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: S
     Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH).print(table)
 
 
+class Ticker:
+    """Hears from whoever works how far it is, and moves the bar that is shown at the moment, if there is one."""
+
+    def __init__(self) -> None:
+        self.show: Callable[[float], None] | None = None
+
+    def __call__(self, share: float) -> None:
+        if self.show is not None:
+            self.show(share)
+
+
+TICKER = Ticker()
+
+
 @contextmanager
 def watched(words: str) -> Iterator[None]:
-    """Show on standard error, if it is a terminal, that a long scan is under way; nothing for a short one."""
+    """Show on standard error, if it is a terminal, how far a long scan is; nothing for a short one."""
     if not sys.stderr.isatty():
         yield
         return
@@ -53,13 +67,15 @@ def watched(words: str) -> Iterator[None]:
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    progress.add_task(printable(words), total=None)
+    task = progress.add_task(printable(words), total=None)
+    TICKER.show = lambda share: progress.update(task, total=1.0, completed=share)
     delay = Timer(_PATIENCE, progress.start)
     delay.daemon = True
     delay.start()
     try:
         yield
     finally:
+        TICKER.show = None
         delay.cancel()
         delay.join()
         progress.stop()

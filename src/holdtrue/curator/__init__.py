@@ -4,35 +4,33 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
-import hashlib
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.histories import Line, history_of
+from holdtrue.curator.houses import House
+from holdtrue.curator.lessons import Lesson
+from holdtrue.curator.models import Model, Models, folder_of
 from holdtrue.curator.opening import open_all
-from holdtrue.curator.registers import Register
-from holdtrue.curator.steps import carry_out
-from holdtrue.errors import CuratorClosed, InvalidParameter, ReleaseError
+from holdtrue.curator.predictions import Student, distil, predict, predictions_left
+from holdtrue.engines import Progress
+from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, integers
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.planning import AnyPlan, Plan
-from holdtrue.queries.parsing import parse
 from holdtrue.queries.trees import Query
-from holdtrue.records import Answer, Choice, canonical
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction, canonical
 from holdtrue.reports import html_report
-from holdtrue.verbs import Release, asking, selecting
+from holdtrue.verbs import asking, selecting
+from holdtrue.verbs.predicting import Method
 
 __all__ = ["Curator"]
-
-_TEXTS = 4096
-_LOST = "the request was charged, but its response is not in the ledger"
 
 
 class Curator:
@@ -65,6 +63,7 @@ class Curator:
         bounds: Mapping[str, tuple[float, float]] | None = None,
         labels: Mapping[str, Sequence[object]] | None = None,
         analyst: str = "analyst",
+        progress: Progress | None = None,
     ) -> None:
         opened = open_all(
             data,
@@ -83,17 +82,12 @@ class Curator:
             types=types,
             bounds=bounds,
             labels=labels,
+            progress=progress,
         )
-        self._engine, self._ledger, self.plan = opened.engine, opened.ledger, opened.plan
-        self.card = opened.engine.card
-        self._limit = self._ledger.terms.filter
+        self._house = House(opened, analyst=analyst, progress=progress)
+        self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
-        self._analyst = analyst
-        self._register = Register(self._ledger)
-        self._lock = threading.RLock()
-        # Parsing depends on text and card alone, and agents ask the same things in the same words.
-        self._parse = lru_cache(_TEXTS)(lambda text: parse(text, self.card))
-        self._closed = False
+        self._models = Models(self._house, folder=folder_of(ledger))
 
     @overload
     def ask(self, queries: str, *, key: str | None = None, analyst: str | None = None) -> Answer: ...
@@ -116,43 +110,38 @@ class Curator:
         A question asked before is answered from the ledger and costs nothing. ``key`` names this request: sent again with
         the same key, it is charged once. Several questions are charged together and measured in one pass.
         """
-        self._check_open()
+        house = self._house
+        house.check_open()
         if (queries is None) == (values is None):
             raise InvalidParameter("queries", queries, "given, or values in its place")
         if values is not None:
             return self._ask_values(values, key, analyst)
         texts = [queries] if isinstance(queries, str) else list(queries or ())
-        parsed = [self._parse(text) for text in texts]
+        parsed = [house.parse(text) for text in texts]
         if not parsed:
             return []
         distinct = {asking.part_of(query): query for query in parsed}
-        with self._lock:
-            self._register.follow()
-            fresh = {part: query for part, query in distinct.items() if self._register.answer(part, repeated=False) is None}
+        with house.lock:
+            house.register.follow()
+            fresh = {part: query for part, query in distinct.items() if house.known(part, repeated=False) is None}
             if fresh or key is not None:
-                release = self._asking.queries(list(fresh.values()))
                 request = {"verb": "ask", "queries": [query.text for query in parsed]}
-                self._carry_out(release, request, key, analyst, self._summed(release))
-            answers = [self._register.answer(part, repeated=part not in fresh) for part in map(asking.part_of, parsed)]
+                house.release(self._asking.queries(list(fresh.values())), request=request, key=key, analyst=analyst)
+            answers = [house.known(part, repeated=part not in fresh) for part in map(asking.part_of, parsed)]
         found = [answer for answer in answers if isinstance(answer, Answer)]
         return found[0] if isinstance(queries, str) else found
 
     def _ask_values(self, values: object, key: str | None, analyst: str | None) -> Answer:
         numbers = self._clamped(values)
-        name = self._keyed(numbers.tobytes())
-        with self._lock:
-            self._register.follow()
-            known = self._register.answer(asking.part_of_values(name), repeated=True)
-            if not isinstance(known, Answer):
-                release = self._asking.values(name)
-                request = {"verb": "ask", "values": name}
-                self._carry_out(
-                    release, request, key, analyst, lambda: [self._engine.sum_values(numbers, bits=self.plan.bits)]
-                )
-                known = self._register.answer(asking.part_of_values(name), repeated=False)
-        if not isinstance(known, Answer):
-            raise ReleaseError(_LOST)
-        return known
+        name = self._house.keyed(numbers.tobytes())
+        release = self._asking.values(name)
+        return self._house.once(  # type: ignore[return-value]  # the response to a question
+            release,
+            request={"verb": "ask", "values": name},
+            key=key,
+            analyst=analyst,
+            measure=lambda: [self._house.engine.sum_values(numbers, bits=self.plan.bits)],
+        )
 
     def select(
         self,
@@ -166,51 +155,140 @@ class Curator:
 
         Without an epsilon it takes an equal share of what the plan reserved for other verbs than ask.
         """
-        self._check_open()
+        house = self._house
+        house.check_open()
         named = dict(candidates) if isinstance(candidates, Mapping) else {str(text): text for text in candidates}
         prepared: dict[str, Query | int] = {
-            str(name): self._parse(value) if isinstance(value, str) else int(integers("candidates", value))
+            str(name): house.parse(value) if isinstance(value, str) else int(integers("candidates", value))
             for name, value in named.items()
         }
         scores = [value for value in prepared.values() if isinstance(value, int)]
-        scored = self._keyed(canonical({"scores": [str(score) for score in scores]}).encode()) if scores else ""
-        release = selecting.select(prepared, plan=self.plan, limit=self._limit, epsilon=epsilon, scored=scored)
-        with self._lock:
-            self._register.follow()
-            known = self._register.answer(release.parts[0], repeated=True)
-            if not isinstance(known, Choice):
-                request = {"verb": "select"} | release.request
-                self._carry_out(release, request, key, analyst, self._summed(release))
-                known = self._register.answer(release.parts[0], repeated=False)
-        if not isinstance(known, Choice):
-            raise ReleaseError(_LOST)
-        return known
+        scored = house.keyed(canonical({"scores": [str(score) for score in scores]}).encode()) if scores else ""
+        release = selecting.select(prepared, plan=self.plan, limit=house.limit, epsilon=epsilon, scored=scored)
+        request = {"verb": "select"} | release.request
+        return house.once(release, request=request, key=key, analyst=analyst)  # type: ignore[return-value]  # to a selection
+
+    def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
+        self,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        epsilon: Number | None = None,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        weights: Sequence[Number] | None = None,
+        anyway: bool = False,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Hypothesis:
+        """Pick a hypothesis that errs about as seldom as the best of a finite class, privately.
+
+        ``target`` is the yes-or-no question to predict. A class that names columns reads those, columns of numbers or
+        yes-or-no questions; a class by position reads ``features``, or all number columns that the target does not. With
+        ``alpha``, refuses with InsufficientSamples unless the rows certify that excess error, or ``anyway`` is said. Several
+        classes are joined, with prior ``weights`` if given. Without an epsilon it takes an equal share of the reserve.
+        """
+        self._house.check_open()
+        lesson = Lesson.of(self._house, hypotheses, target=target, features=features, weights=weights)
+        return lesson.learned(epsilon=epsilon, alpha=alpha, beta=beta, anyway=anyway, key=key, analyst=analyst)
+
+    def train(  # noqa: PLR0913 - the public facts of one model
+        self,
+        name: str,
+        estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        parts: int = 200,
+        labels: Sequence[Any] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> Model:
+        """Train copies of an estimator on disjoint parts of the rows and keep them under a name; releases nothing.
+
+        ``target`` is a column whose labels are public (on the card, or ``labels``), a yes-or-no question, or a number with
+        public ``bounds``. ``features`` are columns of numbers or yes-or-no questions: all number columns that the target
+        does not read, unless given. Linear models and trees are kept beside a ledger on disk, others in memory only.
+        """
+        self._house.check_open()
+        with self._house.lock:
+            return self._models.train(
+                name, estimator, target=target, features=features, parts=parts, labels=labels, bounds=bounds
+            )
+
+    def predict(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        name: str,
+        rows: object,
+        *,
+        epsilon: Number | None = None,
+        method: Method = "soft-majority",
+        screen: Number | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Prediction | list[Prediction]:
+        """Return a private prediction for one record, or a list of them for a table.
+
+        Each costs epsilon in the training rows (E4), or a share of the reserve without one; a point that was asked before
+        is answered from the ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about.
+        """
+        self._house.check_open()
+        model = self._models.named(name)
+        found = predict(self._house, model, rows, epsilon=epsilon, method=method, screen=screen, key=key, analyst=analyst)
+        one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
+        return found[0] if one else found
+
+    def distill(  # noqa: PLR0913 - what is bought, and who is taught
+        self,
+        name: str,
+        public_rows: object,
+        student: Any,  # noqa: ANN401 - any scikit-learn estimator
+        *,
+        labels: int | None = None,
+        epsilon: Number | None = None,
+        screen: Number | None = None,
+        analyst: str | None = None,
+    ) -> Student:
+        """Spend budget on labels for public rows, teach a student with them, and predict by it at no further cost."""
+        self._house.check_open()
+        model = self._models.named(name)
+        return distil(
+            self._house, model, public_rows, student, labels=labels, epsilon=epsilon, screen=screen, analyst=analyst
+        )
+
+    def predictions_left(self, *, epsilon: Number) -> int:
+        """Return how many predictions at an epsilon the budget still pays for, if nothing else is asked of it."""
+        self._house.check_open()
+        with self._house.lock:
+            self._house.register.follow()
+            return predictions_left(self._house, epsilon)
 
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
-        self._check_open()
-        parsed = self._parse(query)
-        with self._lock:
-            self._register.follow()
-            repeated = self._register.answer(asking.part_of(parsed), repeated=True) is not None
-            spent = self._ledger.spent
-            return preview_of(parsed, self.plan, draws=self._register.draws, spent=spent, repeated=repeated)
+        house = self._house
+        house.check_open()
+        parsed = house.parse(query)
+        with house.lock:
+            house.register.follow()
+            repeated = house.known(asking.part_of(parsed), repeated=True) is not None
+            return preview_of(parsed, self.plan, draws=house.register.draws, spent=house.ledger.spent, repeated=repeated)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
-        self._check_open()
-        with self._lock:
-            self._register.follow()
-            register, spent = self._register, self._ledger.spent
-            return budget_of(self.plan, self._limit, spent=spent, draws=register.draws, other=register.other_cost)
+        house = self._house
+        house.check_open()
+        with house.lock:
+            house.register.follow()
+            register, spent = house.register, house.ledger.spent
+            return budget_of(self.plan, house.limit, spent=spent, draws=register.draws, other=register.other_cost)
 
     @property
     def history(self) -> list[Line]:
         """Return every charge and its response, oldest first."""
-        self._check_open()
-        with self._lock:
-            return history_of(self._ledger)
+        self._house.check_open()
+        with self._house.lock:
+            return history_of(self._house.ledger)
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page: plan, budget, questions, answers, receipts."""
@@ -220,7 +298,7 @@ class Curator:
             plan=self.plan,
             budget=self.budget,
             history=self.history,
-            receipt=self._ledger.head,
+            receipt=self._house.ledger.head,
             columns=columns,
         )
         try:
@@ -230,16 +308,12 @@ class Curator:
 
     def grant(self, analyst: str, *, asks: int | None) -> None:
         """Allow an analyst so many questions' worth of the budget, under the one cap; None lifts the limit."""
-        self._check_open()
-        self._ledger.grant(analyst, allowance=None if asks is None else asks * self.plan.cost)
+        self._house.check_open()
+        self._house.ledger.grant(analyst, allowance=None if asks is None else asks * self.plan.cost)
 
     def close(self) -> None:
         """Let go of data and ledger; nothing is lost."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._engine.close()
-                self._ledger.close()
+        self._house.close()
 
     def __enter__(self) -> Self:
         return self
@@ -248,37 +322,10 @@ class Curator:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "durable" if self._ledger.durable else "not durable"
+        state = "closed" if self._house.closed else "durable" if self._house.ledger.durable else "not durable"
         rows, columns = self.card.rows, len(self.card.columns)
         planned = f"{self.plan.queries:,} questions {'planned' if isinstance(self.plan, Plan) else 'at most'}"
         return f"<Curator of {rows:,} rows and {columns} columns; {planned}; ledger {state}>"
-
-    def _check_open(self) -> None:
-        if self._closed:
-            message = "this curator was closed; open the data again with the same ledger"
-            raise CuratorClosed(message)
-
-    def _summed(self, release: Release) -> Callable[[], Sequence[int]]:
-        return lambda: self._engine.sums(release.queries, bits=self.plan.bits) if release.queries else []
-
-    def _carry_out(
-        self,
-        release: Release,
-        request: Mapping[str, object],
-        key: str | None,
-        analyst: str | None,
-        measure: Callable[[], Sequence[int]],
-    ) -> None:
-        carry_out(
-            release,
-            request=request,
-            key=key,
-            analyst=analyst or self._analyst,
-            plan=self.plan,
-            ledger=self._ledger,
-            register=self._register,
-            measure=measure,
-        )
 
     def _clamped(self, values: object) -> npt.NDArray[np.float64]:
         """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
@@ -291,7 +338,3 @@ class Curator:
                 "values", f"an array of shape {numbers.shape}", f"one number for each of {self.card.rows} rows"
             )
         return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-
-    def _keyed(self, content: bytes) -> str:
-        """Name what may be private so that equal contents have equal names and nobody can check a guess."""
-        return hashlib.blake2b(content, key=bytes.fromhex(self._ledger.terms.key), digest_size=32).hexdigest()

@@ -3,12 +3,13 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import get_args
 
 from holdtrue.accounting.filters import amount
 from holdtrue.ledgers import Ledger
-from holdtrue.records import Answer, Choice, Record, from_json
+from holdtrue.records import Response, from_json
 
-__all__ = ["Line", "history_of"]
+__all__ = ["Line", "history_of", "responses_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,10 @@ class Line:
     cost: float
     spent: float
     digest: str
-    responses: tuple[Record, ...]
+    responses: tuple[Response, ...]
 
     def __str__(self) -> str:
-        said = "; ".join(_brief(response) for response in self.responses) or "not answered"
+        said = "; ".join(response.brief for response in self.responses) or "not answered"
         when = f"{self.entry:>5}  {self.time:%Y-%m-%d %H:%M}  {self.analyst}"
         return f"{when}  {self.verb} {self.request}  {said}  cost {self.cost:.3g}"
 
@@ -35,7 +36,7 @@ def history_of(ledger: Ledger) -> list[Line]:
     """Return a line for every charge, oldest first."""
     entries = ledger.entries()
     answered = {
-        entry.answers: tuple(from_json(document) for document in json.loads(entry.body))
+        entry.answers: tuple(responses_of(entry.body))
         for entry in entries
         if entry.kind == "response" and entry.body is not None
     }
@@ -56,16 +57,21 @@ def history_of(ledger: Ledger) -> list[Line]:
     ]
 
 
+def responses_of(body: str) -> list[Response]:
+    """Return the responses that an entry stored."""
+    return [record for record in map(from_json, json.loads(body)) if isinstance(record, get_args(Response))]
+
+
 def _words(request: dict[str, object]) -> str:
     queries = request.get("queries")
-    return "; ".join(map(str, queries)) if isinstance(queries, list) else "values" if "values" in request else "scores"
+    if isinstance(queries, list):
+        return "; ".join(map(str, queries))
+    if "points" in request:
+        return f"{request['model']} at {_points(request['points'])}"
+    return str(request["target"]) if "target" in request else "values" if "values" in request else "scores"
 
 
-def _brief(response: Record) -> str:
-    match response:
-        case Answer(value=value, interval=interval):
-            return f"{value:.4g}" + (f" [{interval.low:.3g}, {interval.high:.3g}]" if interval else "")
-        case Choice(name=name):
-            return name
-        case _:
-            return type(response).__name__.lower()
+def _points(points: object) -> str:
+    listed = points if isinstance(points, list) else []
+    first = ", ".join(f"{name} = {value}" for name, value in listed[0].items()) if listed else "no point"
+    return first if len(listed) <= 1 else f"{first} and {len(listed) - 1:,} more"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 
-from holdtrue.engines import Engine, open_engine
+from holdtrue.engines import Engine, Progress, open_engine
 from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number
 from holdtrue.ledgers import Ledger, open_ledger
@@ -44,6 +44,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     types: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     labels: Mapping[str, Sequence[object]] | None = None,
+    progress: Progress | None = None,
 ) -> Opened:
     """Open an existing ledger with its own plan and card, or create one.
 
@@ -64,7 +65,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
             bounds={column.name: column.bounds for column in card.columns if column.bounds is not None},
             labels={column.name: column.labels for column in card.columns if column.labels is not None},
         )
-        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine)), frozen)
+        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), frozen)
     engine = open_engine(data, types=types, bounds=bounds, labels=labels)
     if plan is None and queries is None and alpha is None:
         if epsilon is None or cap not in (None, "privacy"):
@@ -106,7 +107,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         plan=canonical(plan.to_json()),
         card=canonical(engine.card.to_json()),
         iid=plan.iid,
-        fingerprint=_fingerprint(engine),
+        fingerprint=_fingerprint(engine, progress),
     )
     return Opened(engine, made, plan)
 
@@ -124,10 +125,10 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] 
     return Card.from_json(json.loads(terms.card)), read_plan(terms.plan), terms.iid
 
 
-def _fingerprint(engine: Engine) -> Callable[[bytes], str]:
+def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:
     def fingerprint(key: bytes) -> str:
         try:
-            return engine.fingerprint(key).hex()
+            return engine.fingerprint(key, progress=progress).hex()
         except ReleaseError as error:
             failure = str(error)
         # Nothing was charged yet, so this is the request's branch of the tree.

@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from holdtrue.curator.histories import responses_of
 from holdtrue.ledgers import Entry, Ledger
-from holdtrue.records import Answer, Choice, Record, from_json
+from holdtrue.records import Response
 from holdtrue.verbs import Standing
 
 __all__ = ["Register"]
@@ -21,11 +22,16 @@ class Register:
         self._ledger = ledger
         self._seen = 0
         self._parts: dict[int, list[str]] = {}
-        self._answers: dict[str, Record] = {}
+        self._answers: dict[str, Response] = {}
         self._standings: dict[int, Standing] = {}
         self._other: dict[int, int] = {}
         self.draws = 0
         self.other_cost = 0
+
+    @property
+    def charges(self) -> int:
+        """Return how many charges of any verb there are."""
+        return len(self._standings)
 
     def follow(self) -> None:
         """Read what was entered since the last time."""
@@ -35,7 +41,7 @@ class Register:
                 self._note(entry)
             self._seen = last
 
-    def take(self, entry: Entry, *, records: Sequence[Record] | None = None) -> None:
+    def take(self, entry: Entry, *, records: Sequence[Response] | None = None) -> None:
         """Read an entry that was just made, and first whatever others made before it.
 
         ``records`` are what its body says, where whoever wrote the body still has them.
@@ -46,7 +52,7 @@ class Register:
         else:
             self.follow()
 
-    def _note(self, entry: Entry, records: Sequence[Record] | None = None) -> None:
+    def _note(self, entry: Entry, records: Sequence[Response] | None = None) -> None:
         if entry.kind == "charge" and entry.body is not None:
             told = json.loads(entry.body)
             self._parts[entry.number] = told["parts"]
@@ -55,7 +61,7 @@ class Register:
             self._standings[entry.number] = Standing(self.draws, entry.spent, len(self._standings))
             self._other[entry.number] = self.other_cost
         elif entry.kind == "response" and entry.body is not None and entry.answers is not None:
-            found = records or [from_json(document) for document in json.loads(entry.body)]
+            found = records or responses_of(entry.body)
             for part, record in zip(self._parts.get(entry.answers, []), found, strict=True):
                 self._answers.setdefault(part, record)
 
@@ -67,7 +73,7 @@ class Register:
         """Return what verbs other than ask cost up to an entry, its own included."""
         return self._other[number]
 
-    def answer(self, part: str, *, repeated: bool) -> Record | None:
+    def answer(self, part: str, *, repeated: bool) -> Response | None:
         """Return the answer to a part, or None where it was never answered."""
         known = self._answers.get(part)
-        return replace(known, repeated=True) if repeated and isinstance(known, (Answer, Choice)) else known
+        return replace(known, repeated=True) if repeated and known is not None else known

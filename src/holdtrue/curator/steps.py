@@ -10,7 +10,7 @@ from holdtrue.errors import BudgetExceeded, ReleaseError
 from holdtrue.ledgers import Entry, Ledger
 from holdtrue.planning import AnyPlan
 from holdtrue.records import Certificate, canonical, to_json
-from holdtrue.verbs import Release
+from holdtrue.verbs import Measured, Release
 
 __all__ = ["carry_out"]
 
@@ -24,7 +24,7 @@ def carry_out(  # noqa: PLR0913 - who asks what of which ledger, and how to meas
     plan: AnyPlan,
     ledger: Ledger,
     register: Register,
-    measure: Callable[[], Sequence[int]],
+    measure: Callable[[], Measured],
 ) -> None:
     """Charge a planned release, measure, draw and store its responses, in that order; the register then has them.
 
@@ -32,7 +32,7 @@ def carry_out(  # noqa: PLR0913 - who asks what of which ledger, and how to meas
     returns goes to the release's ``draw`` and nowhere else. A request that was charged before is not measured again.
     Failure: before the charge nothing is spent; after it ReleaseError carries the entry, with a text that depends on no row.
     """
-    _check_plan(release, plan, register)
+    _check_plan(release, plan, register, ledger)
     entry = ledger.charge(
         request_id=key or _random_id(),
         request_digest=hashlib.sha256(canonical(request).encode("ascii")).hexdigest(),
@@ -57,13 +57,13 @@ def carry_out(  # noqa: PLR0913 - who asks what of which ledger, and how to meas
     register.follow()
 
 
-def _check_plan(release: Release, plan: AnyPlan, register: Register) -> None:
+def _check_plan(release: Release, plan: AnyPlan, register: Register, ledger: Ledger) -> None:
     """Refuse what the plan does not hold: its intervals count on so many noise draws, and on other verbs' share."""
     if register.draws + release.draws > plan.queries:
         raise BudgetExceeded(requested=release.draws, left=plan.queries - register.draws, unit="questions")
     if not release.draws and release.cost > plan.reserve_units - register.other_cost:
         left = amount(max(0, plan.reserve_units - register.other_cost))
-        raise BudgetExceeded(requested=amount(release.cost), left=left, unit="of the reserve")
+        raise BudgetExceeded(requested=amount(release.cost), left=left, unit=f"{ledger.terms.filter.currency} in reserve")
 
 
 def _check_order(release: Release, entry: Entry, plan: AnyPlan, register: Register) -> None:
@@ -78,7 +78,7 @@ def _check_order(release: Release, entry: Entry, plan: AnyPlan, register: Regist
         raise ReleaseError(message, entry=entry.number)
 
 
-def _measured_and_drawn(release: Release, entry: Entry, measure: Callable[[], Sequence[int]]) -> Sequence[int]:
+def _measured_and_drawn(release: Release, entry: Entry, measure: Callable[[], Measured]) -> Sequence[int]:
     failed = False
     drawn: Sequence[int] = ()
     try:

@@ -1,0 +1,118 @@
+"""What one curator holds between requests: plan, ledger, engine and what was answered, under one lock."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from holdtrue.accounting.filters import Filter
+from holdtrue.curator.opening import Opened
+from holdtrue.curator.registers import Register
+from holdtrue.curator.steps import carry_out
+from holdtrue.engines import Engine, Progress
+from holdtrue.errors import CuratorClosed, ReleaseError
+from holdtrue.ledgers import Ledger
+from holdtrue.planning import AnyPlan
+from holdtrue.queries.cards import Card
+from holdtrue.queries.parsing import parse
+from holdtrue.queries.trees import Query
+from holdtrue.records import Response
+from holdtrue.verbs import Measured, Release, Standing
+
+__all__ = ["House"]
+
+_TEXTS = 4096
+_LOST = "the request was charged, but its response is not in the ledger"
+
+
+class House:
+    """The rooms that a request passes through, and the lock that keeps one request in them at a time."""
+
+    def __init__(self, opened: Opened, *, analyst: str, progress: Progress | None) -> None:
+        self.engine: Engine = opened.engine
+        self.ledger: Ledger = opened.ledger
+        self.plan: AnyPlan = opened.plan
+        self.card: Card = opened.engine.card
+        self.limit: Filter = opened.ledger.terms.filter
+        self.register = Register(opened.ledger)
+        self.lock = threading.RLock()
+        self.progress = progress
+        self.analyst = analyst
+        self.closed = False
+        # Parsing depends on text and card alone, and agents ask the same things in the same words.
+        self.parse: Callable[[str], Query] = lru_cache(_TEXTS)(lambda text: parse(text, self.card))
+
+    def check_open(self) -> None:
+        """Refuse everything once the curator is closed."""
+        if self.closed:
+            message = "this curator was closed; open the data again with the same ledger"
+            raise CuratorClosed(message)
+
+    def standing(self) -> Standing:
+        """Return where a charge that costs nothing would stand if it were made now."""
+        return Standing(self.register.draws, self.ledger.spent, self.register.charges)
+
+    def known(self, part: str, *, repeated: bool) -> Response | None:
+        """Return the stored response to a part of a request, told to be a repeat if it is one."""
+        return self.register.answer(part, repeated=repeated)
+
+    def release(
+        self,
+        release: Release,
+        *,
+        request: Mapping[str, object],
+        key: str | None,
+        analyst: str | None,
+        measure: Callable[[], Measured] | None = None,
+    ) -> None:
+        """Take a release through the five steps; it is measured by its queries' sums unless told otherwise."""
+        carry_out(
+            release,
+            request=request,
+            key=key,
+            analyst=analyst or self.analyst,
+            plan=self.plan,
+            ledger=self.ledger,
+            register=self.register,
+            measure=measure or self._sums(release),
+        )
+
+    def once(
+        self,
+        release: Release,
+        *,
+        request: Mapping[str, object],
+        key: str | None,
+        analyst: str | None,
+        measure: Callable[[], Measured] | None = None,
+    ) -> Response:
+        """Return the response to a release with a single part: the stored one, or a fresh one that is paid for."""
+        (part,) = release.parts
+        with self.lock:
+            self.register.follow()
+            found = self.known(part, repeated=True)
+            if found is None:
+                self.release(release, request=request, key=key, analyst=analyst, measure=measure)
+                found = self.known(part, repeated=False)
+        if found is None:
+            raise ReleaseError(_LOST)
+        return found
+
+    def keyed(self, content: bytes) -> str:
+        """Name what may be private so that equal contents have equal names and nobody can check a guess."""
+        return hashlib.blake2b(content, key=bytes.fromhex(self.ledger.terms.key), digest_size=32).hexdigest()
+
+    def close(self) -> None:
+        """Let go of data and ledger."""
+        with self.lock:
+            if not self.closed:
+                self.closed = True
+                self.engine.close()
+                self.ledger.close()
+
+    def _sums(self, release: Release) -> Callable[[], Sequence[int]]:
+        def sums() -> Sequence[int]:
+            queries = release.queries
+            return self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else []
+
+        return sums

@@ -1,0 +1,120 @@
+"""One lesson: a class of hypotheses laid over the columns of a card, and the pick that is learned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.curator.houses import House
+from holdtrue.engines.features import Feature, feature, matrix
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.unions import Union
+from holdtrue.queries.trees import Query
+from holdtrue.records import Hypothesis
+from holdtrue.verbs import Measured, learning
+
+__all__ = ["Lesson"]
+
+_NUMBERS = ("integer", "real", "boolean")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """A class with names for its columns, what each of them reads, and the question to predict."""
+
+    house: House
+    hypotheses: HypothesisClass
+    columns: tuple[str, ...]
+    features: tuple[Feature, ...]
+    target: Query
+
+    @classmethod
+    def of(
+        cls,
+        house: House,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        *,
+        target: str,
+        features: Sequence[str] | None,
+        weights: Sequence[Number] | None,
+    ) -> "Lesson":
+        """Lay a class, or several joined, over the columns of a card. Nothing is read but the card."""
+        joined = _joined(hypotheses, weights)
+        question = house.parse(target)
+        if joined.columns is not None:
+            if features is not None:
+                raise InvalidParameter("features", list(features), "left out: the class names its columns")
+            names = joined.columns
+        else:
+            names = tuple(_default(house, question) if features is None else features)
+            joined = joined.over(names)
+        return cls(house, joined, names, tuple(feature(name, house.card) for name in names), question)
+
+    def learned(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
+        self,
+        *,
+        epsilon: Number | None,
+        alpha: Number | None,
+        beta: Number | None,
+        anyway: bool,
+        key: str | None,
+        analyst: str | None,
+    ) -> Hypothesis:
+        """Return the pick, with its class at hand so that it predicts."""
+        house = self.house
+        with house.lock:
+            house.register.follow()
+            release = learning.learn(
+                self.hypotheses,
+                target=self.target,
+                columns=self.columns,
+                plan=house.plan,
+                limit=house.limit,
+                rows=house.card.rows,
+                standing=house.standing(),
+                epsilon=epsilon,
+                alpha=alpha,
+                beta=beta,
+                anyway=anyway,
+                nonce=SYSTEM.words(2).tobytes().hex(),
+            )
+            request: Mapping[str, object] = {"verb": "learn"} | release.request
+            found = house.once(release, request=request, key=key, analyst=analyst, measure=self._counts)
+        if not isinstance(found, Hypothesis):
+            raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
+        return replace(found, evaluate=partial(self._labels, index=found.index))
+
+    def _counts(self) -> Measured:
+        engine, progress = self.house.engine, self.house.progress
+        return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
+
+    def _labels(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
+        read = matrix(rows, self.features, self.house.card) if names_of(rows) is not None else rows
+        return self.hypotheses.evaluate(read, index)
+
+
+def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
+    classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
+    for item in classes:
+        if not isinstance(item, HypothesisClass):
+            raise InvalidParameter("hypotheses", type(item).__name__, "a class such as Stumps, or a list of them")
+    if not classes:
+        raise InvalidParameter("hypotheses", [], "one class or more")
+    if len(classes) == 1:
+        if weights is not None:
+            raise InvalidParameter("weights", list(weights), "left out with a single class")
+        return classes[0]
+    return Union(classes, weights=weights)
+
+
+def _default(house: House, target: Query) -> list[str]:
+    named = [column.name for column in house.card.columns if column.type in _NUMBERS and column.name not in target.columns]
+    if not named:
+        raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
+    return named

@@ -1,0 +1,98 @@
+"""A ledger that estimators charge, and that survives what scikit-learn does to parameters: copies, threads, processes."""
+
+from os import PathLike, fspath
+from typing import Any
+
+from holdtrue.accounting.filters import amount
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.events import Event
+from holdtrue.exact import Number, positive, probability, round_down
+from holdtrue.ledgers import Entry, Ledger, open_ledger
+from holdtrue.planning.tasks import Ledger as Kind
+from holdtrue.planning.tasks import largest_cap
+from holdtrue.records import canonical
+
+__all__ = ["Handle", "handle_of"]
+
+_ROWS = "rows of estimators"
+
+
+class Handle:
+    """A ledger of fits and predictions on one set of rows, under one cap.
+
+    Guarantee: every estimator that holds this handle, or a copy of it made by ``clone``, a search or a worker process,
+    charges the same ledger; all that they ever let out is (epsilon, delta)-DP in the rows they share. With a path it is on
+    disk and other processes charge it too; without one it lives in this process, and is refused elsewhere, never copied.
+    Failure: BudgetExceeded, before anything is fitted.
+    """
+
+    def __init__(self, path: str | PathLike[str] | None = None, *, epsilon: Number | None = None, delta: Number = 0) -> None:
+        self.path = None if path is None else fspath(path)
+        self._ledger: Ledger | None = None
+        if epsilon is not None:
+            slack = round_down(probability("delta", delta, zero=True))
+            kind: Kind = "gdp" if slack else "pure"
+            cap = largest_cap(kind, round_down(positive("epsilon", epsilon)), slack)
+            self._ledger = open_ledger(self.path, kind=kind, cap=cap, fingerprint=lambda _: _ROWS)
+        elif self.path is None:
+            raise InvalidParameter("epsilon", None, "given, or the path of a ledger that exists")
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger, opened when it is first needed in this process."""
+        if self._ledger is None:
+            self._ledger = open_ledger(self.path)
+        return self._ledger
+
+    @property
+    def kind(self) -> str:
+        """Return the currency of the ledger: "gdp" or "pure"."""
+        return self.ledger.terms.kind
+
+    @property
+    def spent(self) -> float:
+        """Return what was spent so far."""
+        return amount(self.ledger.spent)
+
+    @property
+    def left(self) -> float:
+        """Return what is left."""
+        return amount(self.ledger.left)
+
+    @property
+    def charges(self) -> int:
+        """Return how many fits and predictions were charged."""
+        return sum(entry.kind == "charge" for entry in self.ledger.entries())
+
+    def charge(self, event: Event, *, verb: str) -> Entry:
+        """Charge an event, durably where there is a path, before its rows are read."""
+        number = SYSTEM.words(4).tobytes().hex()
+        return self.ledger.charge(
+            request_id=number,
+            request_digest=number,
+            analyst="estimator",
+            verb=verb,
+            event=event,
+            body=canonical({"verb": verb}),
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":
+        return self
+
+    def __copy__(self) -> "Handle":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            message = "this ledger lives in one process; give it a path, so that other processes charge the same one"
+            raise RefusedError(message)
+        return Handle, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"Handle({self.path!r})"
+
+
+def handle_of(ledger: "Handle | str | PathLike[str] | None") -> Handle | None:
+    """Return the handle that an estimator was given: itself, or the ledger at a path."""
+    return ledger if ledger is None or isinstance(ledger, Handle) else Handle(ledger)

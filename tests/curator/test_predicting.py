@@ -1,0 +1,213 @@
+"""PREDICT through the curator: nothing leaves uncharged, a point asked again is free, a student asks no more."""
+
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from holdtrue import events
+from holdtrue.curator import Curator
+from holdtrue.errors import (
+    BudgetExceeded,
+    InsufficientSamples,
+    InvalidParameter,
+    NotCertified,
+    ReleaseError,
+    UnknownColumn,
+    UnknownName,
+)
+
+ROWS = 4000
+SURE = {"age": 95.0, "bmi": 35.0}
+
+
+@pytest.fixture(scope="module")
+def people():
+    random = np.random.default_rng(5)
+    age, bmi = random.uniform(0, 100, ROWS), random.normal(27, 5, ROWS)
+    grade = np.where(age < 30, "low", np.where(age < 60, "mid", "high"))
+    return pd.DataFrame({"age": age, "bmi": bmi, "sick": age > 50, "grade": grade, "risk": age / 100})
+
+
+def opened(people, **terms):
+    return Curator(people, **({"epsilon": 8.0, "delta": 1e-6, "iid": True} | terms))
+
+
+def trained(people, **terms):
+    curator = opened(people, **terms)
+    curator.train("sick", LogisticRegression(), target="sick", features=["age", "bmi"], parts=50)
+    return curator
+
+
+def test_training_costs_and_tells_nothing(people):
+    curator = trained(people)
+    assert curator.budget.spent == 0
+    assert curator.history == []
+
+
+def test_a_prediction_is_charged_as_soft_majority(people):
+    """E4: the event is bounded-range at epsilon, for one prediction and for each of many."""
+    curator = trained(people)
+    one = curator.predict("sick", SURE, epsilon=0.5)
+    assert one.label is True
+    assert one.certificate.event == events.BoundedRange(0.5)
+    many = curator.predict("sick", {"age": [90.0, 5.0, 90.0], "bmi": [30.0, 30.0, 30.0]}, epsilon=0.5)
+    assert [answer.label for answer in many] == [True, False, True]
+    assert many[0].certificate.event == events.Repeated(events.BoundedRange(0.5), 2)
+    assert curator.budget.spent == pytest.approx(3 * one.certificate.cost)
+
+
+def test_p5_a_point_asked_before_has_its_stored_label_for_nothing(people, tmp_path):
+    with trained(people, ledger=tmp_path / "x.ledger") as curator:
+        first = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.01)
+        for _ in range(20):
+            again = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.5)
+            assert (again.label, again.repeated) == (first.label, True)
+        assert curator.budget.spent == first.certificate.cost
+    with Curator(people, ledger=tmp_path / "x.ledger") as reopened:
+        assert reopened.predict("sick", {"age": 50.0, "bmi": 27.0}).label == first.label
+        assert reopened.predict("sick", SURE, epsilon=0.5).label is True
+
+
+def test_models_beside_a_ledger_are_their_owners_alone(people, tmp_path):
+    with trained(people, ledger=tmp_path / "x.ledger"):
+        folder = tmp_path / "x.ledger.models"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+
+
+def test_another_model_of_the_name_is_not_answered_for_by_the_first(people):
+    curator = trained(people)
+    curator.predict("sick", SURE, epsilon=0.5)
+    curator.train("sick", LogisticRegression(C=0.5), target="age < 50", features=["age", "bmi"], parts=50)
+    fresh = curator.predict("sick", SURE, epsilon=0.5)
+    assert not fresh.repeated
+    assert fresh.label is False
+
+
+def test_labels_of_many_kinds_and_numbers(people):
+    curator = opened(people)
+    curator.train("grade", DecisionTreeClassifier(max_depth=3), target="grade", labels=["low", "mid", "high"], parts=40)
+    assert curator.predict("grade", {"age": 10.0, "bmi": 27.0, "risk": 0.1, "sick": False}, epsilon=1.0).label == "low"
+    curator.train("near", KNeighborsClassifier(), target="sick", features=["age"], parts=40)
+    assert curator.predict("near", {"age": 90.0}, epsilon=1.0).label is True
+    curator.train("risk", LinearRegression(), target="risk", features=["age"], bounds={"risk": (0, 1)}, parts=200)
+    number = curator.predict("risk", {"age": 50.0}, epsilon=0.5)
+    assert isinstance(number.label, float)
+    assert 0.2 < number.label < 0.8
+
+
+@pytest.mark.parametrize("method", ["soft-majority", "agnostic", "noisy-max"])
+def test_every_rule_answers(people, method):
+    curator = trained(people)
+    assert curator.predict("sick", SURE, epsilon=1.0, method=method).label is True
+
+
+def test_a_screen_is_charged_for_every_point_and_the_answer_for_clear_ones(people):
+    curator = trained(people)
+    clear = curator.predict("sick", SURE, epsilon=0.5, screen=0.2)
+    assert clear.label is True
+    assert [line.verb for line in curator.history] == ["screen", "predict"]
+    unclear = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.5, screen=1.0)
+    screens = [line for line in curator.history if line.verb == "screen"]
+    assert len(screens) == 2
+    if unclear.label is None:
+        assert len(curator.history) == 3
+        again = curator.predict("sick", {"age": 50.0, "bmi": 27.0}, epsilon=0.5, screen=1.0)
+        assert again.label is None
+        assert len(curator.history) == 3
+
+
+def test_a_student_is_paid_for_once(people):
+    """E17: what a student says after it was taught costs nothing."""
+    curator = trained(people)
+    public = pd.DataFrame({"age": np.linspace(1, 99, 60), "bmi": np.full(60, 27.0)})
+    student = curator.distill("sick", public, LogisticRegression(), labels=30, epsilon=0.3)
+    spent = curator.budget.spent
+    said = student.predict(people)
+    assert curator.budget.spent == spent
+    assert (said == people.sick).mean() > 0.7
+    assert student.labels == 30
+    curator.distill("sick", public, LogisticRegression(), labels=30, epsilon=0.3)
+    assert curator.budget.spent == spent
+
+
+def test_e1_beyond_the_budget_nothing_is_drawn_and_nothing_changes(people):
+    curator = trained(people, epsilon=0.5)
+    left = curator.predictions_left(epsilon=0.1)
+    ages = np.linspace(0, 100, left)
+    curator.predict("sick", {"age": ages, "bmi": np.full(left, 27.0)}, epsilon=0.1)
+    before = (curator.budget.spent, len(curator.history))
+    with pytest.raises(BudgetExceeded):
+        curator.predict("sick", {"age": [-1.0, -2.0], "bmi": [27.0, 27.0]}, epsilon=0.1)
+    assert (curator.budget.spent, len(curator.history)) == before
+    assert curator.predict("sick", {"age": ages[0], "bmi": 27.0}).repeated
+
+
+def test_p3_the_charge_is_in_the_ledger_before_members_vote(people):
+    curator = trained(people)
+    model = curator._models.named("sick")
+    seen = []
+
+    class Late:
+        def votes(self, rows):
+            seen.append(curator._house.ledger.spent)
+            return model.ensemble.votes(rows)
+
+    curator._models._held["sick"] = type(model)(model.asked, Late(), model.columns, model.features)
+    found = curator.predict("sick", SURE, epsilon=0.5)
+    assert seen == [round(found.certificate.cost * 10**15)]
+
+
+def test_p8_a_failure_while_voting_costs_and_tells_nothing(people):
+    curator = trained(people)
+    model = curator._models.named("sick")
+
+    class Failing:
+        def votes(self, rows):
+            message = f"canary {rows}"
+            raise ValueError(message)
+
+    curator._models._held["sick"] = type(model)(model.asked, Failing(), model.columns, model.features)
+    with pytest.raises(ReleaseError) as caught:
+        curator.predict("sick", SURE, epsilon=0.5)
+    assert "canary" not in str(caught.value)
+    assert curator.budget.spent > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        ({"target": "sick", "parts": ROWS + 1}, InsufficientSamples, "parts"),
+        ({"target": "grade"}, NotCertified, "labels"),
+        ({"target": "age", "features": ["bmi"]}, NotCertified, "bounds"),
+        ({"target": "agee"}, UnknownColumn, "age"),
+        ({"target": "sick", "features": ["grade"]}, InvalidParameter, "grade = "),
+        ({"target": "sick", "estimator": object()}, InvalidParameter, "estimator"),
+        ({"target": "sick", "name": "../x"}, InvalidParameter, "letters"),
+        ({"target": "bmi / 50"}, InvalidParameter, "yes-or-no"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(people, model, error, match):
+    facts = {"name": "m", "estimator": LogisticRegression(), "parts": 20} | model
+    curator = opened(people)
+    with pytest.raises(error, match=match):
+        curator.train(facts.pop("name"), facts.pop("estimator"), **facts)
+    assert curator.budget.spent == 0
+
+
+def test_what_cannot_be_predicted_is_refused_before_the_charge(people):
+    curator = trained(people)
+    with pytest.raises(UnknownName, match="trained: sick"):
+        curator.predict("sik", SURE)
+    with pytest.raises(InvalidParameter, match="bmi"):
+        curator.predict("sick", {"age": 5.0}, epsilon=0.1)
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        curator.predict("sick", SURE, epsilon=0)
+    with pytest.raises(InvalidParameter, match="method"):
+        curator.predict("sick", SURE, epsilon=0.1, method="loud")
+    assert curator.budget.spent == 0

@@ -129,14 +129,14 @@ class Sentences:
         return self._one(["'N'", "''", "'Ä'", "'é'", "'\U0001f600'", "'ß'", "'n'"])
 
 
-def queries(card, number: int, *, seed: int, boolean: bool | None = None):
+def queries(card, number: int, *, seed: int, boolean: bool | None = None, depth: int = 3):
     """Return accepted queries, no two of them the same; only booleans, or only others, where asked."""
     sentences = Sentences(seed)
     found = {}
     tried = set()
     for attempt in range(20 * number):
         kind = attempt % 2 == 0 if boolean is None else boolean
-        text = sentences.condition(3) if kind else sentences.number(3)
+        text = sentences.condition(depth) if kind else sentences.number(depth)
         if text in tried:
             continue
         tried.add(text)

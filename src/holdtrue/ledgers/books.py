@@ -5,16 +5,17 @@ the store writes what was added, all in one transaction. A refusal adds nothing.
 """
 
 import functools
-import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdtrue import events
 from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
+from holdtrue.events import Event
 from holdtrue.exact import count
 from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, line_digest, text
+from holdtrue.records import canonical
 
 __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
 
@@ -161,9 +162,13 @@ def charge(book: Book, request: Charge, *, floor: int | NotPrivate) -> Entry:
     if cost < floor:
         raise InvalidParameter("cost", cost, f"at least what the event costs, {floor} units")
     demand(book, request.analyst, cost=cost)
-    event = json.dumps(events.to_json(request.event), sort_keys=True, separators=(",", ":"))
-    entry = append("charge", cost=cost, event=event, body=request.body)
-    return replace(entry, fresh=True)
+    entry = append("charge", cost=cost, event=_event_text(request.event), body=request.body)
+    return entry.told(fresh=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _event_text(event: Event) -> str:
+    return canonical(events.to_json(event))
 
 
 def demand(book: Book, analyst: str, *, cost: int) -> None:
@@ -178,13 +183,13 @@ def paid(book: Book, entry: Entry) -> Entry:
     """Return the charge that paid for a request, with the stored response if there is one."""
     if entry.kind == "charge":
         answered = book.responses.get(entry.number)
-        return entry if answered is None else replace(entry, response=answered.body)
+        return entry if answered is None else entry.told(response=answered.body)
     answer = book.answered.get(entry.request_digest or "") if entry.kind == "repeat" else entry
     charged = None if answer is None else book.rows.get(answer.answers or 0)
     if answer is None or charged is None:
         message = f"entry {entry.number}: the charge or the answer that it speaks of is missing"
         raise IntegrityError(message)
-    return replace(charged, response=answer.body)
+    return charged.told(response=answer.body)
 
 
 def respond(book: Book, number: int, *, body: str) -> Entry:
@@ -195,15 +200,15 @@ def respond(book: Book, number: int, *, body: str) -> Entry:
         raise UnknownName(message)
     stored = book.responses.get(number)
     if stored is not None:
-        return replace(stored, response=stored.body)
+        return stored.told(response=stored.body)
     text("body", body)
     digest = charged.request_digest
     entry = book.append("response", verb=charged.verb, request_digest=digest, answers=number, body=body)
-    return replace(entry, fresh=True, response=body)
+    return entry.told(fresh=True, response=body)
 
 
 def grant(book: Book, analyst: str, *, allowance: int | None) -> Entry:
     """Set an analyst's allowance in units, counted from the analyst's first charge; None lifts it. What was spent stays."""
     if allowance is not None and count("allowance", allowance, least=0) > LARGEST:
         raise InvalidParameter("allowance", allowance, f"at most {LARGEST} units of 1e-15")
-    return replace(book.append("grant", verb="grant", analyst=analyst, allowance=allowance), fresh=True)
+    return book.append("grant", verb="grant", analyst=analyst, allowance=allowance).told(fresh=True)

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
@@ -44,6 +45,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 
 
+@cache
+def _filter(kind: FilterKind, cap: int) -> Filter:
+    return _FILTERS[kind](cap)
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a ledger was created with; nothing of it ever changes. Key and fingerprint are secret: no repr has them."""
@@ -71,7 +77,7 @@ class Terms:
     @property
     def filter(self) -> Filter:
         """Return the filter: the currency and the cap over all analysts."""
-        return _FILTERS[self.kind](self.cap)
+        return _filter(self.kind, self.cap)
 
     @property
     def digest(self) -> str:
@@ -113,6 +119,16 @@ class Entry:
     def receipt(self) -> Receipt:
         """Return what to keep outside the ledger: number and digest."""
         return self.number, self.digest
+
+    def told(self, *, fresh: bool = False, response: str | None = None) -> "Entry":
+        """Return the same line with what the caller is told beside it."""
+        # As dataclasses.replace would, without looking every field up by name again: a charge waits for this.
+        line = object.__new__(Entry)
+        for name in COLUMNS:
+            object.__setattr__(line, name, getattr(self, name))
+        object.__setattr__(line, "fresh", fresh)
+        object.__setattr__(line, "response", response)
+        return line
 
     def checked(self, ledger_id: str) -> "Entry":
         """Return the entry; raise IntegrityError if its digest is not that of its fields."""

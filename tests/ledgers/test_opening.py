@@ -147,11 +147,13 @@ def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
     assert script.get_current_head() == HEAD
 
 
-def test_a_charge_finds_its_rows_by_indexes_alone(quick):
+@pytest.mark.parametrize("few", [1, 2])
+def test_a_charge_finds_its_rows_by_indexes_alone(quick, few):
     path = quick / "people.ledger"
     open_ledger(path, kind="gdp", cap=10, fingerprint=rows).close()
-    statement = _statement(ids=True, digests=True, numbers=True, analysts=2)
-    keys = {"ids": ["a"], "digests": ["b"], "numbers": [1], "analyst_0": "c", "analyst_1": "d"}
+    statement = _statement(ids=few, digests=few, numbers=few, analysts=2)
+    keys = {"ids": "a", "digests": "b", "numbers": 1}
+    keys = (keys if few == 1 else {name: [key] for name, key in keys.items()}) | {"analyst_0": "c", "analyst_1": "d"}
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
     with engine.connect() as connection:
         written = statement.params(keys).compile(engine, compile_kwargs={"literal_binds": True, "render_postcompile": True})

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.chunks import Cells, cells_of_arrow
+from holdtrue.engines.chunks import Cells, cells_of_arrow, flags_of
 from holdtrue.engines.files import quoted
 from holdtrue.engines.kernels import Words, pack
 from holdtrue.engines.measuring import CHUNK, Measuring
@@ -79,8 +79,7 @@ class DuckEngine(Measuring):
             selected = ", ".join(f"({duckdb_condition(atom)}) AS a{number}" for number, atom in enumerate(some))
             for start, batch in self._batches(f"SELECT {selected} FROM {ROWS}"):  # noqa: S608 - our own emitter's text
                 for number in range(len(some)):
-                    flags = batch.column(number).fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - a value
-                    pack(flags, words[first + number], start=start)
+                    pack(flags_of(batch.column(number)), words[first + number], start=start)
                 if progress is not None:
                     progress((first + len(some) * (start + batch.num_rows) / max(1, self.rows)) / len(atoms))
 

@@ -72,21 +72,22 @@ _INSERT = ENTRIES.insert()
 _EARLIER = ENTRIES.alias("earlier")
 
 
-def _among(column: sa.Column[Any], name: str) -> sa.Select[Any]:
-    return _SELECT.where(column.in_(sa.bindparam(name, expanding=True)))
+def _among(column: sa.Column[Any], name: str, keys: int) -> sa.Select[Any]:
+    """Return what finds rows by one key or by several: a list of keys is written out anew every time, one key is not."""
+    return _SELECT.where(column == sa.bindparam(name) if keys == 1 else column.in_(sa.bindparam(name, expanding=True)))
 
 
 @functools.cache
-def _statement(*, ids: bool, digests: bool, numbers: bool, analysts: int) -> sa.CompoundSelect[Any]:
+def _statement(*, ids: int, digests: int, numbers: int, analysts: int) -> sa.CompoundSelect[Any]:
     """Return one statement for the head and every kind of key that is wanted; each part finds its rows by an index."""
     newest = sa.select(sa.func.max(_EARLIER.c.number))
     parts = [_SELECT.where(ENTRIES.c.number == newest.scalar_subquery())]
     if ids:
-        parts.append(_among(ENTRIES.c.request_id, "ids"))
+        parts.append(_among(ENTRIES.c.request_id, "ids", ids))
     if digests:
-        parts.append(_among(ENTRIES.c.request_digest, "digests").where(ENTRIES.c.kind == "response"))
+        parts.append(_among(ENTRIES.c.request_digest, "digests", digests).where(ENTRIES.c.kind == "response"))
     if numbers:
-        parts += [_among(ENTRIES.c.number, "numbers"), _among(ENTRIES.c.answers, "numbers")]
+        parts += [_among(ENTRIES.c.number, "numbers", numbers), _among(ENTRIES.c.answers, "numbers", numbers)]
     for index in range(analysts):
         last = newest.where(_EARLIER.c.analyst == sa.bindparam(f"analyst_{index}"))
         parts.append(_SELECT.where(ENTRIES.c.number == last.scalar_subquery()))
@@ -96,7 +97,7 @@ def _statement(*, ids: bool, digests: bool, numbers: bool, analysts: int) -> sa.
 def _follow_up(rows: Iterable[Entry], asked: Wanted) -> Wanted:
     """Return what the rows just read point at: the answer to a repeat, the charge of a response and back."""
     digests = {row.request_digest for row in rows if row.kind == "repeat" and row.request_id in asked.ids}
-    charges = {row.answers for row in rows if row.answers is not None}
+    charges = {row.answers for row in rows if row.answers is not None and row.request_digest in asked.digests}
     charges |= {row.number for row in rows if row.kind == "charge" and row.request_id in asked.ids}
     return Wanted(digests=frozenset(filter(None, digests)) - asked.digests, numbers=frozenset(charges) - asked.numbers)
 
@@ -272,10 +273,9 @@ class SqlStore(ABC):
     def _found(self, wanted: Wanted) -> dict[int, Entry]:
         keys: dict[str, object] = {f"analyst_{index}": name for index, name in enumerate(wanted.analysts)}
         sets = {"ids": wanted.ids, "digests": wanted.digests, "numbers": wanted.numbers}
-        keys |= {name: list(found) for name, found in sets.items() if found}
-        statement = _statement(
-            ids=bool(wanted.ids), digests=bool(wanted.digests), numbers=bool(wanted.numbers), analysts=len(wanted.analysts)
-        )
+        keys |= {name: next(iter(found)) if len(found) == 1 else list(found) for name, found in sets.items() if found}
+        few = {name: min(len(found), 2) for name, found in sets.items()}
+        statement = _statement(**few, analysts=len(wanted.analysts))
         return {row.number: row for row in self._rows(statement, keys)}
 
     def _rows(self, statement: sa.Executable, keys: Mapping[str, object]) -> list[Entry]:

@@ -231,6 +231,14 @@ def test_p8_a_failure_while_scoring_costs_and_tells_nothing(people):
     assert curator.budget.spent > 0
 
 
+def test_a_class_beyond_memory_is_refused_before_the_charge(people):
+    curator = opened(people)
+    huge = Conjunctions([f"age >= {cut}" for cut in range(400)], width=4)
+    with pytest.raises(InvalidParameter, match="bytes"):
+        curator.learn(huge, target="sick", epsilon=0.5)
+    assert curator.budget.spent == 0
+
+
 def test_every_engine_counts_the_same(people, tmp_path):
     """The same integers from arrays in memory and from a Parquet file that DuckDB streams."""
     from holdtrue.engines import open_engine

@@ -136,6 +136,19 @@ def test_a_student_is_paid_for_once(people):
     assert curator.budget.spent == spent
 
 
+def test_groups_of_public_points_buy_one_label_each(people):
+    """E4 with pooled votes: a member's votes over a group, scaled by its size, count as one."""
+    curator = trained(people)
+    public = pd.DataFrame({"age": np.linspace(1, 99, 200), "bmi": np.full(200, 27.0)})
+    student = curator.distill("sick", public, DecisionTreeClassifier(max_depth=3), groups=8, epsilon=0.5)
+    assert [line.verb for line in curator.history] == ["predict"] * 8
+    assert {line.responses[0].certificate.event for line in curator.history} == {events.BoundedRange(0.5)}
+    assert (student.predict(people) == people.sick).mean() > 0.8
+    spent = curator.budget.spent
+    curator.distill("sick", public, DecisionTreeClassifier(max_depth=3), groups=8, epsilon=0.5)
+    assert curator.budget.spent == spent
+
+
 def test_e1_beyond_the_budget_nothing_is_drawn_and_nothing_changes(people):
     curator = trained(people, epsilon=0.5)
     left = curator.predictions_left(epsilon=0.1)

@@ -100,6 +100,9 @@ def distill(
     out: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Where the student's labels for all public rows go.")],
     *,
     labels: Annotated[int | None, typer.Option(help="How many labels to buy; all rows' unless given.")] = None,
+    groups: Annotated[
+        int | None, typer.Option(help="Gather the public rows into so many groups, and buy one label for each.")
+    ] = None,
     student: Kind = "logistic",
     epsilon: Epsilon = None,
     screen: ScreenOption = None,
@@ -112,7 +115,14 @@ def distill(
     with opened(data, ledger) as curator:
         with watched("buying labels"):
             taught = curator.distill(
-                name, rows, _estimator(student), labels=labels, epsilon=epsilon, screen=screen, analyst=analyst
+                name,
+                rows,
+                _estimator(student),
+                labels=labels,
+                groups=groups,
+                epsilon=epsilon,
+                screen=screen,
+                analyst=analyst,
             )
         said = [value.item() if hasattr(value, "item") else value for value in taught.predict(rows)]
         spent = curator.budget

@@ -245,15 +245,28 @@ class Curator:
         student: Any,  # noqa: ANN401 - any scikit-learn estimator
         *,
         labels: int | None = None,
+        groups: int | None = None,
         epsilon: Number | None = None,
         screen: Number | None = None,
         analyst: str | None = None,
     ) -> Student:
-        """Spend budget on labels for public rows, teach a student with them, and predict by it at no further cost."""
+        """Spend budget on labels for public rows, teach a student with them, and predict by it at no further cost.
+
+        Buys ``labels`` of them one by one (all unless given), clear ones only with a ``screen``; or gathers the public rows
+        into ``groups`` of like ones and buys one label for each group at the price of one row, which goes far further.
+        """
         self._house.check_open()
         model = self._models.named(name)
         return distil(
-            self._house, model, public_rows, student, labels=labels, epsilon=epsilon, screen=screen, analyst=analyst
+            self._house,
+            model,
+            public_rows,
+            student,
+            labels=labels,
+            groups=groups,
+            epsilon=epsilon,
+            screen=screen,
+            analyst=analyst,
         )
 
     def predictions_left(self, *, epsilon: Number) -> int:

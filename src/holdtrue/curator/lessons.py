@@ -54,6 +54,7 @@ class Lesson:
         else:
             names = tuple(_default(house, question) if features is None else features)
             joined = joined.over(names)
+        joined.blank()  # refuses what would not fit into memory, before anything is charged
         return cls(house, joined, names, tuple(feature(name, house.card) for name in names), question)
 
     def learned(  # noqa: PLR0913 - the numbers of one pick, and who asks for it

@@ -16,6 +16,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, probability
 from holdtrue.records import Prediction
 from holdtrue.verbs import predicting
+from holdtrue.verbs.selecting import epsilon_of_use
 
 __all__ = ["Student", "distil", "predict", "predictions_left"]
 
@@ -123,14 +124,23 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
     student: Any,  # noqa: ANN401 - any scikit-learn estimator
     *,
     labels: int | None,
+    groups: int | None,
     epsilon: Number | None,
     screen: Number | None,
     analyst: str | None,
 ) -> Student:
-    """Buy labels for public points, as many as asked for, and teach a student with them."""
+    """Buy labels for public points, as many as asked for, and teach a student with them.
+
+    With ``groups`` the points are gathered into so many groups of like ones, by public numbers only, and one label is bought
+    for all of a group at the price of one point.
+    """
     from sklearn.base import clone
 
     points = model.points(public)
+    if groups is not None:
+        bought = _grouped(house, model, points, count("groups", groups), epsilon, analyst)
+        rows = matrix({name: [point[name] for point in points] for name in points[0]}, model.features, house.card)
+        return Student(model.asked.name, _taught(clone(student), rows, bought), groups, model, house)
     number = len(points) if labels is None else count("labels", labels)
     if number > len(points) or not points:
         raise InvalidParameter("labels", labels, f"at most the number of public points, {len(points)}")
@@ -144,6 +154,38 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
     rows = matrix({name: [values[place] for place in kept] for name, values in table.items()}, model.features, house.card)
     taught = _taught(clone(student), rows, [bought[place].label for place in kept])
     return Student(model.asked.name, taught, len(kept), model, house)
+
+
+def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
+    house: House, model: Model, points: list[dict[str, object]], groups: int, epsilon: Number | None, analyst: str | None
+) -> list[Any]:
+    """Return a label for every point, bought group by group."""
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import StandardScaler
+
+    if model.asked.labels is None:
+        raise InvalidParameter("groups", groups, "left out: it is about labels, and this model gives numbers")
+    if not groups <= len(points):
+        raise InvalidParameter("groups", groups, f"at most the number of public points, {len(points)}")
+    privacy = epsilon_of_use(house.plan) if epsilon is None else epsilon
+    rows = matrix({name: [point[name] for point in points] for name in points[0]}, model.features, house.card)
+    scaled = StandardScaler().fit_transform(np.nan_to_num(rows))
+    places = KMeans(groups, n_init=1, random_state=0).fit_predict(scaled)
+    found: list[Any] = [None] * len(points)
+    for number in range(groups):
+        members = np.flatnonzero(places == number).tolist()
+        some = [points[place] for place in members]
+        release = predicting.group(some, model=model.asked, epsilon=privacy, limit=house.limit)
+        said = house.once(
+            release,
+            request={"verb": "predict"} | release.request,
+            key=None,
+            analyst=analyst,
+            measure=lambda some=some: model.seen(some, house),  # type: ignore[misc]  # one a turn
+        )
+        for place in members:
+            found[place] = said.label if isinstance(said, Prediction) else None
+    return found
 
 
 def _taught(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator

@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from holdtrue.accounting.curves import bounded_range_mu, pure_mu
 from holdtrue.accounting.filters import Filter
@@ -19,7 +21,7 @@ from holdtrue.records import Certificate, Prediction, Response, canonical
 from holdtrue.verbs import Release, Standing
 from holdtrue.verbs.selecting import epsilon_of_use
 
-__all__ = ["Asked", "Method", "predict", "rule_of", "screen"]
+__all__ = ["Asked", "Method", "group", "predict", "rule_of", "screen"]
 
 Method: TypeAlias = Literal["soft-majority", "agnostic", "noisy-max"]
 
@@ -82,6 +84,24 @@ def predict(points: Sequence[Mapping[str, object]], *, model: Asked, rule: Mecha
         return [Prediction(float(answer) if labels is None else labels[int(answer)], proven) for answer in drawn]
 
     return _release("predict", points, model=model, rule=rule, limit=limit, respond=respond)
+
+
+def group(points: Sequence[Mapping[str, object]], *, model: Asked, epsilon: Number, limit: Filter) -> Release:
+    """Return the release of one label for several public points together, at the cost of one prediction.
+
+    Votes are added over the points. One row moves one member, and so at most one vote a point: scaled by their number, that
+    is what one vote at one point is (E4). A member that errs at random over the points errs on few of them.
+    """
+    rule = SoftMajority(epsilon, points=len(points))
+
+    def respond(drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
+        labels = model.labels or ()
+        return [Prediction(labels[int(answer)], certificate.proving(THEOREM)) for answer in drawn]
+
+    listed = canonical({"points": [dict(point) for point in points]})
+    whole = {"points": len(points), "digest": hashlib.sha256(listed.encode("ascii")).hexdigest()}
+    release = _release("predict", [whole], model=model, rule=rule, limit=limit, respond=respond)
+    return replace(release, draw=lambda seen: [rule.release(np.asarray(seen).sum(axis=0))])
 
 
 def screen(point: Mapping[str, object], *, model: Asked, rule: Screen, limit: Filter) -> Release:

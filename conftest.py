@@ -11,7 +11,10 @@ pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Fail a full run that collected too little."""
+    """Keep the blocks of a page on one worker, where they share their names; fail a full run that collected too little."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     full = config.args == config.getini("testpaths") and not config.option.keyword and not config.option.markexpr
     if full and len(items) < FLOOR:
         message = f"{len(items)} tests were collected, fewer than the floor of {FLOOR}: something is missing"

@@ -5,11 +5,12 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 # A full run with fewer tests than this has lost some on the way: raise it as the suite grows, never lower it.
-FLOOR = 2850
+FLOOR = 4300
 
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the blocks of a page on one worker, where they share their names; fail a full run that collected too little."""
     for item in items:

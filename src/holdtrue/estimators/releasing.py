@@ -1,0 +1,75 @@
+"""What the estimators share: charging and drawing for each point once, labels as codes, and fits that leave no trace."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.multiclass import check_classification_targets
+
+from holdtrue.ensembles.parts import Floats, Integers, codes_of, labels_of
+from holdtrue.estimators.handles import Handle
+from holdtrue.events import Event, Repeated
+
+__all__ = ["answered", "coded", "points_of", "unchanged_if_refused"]
+
+_LEAST = 2
+
+
+@contextmanager
+def unchanged_if_refused(estimator: object) -> Iterator[None]:
+    """Put an estimator back as it was where anything is raised, such as BudgetExceeded: an earlier fit stays of use."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def coded(y: npt.NDArray[Any], *, classes: object) -> tuple[npt.NDArray[Any], Integers]:
+    """Return the labels and the place of each row's label among them.
+
+    Where ``classes`` are given they are public, and a label that is not among them counts as the first, so that no row can
+    stop the others; otherwise they are the labels that occur, and which occur counts as public.
+    """
+    if classes is not None:
+        names = labels_of(classes)
+        return np.asarray(names), codes_of(y, labels=names, rows=len(y))
+    check_classification_targets(y)
+    found, codes = np.unique(y, return_inverse=True)
+    if found.size < _LEAST:
+        message = f"y has {found.size} class, where 2 classes or more are needed; or give classes, the public list of them"
+        raise ValueError(message)
+    return found, codes.astype(np.int64)
+
+
+def points_of(X: npt.NDArray[Any]) -> Floats:
+    """Return points of which equal ones have equal bytes: floats, and one zero only."""
+    return np.ascontiguousarray(X, dtype=np.float64) + 0.0
+
+
+def answered(
+    points: Floats,
+    *,
+    known: dict[Any, Any],
+    event: Event,
+    handle: Handle | None,
+    draw: Callable[[Floats], Sequence[Any] | npt.NDArray[Any]],
+) -> list[Any]:
+    """Return an answer for each point, drawn once and then kept in ``known``.
+
+    Guarantee: each point that is not known yet is charged with the event, all of them at once and before anything is drawn;
+    equal points share one answer and one charge, and a known one costs nothing. Failure: BudgetExceeded, with nothing
+    charged, drawn or kept.
+    """
+    keys = [point.tobytes() for point in points]
+    fresh = {key: place for place, key in enumerate(keys) if key not in known}
+    if fresh:
+        if handle is not None:
+            handle.charge(Repeated(event, len(fresh)), verb="predict")
+        for key, answer in zip(fresh, draw(points[list(fresh.values())]), strict=True):
+            known.setdefault(key, answer)
+    return [known[key] for key in keys]

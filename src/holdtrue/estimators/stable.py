@@ -1,0 +1,306 @@
+"""Stable linear models as scikit-learn estimators: weights published once, or predictions answered one by one (E7-E16)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from os import PathLike
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from holdtrue.accounting.filters import UNIT
+from holdtrue.bounds.stability import regularised
+from holdtrue.ensembles import losses
+from holdtrue.ensembles.losses import Bounds, Features, Floats, Labels, Loss
+from holdtrue.ensembles.stable import (
+    LinearModel,
+    NoisyPrediction,
+    OutputPerturbation,
+    StableFit,
+    fit_stable,
+    output_strength,
+)
+from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
+from holdtrue.events import Event, Repeated
+from holdtrue.exact import Number, count, positive, probability, round_down, units_down
+from holdtrue.planning.tasks import largest_cap
+
+__all__ = ["StableClassifier", "StableRegressor"]
+
+Release: TypeAlias = Literal["once", "each"]
+
+_BINARY = 2
+_GUESS = 1
+"""The length that the best weights are taken to have, for the default strength, where no radius is given."""
+
+_MARGINS: Mapping[str, Loss] = {"logistic": losses.logistic(), "hinge": losses.hinge(Fraction(1, 2))}
+_NUMBERS: Mapping[str, Loss] = {"huber": losses.huber(Fraction(1, 8)), "squared": losses.squared()}
+
+
+class _Scores(Labels):
+    """Labels that leave predictions as they are, so that those of several models can be compared."""
+
+    def write(self, predictions: Floats) -> Floats:
+        return predictions
+
+
+class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators do: some fits on the same rows, whose budget is split evenly over them."""
+
+    def _prepare(self, losses_known: Mapping[str, Loss], *, fits: int, rows: int, width: int) -> dict[str, Any]:
+        """Settle all that is public, and return the settings of a fit; nothing that is refused here was charged."""
+        if self.release not in ("once", "each"):
+            raise InvalidParameter("release", self.release, "'once' or 'each'")
+        if self.bounds is None:
+            message = "no stability is certified without public bounds of the features: give bounds=(low, high)"
+            raise NotCertified(message)
+        loss = losses_known.get(self.loss) if isinstance(self.loss, str) else self.loss
+        if not isinstance(loss, Loss) or loss.margins is not (losses_known is _MARGINS):
+            names = " or ".join(map(repr, losses_known))
+            raise InvalidParameter("loss", self.loss, f"{names}, or a loss of holdtrue.ensembles.losses for such labels")
+        self._share = _mu_of(self, fits) if self.release == "once" else positive("epsilon", self.epsilon) / fits
+        settings = {
+            "loss": loss,
+            "bounds": self.bounds,
+            "norm": self.norm,
+            "radius": self.radius,
+            "strength": self._strength(loss, rows, width) if self.strength is None else self.strength,
+            "steps": None if self.steps is None else count("steps", self.steps),
+            "label_bounds": None if loss.margins else self.label_bounds,
+        }
+        # One blank row in the place of the rows: whatever would be refused is refused now.
+        blank = fit_stable(np.zeros((1, width)), np.zeros(1), **settings | {"steps": 1})
+        if self.release == "once":
+            OutputPerturbation(self._share).release(blank)
+        else:
+            NoisyPrediction(blank, epsilon=self._share)
+        return settings
+
+    def _strength(self, loss: Loss, rows: int, width: int) -> float | None:
+        """Return the strength that is best for the noise to come (E14); none where the loss is not Lipschitz by itself."""
+        lipschitz = Features(self.bounds, columns=width, norm=self.norm).lipschitz
+        reach = _GUESS if self.radius is None else self.radius
+        bounded = loss if self.radius is None else loss.bounded(lipschitz * float(positive("radius", reach)))
+        if bounded.lipschitz is None:
+            return None
+        if self.release == "once":
+            return output_strength(rows, mu=self._share, radius=reach, lipschitz=lipschitz * bounded.lipschitz)
+        given = {"loss_lipschitz": bounded.lipschitz, "predictor_lipschitz": lipschitz}
+        return regularised(rows=rows, epsilon=self._share, radius=reach, **given).strength
+
+    def _settle(self, rows: Floats, targets: list[npt.NDArray[Any]], settings: dict[str, Any]) -> None:
+        """Charge and publish, or keep the fits, one for each target."""
+        self.handle_ = handle_of(self.ledger)
+        self.released_: dict[Any, Any] = {}
+        self.models_: list[LinearModel] = []
+        self._rules: list[NoisyPrediction] = []
+        fits = len(targets)
+        if self.release == "each":
+            self._rules = [
+                NoisyPrediction(self._read(fit_stable(rows, target, **settings)), epsilon=self._share) for target in targets
+            ]
+            self.event_: Event = _times(self._rules[0].event, fits)
+            self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
+            self.stability_ = self._rules[0].fit.stability
+            return
+        mechanism = OutputPerturbation(self._share)
+        self.event_ = _times(mechanism.event, fits)
+        self.epsilon_per_prediction_ = 0.0
+        if self.handle_ is not None:
+            self.handle_.charge(self.event_, verb="fit")
+        fitted = [fit_stable(rows, target, **settings) for target in targets]
+        self.models_ = [mechanism.release(fit) for fit in fitted]
+        self.stability_ = fitted[0].stability
+
+    def _read(self, fit: StableFit) -> StableFit:
+        """Return a fit as it is asked; its slope is of no more use, and would keep it from other processes."""
+        return replace(fit, loss=replace(fit.loss, slope=_spent))
+
+    def _points(self, X: object) -> Floats:
+        check_is_fitted(self)
+        return points_of(validate_data(self, X, dtype="numeric", reset=False))
+
+    def _answers(self, X: object) -> Floats:
+        """Return points by fits, each answered with noise of its own and charged."""
+        points = self._points(X)
+        said = answered(points, known=self.released_, event=self.event_, handle=self.handle_, draw=self._drawn)
+        return np.array(said)
+
+    def _drawn(self, points: Floats) -> Floats:
+        return np.column_stack([rule.release(points) for rule in self._rules])
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+
+def _published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
+    return bool(estimator.release == "once")
+
+
+class StableClassifier(ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
+    """A linear classifier that one row can hardly move, published once with noise, or asked point by point.
+
+    Guarantee, replace-one, from constants certified before any row is seen (E13-E16): with ``release="once"`` each fit is
+    mu-GDP in its rows, charged before they are read, and predictions are free and without end; with ``release="each"`` a
+    fit lets nothing out and each new point is epsilon-DP, charged as in :class:`SoftMajorityClassifier`. For more than two
+    labels there is a model for each against the rest; one row moves all of them, so the budget is split: mu / sqrt(labels)
+    or epsilon / labels each. ``event_`` is what is charged. Needs: public ``bounds``. Failure: NotCertified where a constant
+    is missing, never because of a row; NotPrivate where a ledger in pure epsilon is to pay for normal noise;
+    BudgetExceeded, with nothing charged and the estimator as it was.
+
+    Parameters: ``loss``, "logistic", "hinge" (its corner rounded over 1/2) or a Loss; ``bounds`` of every column or of each,
+    to which features are clamped, by default (-2, 2), for columns in units of public deviations; ``norm``, the length to
+    which rows on the scale of [-1, 1] are shortened, or None; ``strength`` of the regulariser, by default the best for the
+    noise if the best weights have the length ``radius``, or 1; ``radius``, if given, is also a bound on the weights;
+    ``steps``, by default enough; ``epsilon`` and ``delta``, of a fit or of a point, or ``mu`` of a fit in their place;
+    ``classes``, the public labels, or None for those in ``y``, which then count as public; ``ledger``, a :class:`Handle`,
+    the path of a ledger, or None. The number of rows and of columns, and that no number is missing, count as public.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
+        self,
+        *,
+        loss: str | Loss = "logistic",
+        strength: Number | None = None,
+        bounds: Bounds | None = (-2, 2),
+        norm: Number | None = 1.5,
+        radius: Number | None = None,
+        release: Release = "once",
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        mu: Number | None = None,
+        steps: int | None = None,
+        classes: object = None,
+        ledger: Handle | str | PathLike[str] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.strength = strength
+        self.bounds = bounds
+        self.norm = norm
+        self.radius = radius
+        self.release = release
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mu = mu
+        self.steps = steps
+        self.classes = classes
+        self.ledger = ledger
+
+    def fit(self, X: object, y: object) -> Self:
+        """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
+        with unchanged_if_refused(self):
+            rows, labels = validate_data(self, X, y, dtype="numeric")
+            self.classes_, codes = coded(labels, classes=self.classes)
+            against = [1] if self.classes_.size == _BINARY else range(self.classes_.size)
+            settings = self._prepare(_MARGINS, fits=len(against), rows=len(rows), width=rows.shape[1])
+            self._settle(points_of(rows), [codes == code for code in against], settings)
+        return self
+
+    def _read(self, fit: StableFit) -> StableFit:
+        return replace(super()._read(fit), labels=_Scores(None))
+
+    def predict(self, X: object) -> npt.NDArray[Any]:
+        """Return a label for each point: free once the weights are published, otherwise drawn and charged."""
+        check_is_fitted(self)
+        scores = self._scores(X) if self.models_ else self._answers(X)
+        places = np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)
+        named: npt.NDArray[Any] = self.classes_[places]
+        return named
+
+    @available_if(_published)  # type: ignore[untyped-decorator]  # likewise
+    def decision_function(self, X: object) -> Floats:
+        """Return the published models' scores: one a point for two labels, else one for each label."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 1 else scores[:, 0]
+
+    def _scores(self, X: object) -> Floats:
+        points = self._points(X)
+        return np.column_stack([model.scores(points) for model in self.models_])
+
+
+class StableRegressor(RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
+    """A linear regression that one row can hardly move, published once with noise, or asked point by point.
+
+    Guarantee, needs and failure: as of :class:`StableClassifier`, with one model; labels are clamped to ``label_bounds``,
+    public, and so are predictions.
+
+    Parameters: as of :class:`StableClassifier`; ``loss``, "huber" (quadratic up to an eighth of half the width of the
+    label's bounds, and linear beyond), "squared", which needs a ``radius``, or a Loss; ``label_bounds``, by default (-2, 2).
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
+        self,
+        *,
+        loss: str | Loss = "huber",
+        strength: Number | None = None,
+        bounds: Bounds | None = (-2, 2),
+        norm: Number | None = 1.5,
+        radius: Number | None = None,
+        label_bounds: tuple[Number, Number] | None = (-2, 2),
+        release: Release = "once",
+        epsilon: Number = 1.0,
+        delta: Number = 1e-6,
+        mu: Number | None = None,
+        steps: int | None = None,
+        ledger: Handle | str | PathLike[str] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.strength = strength
+        self.bounds = bounds
+        self.norm = norm
+        self.radius = radius
+        self.label_bounds = label_bounds
+        self.release = release
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mu = mu
+        self.steps = steps
+        self.ledger = ledger
+
+    def fit(self, X: object, y: object) -> Self:
+        """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
+        with unchanged_if_refused(self):
+            rows, numbers = validate_data(self, X, y, dtype="numeric", y_numeric=True)
+            settings = self._prepare(_NUMBERS, fits=1, rows=len(rows), width=rows.shape[1])
+            self._settle(points_of(rows), [points_of(numbers)], settings)
+        return self
+
+    def predict(self, X: object) -> Floats:
+        """Return a number for each point: free once the weights are published, otherwise drawn and charged."""
+        check_is_fitted(self)
+        if not self.models_:
+            return np.asarray(self._answers(X)[:, 0])
+        return self.models_[0].predict(self._points(X))
+
+
+def _spent(predictions: Floats, _labels: Floats) -> Floats:
+    return np.zeros_like(predictions)
+
+
+def _times(event: Event, fits: int) -> Event:
+    return event if fits == 1 else Repeated(event, fits)
+
+
+def _mu_of(estimator: Any, fits: int) -> Fraction:  # noqa: ANN401 - one of ours
+    """Return the mu of each of several fits: their squares add up to no more than the whole, in the ledger's units too."""
+    if estimator.mu is not None:
+        whole = positive("mu", estimator.mu)
+        if fits == 1:
+            return whole
+        units = units_down(whole * whole, unit=UNIT)
+    else:
+        epsilon, delta = positive("epsilon", estimator.epsilon), probability("delta", estimator.delta)
+        units = largest_cap("gdp", round_down(epsilon), round_down(delta))
+    share = Fraction(math.isqrt(units // fits * UNIT.denominator), UNIT.denominator)
+    if share == 0:
+        raise InvalidParameter("epsilon", estimator.epsilon, "large enough for noise of a finite size")
+    return share

@@ -1,0 +1,161 @@
+"""Private predictions by constrained errors: thresholds on a column, and any class whose minima are exact (T13)."""
+
+from os import PathLike
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from holdtrue.bounds.thresholds import constrained_errors, threshold_excess
+from holdtrue.ensembles.parts import Floats, Integers
+from holdtrue.ensembles.thresholds import Constrained
+from holdtrue.errors import InvalidParameter
+from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
+from holdtrue.exact import Number, count, positive
+from holdtrue.hypotheses.classes import HypothesisClass
+
+__all__ = ["ThresholdClassifier"]
+
+Direction: TypeAlias = Literal["up", "down", "either"]
+
+_SIGNS: dict[str, tuple[int, ...]] = {"up": (1,), "down": (-1,), "either": (1, -1)}
+_TWO = 2
+
+
+class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Answers each point by how many errors on the rows it costs to label it 0, and 1: thresholds, with no grid (T13).
+
+    Guarantee: E_b being the fewest errors on the rows among the hypotheses that label the point b, the second label is
+    answered with probability sigmoid(epsilon (E_0 - E_1) / 2), which is epsilon-DP and epsilon-bounded-range for each point,
+    replace-one, for *any* class, since the minima are exact. The bound on errors is for thresholds on one column in one
+    direction only: there the answers' expected errors on the rows exceed the best threshold's by at most the share
+    ``sample_excess_``, however many thresholds there are. For all else it is None: a class with a hypothesis for every
+    labelling answers little better than a coin. ``fit`` lets nothing out and costs nothing; charges and answers given
+    before are as in :class:`SoftMajorityClassifier`. Failure: BudgetExceeded, with nothing charged.
+
+    Parameters: ``hypotheses``, a finite class such as ``Stumps(bounds=(-10, 10), steps=50)`` with a hypothesis for each
+    number, or None for all thresholds; ``epsilon``, of one point; of thresholds, the ``column`` they are on (None: any of
+    them, at no cost beyond epsilon, but without the bound) and the ``direction`` in which the second label lies: "up",
+    "down", or "either" likewise; ``classes``, the public pair of labels, or None for those in ``y``, which then count as
+    public; ``ledger``, a :class:`Handle`, the path of a ledger, or None. Column, direction and class must not come from the
+    rows. The number of rows and of columns, and that no number is missing, count as public.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
+        self,
+        hypotheses: HypothesisClass | None = None,
+        *,
+        epsilon: Number = 1.0,
+        column: int | None = None,
+        direction: Direction = "either",
+        classes: object = None,
+        ledger: Handle | str | PathLike[str] | None = None,
+    ) -> None:
+        self.hypotheses = hypotheses
+        self.epsilon = epsilon
+        self.column = column
+        self.direction = direction
+        self.classes = classes
+        self.ledger = ledger
+
+    def fit(self, X: object, y: object) -> Self:
+        """Keep the rows, which stay private; nothing is released, and nothing charged."""
+        with unchanged_if_refused(self):
+            self._keep(X, y)
+        return self
+
+    def _keep(self, X: object, y: object) -> None:
+        rule = Constrained(positive("epsilon", self.epsilon))
+        rows, labels = validate_data(self, X, y, dtype="numeric")
+        self.classes_, codes = coded(labels, classes=self.classes)
+        if self.classes_.size != _TWO:
+            message = f"Only binary classification is supported: there are {self.classes_.size} classes, where 2 are needed"
+            raise ValueError(message)
+        points = points_of(rows)
+        self._class = _class_of(self.hypotheses, self.direction, self.column, width=points.shape[1])
+        self._class.learn(points, codes)
+        plain = isinstance(self._class, _Thresholds) and len(self._class.lines) == 1
+        self.sample_excess_ = threshold_excess(len(points), epsilon=self.epsilon) if plain else None
+        self.handle_ = handle_of(self.ledger)
+        self.event_ = rule.event
+        self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
+        self._rule = rule
+        self.released_: dict[Any, Any] = {}
+
+    def predict(self, X: object) -> npt.NDArray[Any]:
+        """Return a label for each point, each new one drawn and charged (T13)."""
+        check_is_fitted(self)
+        points = points_of(validate_data(self, X, dtype="numeric", reset=False))
+        said = answered(points, known=self.released_, event=self.event_, handle=self.handle_, draw=self._drawn)
+        return self.classes_[np.array(said, dtype=np.int64)]
+
+    def _drawn(self, points: Floats) -> Integers:
+        zero, one = self._class.minima(points)
+        said = self._rule.answer(np.maximum(zero, 0), np.maximum(one, 0))
+        # A label that no hypothesis gives the point is never answered; the class is public, so this tells nothing.
+        return np.where(zero < 0, 1, np.where(one < 0, 0, said))
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class _Thresholds:
+    """All thresholds on some columns, each in one direction or two; a line is a column and a sign."""
+
+    def __init__(self, lines: list[tuple[int, int]]) -> None:
+        self.lines = lines
+
+    def learn(self, points: Floats, codes: Integers) -> None:
+        self._points, self._codes = points, codes
+
+    def minima(self, points: Floats) -> tuple[Integers, Integers]:
+        """Return E_0 and E_1 at each point: the least over all lines, which is exact as each line's is."""
+        found = [
+            constrained_errors(sign * self._points[:, column], self._codes, at=sign * points[:, column])
+            for column, sign in self.lines
+        ]
+        zeros, ones = (np.min(np.stack(errors), axis=0) for errors in zip(*found, strict=True))
+        return zeros, ones
+
+
+class _Finite:
+    """The hypotheses of a finite class, by their errors on the rows; a minimum is -1 where no hypothesis gives the label."""
+
+    def __init__(self, hypotheses: HypothesisClass) -> None:
+        self._hypotheses = hypotheses
+
+    def learn(self, points: Floats, codes: Integers) -> None:
+        self._rows = len(points)
+        self._errors = np.asarray(self._hypotheses.error_counts(points, codes == 1), dtype=np.int64)
+
+    def minima(self, points: Floats) -> tuple[Integers, Integers]:
+        """Return E_0 and E_1 at each point, from every hypothesis's label there."""
+        least = np.full((2, len(points)), self._rows + 1, dtype=np.int64)
+        places = np.arange(len(points))
+        for index, errors in enumerate(self._errors.tolist()):
+            given = self._hypotheses.evaluate(points, index).astype(np.int64)
+            least[given, places] = np.minimum(least[given, places], errors)
+        zero, one = np.where(least > self._rows, -1, least)
+        return zero, one
+
+
+def _class_of(hypotheses: object, direction: str, column: int | None, *, width: int) -> _Thresholds | _Finite:
+    if hypotheses is not None:
+        if not isinstance(hypotheses, HypothesisClass):
+            raise InvalidParameter("hypotheses", hypotheses, "a class such as Stumps(bounds=(-10, 10), steps=50), or None")
+        settled = hypotheses.over(width)
+        if settled.width != width:
+            raise InvalidParameter("X", f"{width} columns", f"{settled.width} columns, as the class has")
+        return _Finite(settled)
+    if direction not in _SIGNS:
+        raise InvalidParameter("direction", direction, "'up', 'down' or 'either'")
+    if column is not None and count("column", column, least=0) >= width:
+        raise InvalidParameter("column", column, f"a whole number from 0 to {width - 1}, as X has {width} columns")
+    columns = range(width) if column is None else [column]
+    return _Thresholds([(place, sign) for place in columns for sign in _SIGNS[direction]])

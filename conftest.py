@@ -10,12 +10,14 @@ FLOOR = 4300
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the workers read the groups
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the blocks of a page on one worker, where they share their names."""
+    if item.path.suffix == ".md":
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the blocks of a page on one worker, where they share their names; fail a full run that collected too little."""
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    """Fail a full run that collected too little."""
     full = config.args == config.getini("testpaths") and not config.option.keyword and not config.option.markexpr
     if full and len(items) < FLOOR:
         message = f"{len(items)} tests were collected, fewer than the floor of {FLOOR}: something is missing"

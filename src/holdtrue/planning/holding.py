@@ -18,6 +18,7 @@ __all__ = ["HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
 _WISH = 0.1
 _MOST_CASES = 1 << 40
 _YES_SHARE = 20
+_STEP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _chosen(found: dict[str, float | None], *, gate: bool, reusable: bool, priva
     return "scores"
 
 
-def _advice(
+def _advice(  # noqa: PLR0913 - what was found, and what was wished for
     mode: str, found: dict[str, float | None], cases: int, wish: _Wish, target: float, *, private: bool | None
 ) -> str:
     width = found[mode]
@@ -158,7 +159,9 @@ def _advice(
         return f"{cases:,} cases are enough: {mode} is within {width:.4f} of the truth in all {wish.looks:,} looks at once."
     has = f"{width:.4f}" if width is not None else "nothing that could be promised"
     words = f"{cases:,} cases are too few for {mode} within {target:g} in {wish.looks:,} looks: {has} is what they give."
-    needed = _cases_for(mode, wish, target)
+    # Widths fall about as one over the square root of the cases.
+    start = math.ceil(cases * ((width or 1.0) / target) ** 2)
+    needed = _cases_for(mode, wish, target, start=start)
     words += f" {needed:,} cases would do." if needed else " No number of cases would do."
     other = [
         (alpha, name)
@@ -168,14 +171,24 @@ def _advice(
     narrowest = min(other, default=None)
     if narrowest is not None and (width is None or narrowest[0] < width):
         limit = {"gate": f" with {wish.yes:,} yes", "private gate": f" with {wish.yes:,} yes"}.get(narrowest[1], "")
-        words += f" With these cases, {narrowest[1]}{limit} is within {narrowest[0]:.4f}: it tells {_MODES[narrowest[1]].tells}."
+        words += (
+            f" With these cases, {narrowest[1]}{limit} is within {narrowest[0]:.4f}: it tells {_MODES[narrowest[1]].tells}."
+        )
     return words
 
 
-def _cases_for(mode: str, wish: _Wish, target: float) -> int | None:
+def _cases_for(mode: str, wish: _Wish, target: float, *, start: int) -> int | None:
+    """Return cases that are enough, at most about one in a hundred more than needed; None where no number is."""
     width = _MODES[mode].width
-    start = math.ceil(100 / target**2)
-    return smallest(lambda cases: (_or_none(width, cases, wish) or 1.0) <= target, start, most=_MOST_CASES)
+
+    def size(step: int) -> int:
+        return math.ceil(math.exp(step * _STEP))
+
+    def enough(step: int) -> bool:
+        return (_or_none(width, size(step), wish) or 1.0) <= target
+
+    found = smallest(enough, math.ceil(math.log(start) / _STEP), most=math.floor(math.log(_MOST_CASES) / _STEP))
+    return None if found is None else size(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +254,7 @@ _MODES = {
         "the training score, or the holdout's where that overfits",
         "guess and check (T12)",
         private=False,
-        width=lambda cases, wish: guess_and_check_alpha(
-            cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta
-        ),
+        width=lambda cases, wish: guess_and_check_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta),
     ),
     "naive": _Mode(
         "every score; right for one look only",

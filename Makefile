@@ -33,11 +33,11 @@ run: setup  ## show what the holdtrue command can do
 
 .PHONY: test
 test: setup  ## run the tests, statistical ones from bits seeded by their names
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 .PHONY: statistical
 statistical: setup  ## run the same tests on system entropy
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup --entropy system
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --entropy system
 
 .PHONY: lint
 lint: setup  ## lint, formatting, types and layers

@@ -10,12 +10,6 @@ FLOOR = 4300
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the blocks of a page on one worker, where they share their names."""
-    if item.path.suffix == ".md":
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Fail a full run that collected too little."""
     full = config.args == config.getini("testpaths") and not config.option.keyword and not config.option.markexpr

@@ -30,6 +30,7 @@ from holdtrue.errors import (
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
     from holdtrue.curator import Curator
+    from holdtrue.holdouts import Holdout, Leaderboard, Score, Verdict
     from holdtrue.hypotheses import (
         Conjunctions,
         DecisionLists,
@@ -47,12 +48,14 @@ if TYPE_CHECKING:
     from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
     from holdtrue.planning import (
         Comparison,
+        HoldoutPlan,
         Intractable,
         LearningPlan,
         Plan,
         PredictionPlan,
         SelectionPlan,
         plan,
+        plan_holdout,
         plan_learning,
         plan_prediction,
         plan_selection,
@@ -73,6 +76,8 @@ __all__ = [
     "Exponential",
     "FingerprintMismatch",
     "Gaussian",
+    "Holdout",
+    "HoldoutPlan",
     "HoldtrueError",
     "Hypotheses",
     "InsufficientSamples",
@@ -81,6 +86,7 @@ __all__ = [
     "Intractable",
     "InvalidParameter",
     "Laplace",
+    "Leaderboard",
     "LearningPlan",
     "LinearNet",
     "MissingExtra",
@@ -95,6 +101,7 @@ __all__ = [
     "RefusedError",
     "ReleaseError",
     "RequestError",
+    "Score",
     "SelectionPlan",
     "Stumps",
     "Thresholds",
@@ -103,9 +110,11 @@ __all__ = [
     "UnknownColumn",
     "UnknownName",
     "UnsupportedQuery",
+    "Verdict",
     "__version__",
     "compose",
     "plan",
+    "plan_holdout",
     "plan_learning",
     "plan_prediction",
     "plan_selection",
@@ -115,6 +124,7 @@ __all__ = [
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
     "curator": ["Curator"],
+    "holdouts": ["Holdout", "Leaderboard", "Score", "Verdict"],
     "hypotheses": [
         "Conjunctions",
         "DecisionLists",
@@ -132,12 +142,14 @@ _HOMES = {
     "mechanisms": ["AboveThreshold", "Exponential", "Gaussian", "Laplace", "PermuteAndFlip"],
     "planning": [
         "Comparison",
+        "HoldoutPlan",
         "Intractable",
         "LearningPlan",
         "Plan",
         "PredictionPlan",
         "SelectionPlan",
         "plan",
+        "plan_holdout",
         "plan_learning",
         "plan_prediction",
         "plan_selection",

@@ -2,6 +2,7 @@
 
 from holdtrue.planning.asking import Intractable, Plan, plan
 from holdtrue.planning.comparing import Comparison
+from holdtrue.planning.holding import HoldoutPlan, plan_holdout
 from holdtrue.planning.learning import LearningPlan, plan_learning
 from holdtrue.planning.open_ended import AnyPlan, OpenPlan, open_plan, read_plan
 from holdtrue.planning.predicting import PredictionPlan, plan_prediction
@@ -10,6 +11,7 @@ from holdtrue.planning.selecting import SelectionPlan, plan_selection
 __all__ = [
     "AnyPlan",
     "Comparison",
+    "HoldoutPlan",
     "Intractable",
     "LearningPlan",
     "OpenPlan",
@@ -18,6 +20,7 @@ __all__ = [
     "SelectionPlan",
     "open_plan",
     "plan",
+    "plan_holdout",
     "plan_learning",
     "plan_prediction",
     "plan_selection",

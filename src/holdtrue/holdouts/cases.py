@@ -1,0 +1,208 @@
+"""The cases of a holdout, in an order of their own, and what a submission may look like.
+
+A holdout has labels, one a case. With ids, cases are kept in the order of their ids, so that any order in which they come
+is the same holdout. A submission is public: it is checked before anything is charged, by rules that never look at a label.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import count
+
+__all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "narrowed", "unit_interval"]
+
+BITS = 20
+"""Values are whole multiples of 2^-20."""
+
+Array: TypeAlias = npt.NDArray[Any]
+_WHOLE = 2.0**53
+_TEXT = "U"
+
+
+def array_of(name: str, values: object) -> Array:
+    """Return labels or ids as one row of numbers or of text; refuse anything else by its type, never by a value."""
+    expected = "one row of numbers, of text or of True and False"
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidParameter(name, type(values).__name__, expected) from None
+    if array.dtype == object:
+        kinds = {_kind(value) for value in array.flat}
+        if len(kinds) != 1 or None in kinds:
+            raise InvalidParameter(name, "values of several types, or missing ones", expected)
+        array = array.astype(kinds.pop())
+    if array.ndim != 1 or array.dtype.kind not in "biufU":
+        raise InvalidParameter(name, f"an array of {array.dtype} with {array.ndim} dimensions", expected)
+    if not array.size:
+        raise InvalidParameter(name, "nothing", "at least one case")
+    return narrowed(name, array)
+
+
+def _kind(value: object) -> type | None:
+    match value:
+        case str():
+            return str
+        case bool() | np.bool_():
+            return bool
+        case int() | np.integer():
+            return int
+        case float() | np.floating():
+            return float
+        case _:
+            return None
+
+
+def narrowed(name: str, array: Array) -> Array:
+    """Return a copy in the narrowest type that holds every value, so that equal labels have equal bytes.
+
+    True is 1, whole floats are integers, and text is as wide as its longest.
+    """
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise InvalidParameter(name, "NaN or infinity", "a finite value for every case")
+        if not ((np.abs(array) < _WHOLE) & (array == np.rint(array))).all():
+            return array.astype(np.float64)
+        array = array.astype(np.int64)
+    if array.dtype.kind == _TEXT:
+        width = int(np.char.str_len(array).max(initial=1))
+        return array.astype(f"<U{max(1, width)}")
+    if array.dtype.kind == "b":
+        return array.astype(np.int8)
+    low, high = int(array.min()), int(array.max())
+    for dtype in (np.int8, np.int16, np.int32):
+        held = np.iinfo(dtype)
+        if held.min <= low and high <= held.max:
+            return array.astype(dtype)
+    return array.astype(np.uint64 if high > np.iinfo(np.int64).max else np.int64)
+
+
+def unit_interval(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
+    """Return numbers in [0, 1], one a case. They are the request's own and public, so a number outside is refused."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(name, type(values).__name__, "an array of numbers in [0, 1]") from None
+    if numbers.shape != (cases,):
+        raise InvalidParameter(name, f"an array of shape {numbers.shape}", f"one number for each of {cases:,} cases")
+    if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
+        raise InvalidParameter(name, "a number outside, or NaN", "numbers in [0, 1]")
+    return numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cases:
+    """Labels in the holdout's own order, and everything about the cases that is public.
+
+    ``order`` brings an array in the order of the constructor's cases into the holdout's own. ``weights`` are whole numbers
+    up to 2^20; ``labels`` are those declared, ``classes`` the public number of cases of some of them.
+    """
+
+    truth: Array
+    ids: Array | None
+    order: npt.NDArray[np.intp] | None
+    weights: npt.NDArray[np.int64] | None
+    labels: tuple[Any, ...] | None
+    classes: Mapping[Any, int]
+
+    @property
+    def number(self) -> int:
+        """Return how many cases there are."""
+        return int(self.truth.size)
+
+    @property
+    def grid(self) -> int:
+        """Return the sum of values when every case has the value 1."""
+        return self.number << BITS
+
+    def ordered(self, array: Array, ids: object = None) -> Array:
+        """Return an array of one value a case in the holdout's own order: by its ids, or as the labels were given."""
+        if array.shape[:1] != (self.number,):
+            raise InvalidParameter("y_pred", f"{array.shape[0]:,} values", f"one for each of {self.number:,} cases")
+        if ids is None:
+            return array if self.order is None else array[self.order]
+        if self.ids is None:
+            raise InvalidParameter("ids", "given", "left out: this holdout was opened without ids")
+        given = array_of("ids", ids)
+        order = np.argsort(given, kind="stable")
+        if given.size != self.ids.size or not np.array_equal(given[order], self.ids):
+            raise InvalidParameter("ids", "others", "the ids that the holdout was opened with, each once")
+        return array[order]
+
+    def predictions(self, values: object, ids: object = None) -> Array:
+        """Return submitted labels in the holdout's own order; refuse kinds and labels that cannot be right."""
+        array = array_of("y_pred", values)
+        if (array.dtype.kind == _TEXT) != (self.truth.dtype.kind == _TEXT):
+            raise InvalidParameter("y_pred", f"labels of type {array.dtype}", f"labels like {self.truth.dtype}")
+        if self.labels is not None and not np.isin(array, np.asarray(self.labels)).all():
+            raise InvalidParameter("y_pred", "labels that were never declared", f"among {list(self.labels)}")
+        return self.ordered(array, ids)
+
+    def columns(self) -> dict[str, Array]:
+        """Return what the fingerprint is taken of: who the cases are, their labels and their weights."""
+        case = np.arange(self.number) if self.ids is None else self.ids
+        found = {"case": _wide(case), "label": _wide(self.truth)}
+        return found if self.weights is None else found | {"weight": self.weights}
+
+
+def _wide(array: Array) -> Array:
+    """Return 64 bits a value, so that the fingerprint does not depend on how narrowly the values could be kept."""
+    match array.dtype.kind:
+        case "i":
+            return array.astype(np.int64)
+        case "U" | "u":  # beyond 63 bits a number is kept as its digits
+            return array.astype(str).astype(object)
+        case _:
+            return array.astype(np.float64)
+
+
+def cases_of(
+    y_true: object,
+    *,
+    ids: object = None,
+    weights: object = None,
+    labels: Sequence[object] | None = None,
+    classes: Mapping[Any, int] | None = None,
+) -> Cases:
+    """Return the cases of a holdout, checked; what is said of them here is the custodian's to know."""
+    truth = array_of("y_true", y_true)
+    named, order = (None, None) if ids is None else _sorted_ids(ids, truth.size)
+    declared = None if labels is None else tuple(labels)
+    if declared is not None and not np.isin(truth, np.asarray(declared)).all():
+        raise InvalidParameter("labels", "too few", "every label that occurs in y_true")
+    held = {label: count("classes", number) for label, number in (classes or {}).items()}
+    for label, number in held.items():
+        if int(np.count_nonzero(truth == label)) != number:
+            raise InvalidParameter("classes", "another number", "the number of cases of each class named")
+    whole = None if weights is None else _whole_weights(weights, truth.size)
+    if order is not None:
+        truth = truth[order]
+        whole = None if whole is None else whole[order]
+    return Cases(truth, named, order, whole, declared, held)
+
+
+def _sorted_ids(ids: object, cases: int) -> tuple[Array, npt.NDArray[np.intp]]:
+    given = array_of("ids", ids)
+    if given.size != cases:
+        raise InvalidParameter("ids", f"{given.size:,} of them", f"one for each of {cases:,} cases")
+    order = np.argsort(given, kind="stable")
+    known = given[order]
+    if (known[1:] == known[:-1]).any():
+        raise InvalidParameter("ids", "some twice", "a different one for every case")
+    return known, order
+
+
+def _whole_weights(weights: object, cases: int) -> npt.NDArray[np.int64]:
+    """Return weights as whole, even multiples of 2^-20 of the largest, rounded; these are the weights from then on."""
+    try:
+        numbers = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter("weights", type(weights).__name__, "an array of numbers, 0 or above") from None
+    if numbers.shape != (cases,) or not np.isfinite(numbers).all() or (numbers < 0).any() or not numbers.any():
+        raise InvalidParameter("weights", "others", f"a finite number, 0 or above, for each of {cases:,} cases; not all 0")
+    whole: npt.NDArray[np.int64] = 2 * np.rint(numbers / numbers.max() * (1 << BITS - 1)).astype(np.int64)
+    return whole

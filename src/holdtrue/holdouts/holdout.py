@@ -1,0 +1,267 @@
+"""The holdout: one set of labelled cases that may be looked at so many times, each look chosen after the last."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any, Self
+
+import numpy as np
+
+from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.exact import Number, probability
+from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
+from holdtrue.holdouts.gating import Gate
+from holdtrue.holdouts.guessing import GuessAndCheck
+from holdtrue.holdouts.modes import facts_and_plan
+from holdtrue.holdouts.opening import open_house
+from holdtrue.holdouts.questions import Metric, Question, comparison, given_cases, question
+from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.holdouts.scoring import Scoring
+from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
+from holdtrue.records import Interval
+
+__all__ = ["Holdout", "Scorer"]
+
+
+class Holdout:
+    """Labelled cases that answer for what is submitted about them, a planned number of times.
+
+    Guarantee: with probability 1 - beta every interval of all ``looks`` covers the truth it is about, at once, however
+    submissions were chosen after earlier answers (T5, T6b, T9 to T12 by mode). A look is charged durably before labels are
+    read; the same submission again costs nothing. Needs: cases drawn independently, whose labels nobody used otherwise.
+    Fails: BudgetExceeded when looks are used up; FingerprintMismatch for an old ledger with other cases.
+
+    ``yes`` makes it a gate, ``train`` with ``overfits`` a reusable holdout, neither a holdout of full scores. With ``ids``,
+    cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
+    ``private`` chooses between a mode that keeps secrets and one that does not, where there are both. A copy is the
+    holdout itself; in another process it opens the ledger again.
+    """
+
+    def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
+        self,
+        y_true: object,
+        *,
+        looks: int | None = None,
+        beta: Number | None = None,
+        yes: int | None = None,
+        incumbent: object = None,
+        train: object = None,
+        overfits: int | None = None,
+        private: bool | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        threshold: Number | None = None,
+        tolerance: Number | None = None,
+        reserve: Number = 0,
+        metric: str | None = None,
+        ledger: str | PathLike[str] | None = None,
+        ids: object = None,
+        weights: object = None,
+        labels: Sequence[object] | None = None,
+        classes: Mapping[Any, int] | None = None,
+        unseen: bool | None = None,
+        analyst: str = "analyst",
+    ) -> None:
+        self.path = None if ledger is None else fspath(ledger)
+        self._given = {"ids": ids, "weights": weights, "labels": labels, "classes": classes, "train": train}
+        self._y_true, self._analyst = y_true, analyst
+        self._cases: Cases = cases_of(y_true, ids=ids, weights=weights, labels=labels, classes=classes)
+        self._train = None if train is None else array_of("train", train)
+        self.facts, self.plan = facts_and_plan(
+            self._cases,
+            ledger=self.path,
+            looks=looks,
+            beta=beta,
+            yes=yes,
+            overfits=overfits,
+            reusable=train is not None,
+            private=private,
+            epsilon=epsilon,
+            delta=delta,
+            threshold=threshold,
+            tolerance=tolerance,
+            reserve=reserve,
+            metric=metric,
+            unseen=unseen,
+        )
+        self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
+        try:
+            self._way = self._entered()
+            if incumbent is not None or isinstance(self._way, (Gate, PrivateGate)):
+                self._gate().start(None if incumbent is None else self._submitted(incumbent))
+        except BaseException:
+            self._house.close()
+            raise
+
+    def _entered(self) -> Scoring | Gate | PrivateGate | Thresholdout | GuessAndCheck:
+        facts, plan, house, cases = self.facts, self.plan, self._house, self._cases
+        match facts.mode:
+            case "gate":
+                return Gate(cases, facts, house)
+            case "private gate":
+                return PrivateGate(Runs(cases, facts, plan, house))
+            case "thresholdout":
+                return Thresholdout(Runs(cases, facts, plan, house))
+            case "guess-and-check":
+                return GuessAndCheck(cases, facts, house)
+            case _:
+                return Scoring.under(cases, facts, plan, house)
+
+    def score(  # noqa: PLR0913 - a submission, how to score it, and whose it is
+        self,
+        y_pred: object = None,
+        *,
+        metric: Metric = "accuracy",
+        cases: object = None,
+        train: object = None,
+        of: object = None,
+        ids: object = None,
+        analyst: str | None = None,
+    ) -> Score:
+        """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case.
+
+        ``metric``: "accuracy", "error", "brier", "recall" (``of`` a class whose number is public), or a function of labels
+        and predictions that returns a number in [0, 1] a case. ``train``: on a reusable holdout, the predictions for the
+        training cases (for ``cases=``, the results there).
+        """
+        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids)
+        way = self._way
+        if isinstance(way, (Gate, PrivateGate)):
+            message = "this holdout is a gate: ask gate(y_pred); full scores need a holdout opened without yes="
+            raise RefusedError(message)
+        if isinstance(way, Scoring):
+            if train is not None:
+                raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
+            return way.look(asked, analyst=analyst)
+        return way.look(asked, self._guess(train, cases=cases is not None, metric=metric), analyst=analyst)
+
+    def compare(self, first: object, second: object, *, ids: object = None, analyst: str | None = None) -> Score:
+        """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
+        if not isinstance(self._way, Scoring):
+            message = f"a holdout in the mode {self.facts.mode} does not compare: open one of full scores"
+            raise RefusedError(message)
+        return self._way.look(comparison(self._cases, first, second, ids=ids), analyst=analyst)
+
+    def gate(
+        self,
+        y_pred: object = None,
+        *,
+        margin: Number = 0,
+        cases: object = None,
+        ids: object = None,
+        analyst: str | None = None,
+    ) -> Verdict:
+        """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent."""
+        gate = self._gate()
+        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids)
+        if asked.name != self.facts.metric:
+            raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
+        return gate.look(asked, margin=probability("margin", margin, zero=True), analyst=analyst)
+
+    def certify(self, *, analyst: str | None = None) -> Score:
+        """Close a gate for good, and return its incumbent's score with an interval on both sides."""
+        gate = self._gate()
+        if not isinstance(gate, Gate):
+            message = "a private gate has told its incumbent's score already"
+            raise RefusedError(message)
+        return gate.certify(analyst=analyst)
+
+    def _gate(self) -> Gate | PrivateGate:
+        if not isinstance(self._way, (Gate, PrivateGate)):
+            message = "this holdout gives full scores: ask score(y_pred); a gate is opened with yes="
+            raise RefusedError(message)
+        return self._way
+
+    def _asked(self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object) -> Question:
+        if (y_pred is None) == (cases is None):
+            raise InvalidParameter("y_pred", y_pred if y_pred is None else "given", "given, or cases in its place")
+        if cases is not None:
+            return given_cases(self._cases, cases, ids)
+        return question(self._cases, y_pred, metric=metric, ids=ids, of=of)
+
+    def _submitted(self, incumbent: object) -> Question:
+        if self.facts.metric == "cases":
+            return given_cases(self._cases, incumbent)
+        return question(self._cases, incumbent, metric="accuracy")
+
+    def _guess(self, train: object, *, cases: bool, metric: Metric) -> float:
+        """Return the score on the training cases, which are the submitter's own."""
+        if train is None or (self._train is None and not cases):
+            raise InvalidParameter("train", train, "the predictions for the training cases of this reusable holdout")
+        if not cases and metric != "accuracy":
+            raise InvalidParameter("metric", metric, "accuracy on a reusable holdout; for others give cases")
+        if cases or self._train is None:
+            given = np.asarray(train, dtype=np.float64)
+            if given.ndim != 1 or not given.size or not ((given >= 0) & (given <= 1)).all():
+                raise InvalidParameter("train", "others", "results in [0, 1], one for each training case")
+            return float(np.rint(given * (1 << BITS)).mean()) / (1 << BITS)
+        predicted = array_of("train", train)
+        if predicted.size != self._train.size:
+            raise InvalidParameter("train", f"{predicted.size:,} values", f"one for each of {self._train.size:,} cases")
+        return float(np.count_nonzero(predicted == self._train)) / predicted.size
+
+    @property
+    def looks_left(self) -> int:
+        """Return how many looks are left."""
+        self._house.check_open()
+        if isinstance(self._way, (Gate, PrivateGate)):
+            return self._way.looks_left
+        with self._house.lock:
+            self._house.register.follow()
+            return max(0, self.facts.looks - self._house.register.draws)
+
+    @property
+    def incumbent(self) -> Interval:
+        """Return what is known of the true score of a gate's incumbent. Free."""
+        return self._gate().incumbent
+
+    def scorer(self, features: object, *, metric: Metric = "accuracy") -> "Scorer":
+        """Return a scorer for scikit-learn: every model is scored on this holdout, whose features are given here."""
+        return Scorer(self, features, metric)
+
+    def close(self) -> None:
+        """Let go of cases and ledger; nothing is lost."""
+        self._house.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            message = "this holdout's ledger lives in one process; give it a path, so that other processes count the same"
+            raise RefusedError(message)
+        return _reopened, (self._y_true, self._given | {"ledger": self.path, "analyst": self._analyst})
+
+    def __repr__(self) -> str:
+        state = "closed" if self._house.closed else "durable" if self._house.ledger.durable else "not durable"
+        kept = "private" if self.facts.private else "not private"
+        number = self._cases.number
+        return f"<Holdout of {number:,} cases; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"
+
+
+def _reopened(y_true: object, given: dict[str, Any]) -> Holdout:
+    return Holdout(y_true, **given)
+
+
+class Scorer:
+    """Scores a fitted model on a holdout, whatever cases scikit-learn would have it scored on: one look a model.
+
+    It is passed as ``scoring`` to a search or to cross validation; copies and worker processes share the one ledger.
+    """
+
+    def __init__(self, holdout: Holdout, features: object, metric: Metric = "accuracy") -> None:
+        self.holdout, self.features, self.metric = holdout, features, metric
+
+    def __call__(self, estimator: Any, X: object = None, y: object = None) -> float:  # noqa: ANN401, N803 - scikit-learn's
+        """Return the score, the larger the better."""
+        del X, y
+        score = self.holdout.score(estimator.predict(self.features), metric=self.metric)
+        return 1 - score.value if self.metric in ("error", "brier") else score.value

@@ -1,0 +1,210 @@
+"""Leaderboards that cannot be climbed by guessing: the ladder, and a private one with a score for everybody."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any, Literal, Self, TypeAlias
+
+from holdtrue.bounds.baselines import ladder_alpha
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.holdouts.cases import cases_of
+from holdtrue.holdouts.ladders import FREE, Ladder, best_step
+from holdtrue.holdouts.opening import Facts, open_house, stored_facts
+from holdtrue.holdouts.plans import counting_plan, scoring_plan
+from holdtrue.holdouts.questions import question
+from holdtrue.holdouts.records import Score
+from holdtrue.holdouts.scoring import Scoring, about
+from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.planning import Plan
+from holdtrue.records import Answer, Interval
+
+__all__ = ["Leaderboard", "Place"]
+
+Rule: TypeAlias = Literal["ladder", "parameter-free ladder", "private"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One line of the standings. Names with the same ``rank`` are tied: nothing told shows one above the other.
+
+    ``score`` is what was told of the name's best submission, None where it never led a ladder.
+    """
+
+    rank: int
+    name: str
+    score: float | None
+    interval: Interval | None
+    tied: bool
+
+    def __str__(self) -> str:
+        place = f"{'=' if self.tied else ' '}{self.rank:>4}"
+        if self.score is None:
+            return f"{place}  {self.name}  not shown better than the leader of its time"
+        ends = "" if self.interval is None else f"  {self.interval.low:.4f} to {self.interval.high:.4f}"
+        return f"{place}  {self.name}  {self.score:.4f}{ends}"
+
+
+class Leaderboard:
+    """Takes submissions by name and says who leads, for a planned number of submissions in all.
+
+    Guarantee: by rule "ladder", with probability 1 - beta the score told is within the plan's alpha of the leader's true
+    accuracy at every time (T11; not private). By "private", every submission has a score whose interval holds for all at
+    once, and the labels keep their secrets (T5, T6b). "parameter-free ladder" is the rule of Blum and Hardt, without
+    interval. The same predictions again cost nothing. Fails: BudgetExceeded when the submissions are used up.
+    """
+
+    def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
+        self,
+        y_true: object,
+        *,
+        submissions: int | None = None,
+        rule: Rule = "ladder",
+        beta: Number = 0.05,
+        step: Number | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        ledger: str | PathLike[str] | None = None,
+        ids: object = None,
+        labels: Sequence[object] | None = None,
+        classes: Mapping[Any, int] | None = None,
+        unseen: bool = False,
+        analyst: str = "host",
+    ) -> None:
+        self.path = None if ledger is None else fspath(ledger)
+        self._cases = cases_of(y_true, ids=ids, labels=labels, classes=classes)
+        stored = stored_facts(self.path)
+        if stored is not None:
+            self.facts, self.plan = stored
+            self.facts.agree({"looks": submissions})
+        else:
+            self.facts, self.plan = _made(
+                self._cases.number,
+                submissions=submissions,
+                rule=rule,
+                beta=round_down(probability("beta", beta)),
+                step=step,
+                privacy=(epsilon, delta),
+                unseen=unseen,
+            )
+        self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
+        self._way: Ladder | Scoring = (
+            Scoring.under(self._cases, self.facts, self.plan, self._house)
+            if self.facts.mode == "scores"
+            else Ladder(self._cases, self.facts, self.plan, self._house)
+        )
+        self._transcript = Transcript(self._house.ledger)
+
+    def submit(self, name: str, y_pred: object, *, ids: object = None) -> Score:
+        """Take a submission; return its own score, or on a ladder the best so far, whoever has it."""
+        if not name:
+            raise InvalidParameter("name", name, "a name in text")
+        asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
+        if isinstance(self._way, Scoring):
+            return self._way.look(asked, team=name)
+        told = self._way.look(asked, self._cases.predictions(y_pred, ids), team=name)
+        return Score(
+            value=told.value,
+            interval=told.interval,
+            sample_interval=told.sample_interval,
+            certificate=told.certificate,
+            reason=told.reason,
+            repeated=told.repeated,
+            looks_left=self.left,
+            about=about(self.facts),
+            metric="best accuracy so far",
+            looks=self.facts.looks,
+            private=False,
+        )
+
+    def standings(self) -> list[Place]:
+        """Return every name with what was told of its best submission, the best first, ties as ties. Free."""
+        best: dict[str, Answer | None] = {}
+        for name, told in self._told():
+            known = best.get(name)
+            if name not in best or (told is not None and (known is None or told.value > known.value)):
+                best[name] = told
+        ranks = {name: 1 + sum(_above(other, told) for other in best.values()) for name, told in best.items()}
+        lines = [
+            Place(
+                rank=ranks[name],
+                name=name,
+                score=None if told is None else told.value,
+                interval=None if told is None else told.interval,
+                tied=list(ranks.values()).count(ranks[name]) > 1,
+            )
+            for name, told in best.items()
+        ]
+        return sorted(lines, key=lambda line: (line.rank, -(line.score or 0), line.name))
+
+    def _told(self) -> list[tuple[str, Answer | None]]:
+        self._house.check_open()
+        if isinstance(self._way, Ladder):
+            return [(name, told if led else None) for name, told, led in self._way.led()]
+        with self._house.lock:
+            self._transcript.follow()
+            told = [(str(look.request.get("team")), look.told) for look in self._transcript]
+        return [(name, answer) for name, answer in told if isinstance(answer, Answer)]
+
+    @property
+    def left(self) -> int:
+        """Return how many submissions are left."""
+        self._house.check_open()
+        with self._house.lock:
+            self._house.register.follow()
+            return max(0, self.facts.looks - self._house.register.draws)
+
+    def close(self) -> None:
+        """Let go of cases and ledger; nothing is lost."""
+        self._house.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        number, kept = self._cases.number, "private" if self.facts.private else "not private"
+        return f"<Leaderboard of {number:,} cases; {self.facts.looks:,} submissions by {self.facts.mode}, {kept}>"
+
+
+def _above(one: Answer | None, other: Answer | None) -> bool:
+    """Return whether what was told shows one above the other: ladder steps do; noisy scores only if intervals part."""
+    if one is None:
+        return False
+    if other is None:
+        return True
+    if one.interval is None or other.interval is None or one.certificate.delta == 1:
+        return one.value > other.value
+    return one.interval.low > other.interval.high
+
+
+def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
+    cases: int,
+    *,
+    submissions: int | None,
+    rule: str,
+    beta: float,
+    step: Number | None,
+    privacy: tuple[Number | None, Number | None],
+    unseen: bool,
+) -> tuple[Facts, Plan]:
+    looks = count("submissions", submissions)
+    if rule not in ("ladder", FREE, "private"):
+        raise InvalidParameter("rule", rule, f"'ladder', {FREE!r} or 'private'")
+    if rule == "private":
+        epsilon, delta = (None if value is None else round_down(positive("epsilon", value)) for value in privacy)
+        plan = scoring_plan(cases, looks=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=0)
+        return Facts("scores", looks, beta, unseen, private=True, epsilon=epsilon, delta=delta), plan
+    if privacy != (None, None):
+        raise InvalidParameter("epsilon", privacy[0], "left out: a ladder keeps no privacy")
+    if step is None:
+        width, alpha = best_step(cases, submissions=looks, beta=beta)
+    else:
+        width = round_up(probability("step", step))
+        alpha = ladder_alpha(cases, submissions=looks, beta=beta, step=width)
+    theorem = "ladder, transcripts counted (T11)" if rule == "ladder" else "none"
+    alpha = alpha if rule == "ladder" else 0.999
+    plan = counting_plan(cases, looks=looks, beta=beta, alpha=alpha, method=rule, theorem=theorem)
+    return Facts(rule, looks, beta, unseen, private=False, scale=width), plan

@@ -1,0 +1,93 @@
+"""Open a holdout's ledger: what is fixed at the first opening decides ever after.
+
+Modes that keep no privacy count their looks on a ledger too: every look is charged one unit under a cap of as many units
+as there are looks, with the event NoCost, since a ledger takes no other without a guarantee. The ledger's card, every
+request on it and every certificate say that nothing was private.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from os import PathLike, fspath
+from typing import Any
+
+from holdtrue.curator.houses import House
+from holdtrue.curator.opening import Opened
+from holdtrue.engines import Engine, open_engine
+from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
+from holdtrue.holdouts.cases import Cases
+from holdtrue.ledgers import open_ledger
+from holdtrue.planning import Plan
+from holdtrue.records import canonical
+
+__all__ = ["Facts", "open_house", "stored_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is public about a holdout and fixed for good, beside the plan."""
+
+    mode: str
+    looks: int
+    beta: float
+    unseen: bool
+    private: bool
+    yes: int | None = None
+    overfits: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    threshold: float | None = None
+    scale: float | None = None
+    metric: str = "accuracy"
+    incumbent: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain JSON."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def agree(self, given: Mapping[str, object]) -> None:
+        """Refuse whatever is said differently when the ledger is opened again."""
+        for name, value in given.items():
+            if value is not None and value != getattr(self, name):
+                known = getattr(self, name)
+                raise InvalidParameter(name, value, f"left out, or {known!r}, as the ledger was created with")
+
+
+def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | None:
+    """Return what a ledger was created with; None where there is none yet."""
+    if ledger is None:
+        return None
+    try:
+        account = open_ledger(ledger)
+    except UnknownName:
+        return None
+    terms = account.terms
+    account.close()
+    document = json.loads(terms.card)
+    if "holdout" not in document:
+        message = "this ledger belongs to a curator, not to a holdout; take a new ledger"
+        raise RefusedError(message)
+    return Facts(**document["holdout"]), Plan.from_json(terms.plan)
+
+
+def open_house(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike[str] | None, analyst: str) -> House:
+    """Return the house of a holdout: its ledger, created or opened again, with what was answered.
+
+    Failure: FingerprintMismatch if these are other cases than the ledger's; nothing is lost then.
+    """
+    engine = open_engine(cases.columns())
+    where = None if ledger is None else fspath(ledger)
+    made = open_ledger(
+        where,
+        kind=plan.ledger or "pure",
+        cap=plan.cap_units,
+        plan=canonical(plan.to_json()),
+        card=canonical({"holdout": facts.to_json(), "cases": cases.number}),
+        iid=True,
+        fingerprint=_fingerprint(engine),
+    )
+    return House(Opened(engine, made, plan), analyst=analyst, progress=None)
+
+
+def _fingerprint(engine: Engine) -> Callable[[bytes], str]:
+    return lambda key: engine.fingerprint(key).hex()

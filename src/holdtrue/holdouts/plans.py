@@ -1,0 +1,102 @@
+"""The plan that a holdout's ledger is opened with, for each mode: public numbers, made before labels are looked at."""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from holdtrue.bounds.accuracy import SAFE, grid
+from holdtrue.bounds.baselines import Thresholdout, thresholdout, thresholdout_alpha
+from holdtrue.errors import InsufficientSamples
+from holdtrue.exact import Number, positive, units_up
+from holdtrue.holdouts.cases import BITS
+from holdtrue.planning import Plan, plan
+from holdtrue.planning.tasks import UNIT
+
+__all__ = ["counting_plan", "scoring_plan", "sparse_numbers", "sparse_plan"]
+
+
+def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan
+    cases: int, *, looks: int, beta: Number, epsilon: Number | None, delta: Number | None, reserve: Number
+) -> Plan:
+    """Return the plan for full scores by Gaussian noise on a GDP ledger (T5)."""
+    return plan(
+        rows=cases, queries=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=reserve, bits=BITS, cap="validity"
+    )
+
+
+def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
+    cases: int, *, looks: int, beta: float, alpha: float, method: str, theorem: str
+) -> Plan:
+    """Return the plan of a mode that keeps no privacy: the ledger counts looks, and its delta of 1 promises nothing."""
+    if alpha >= 1:
+        message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
+        raise InsufficientSamples(message, required=None)
+    return _frozen(cases, looks, beta, alpha, method=method, theorem=theorem, cap=looks, cost=1, epsilon=0.0, delta=1.0)
+
+
+@lru_cache(maxsize=32)
+def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> Thresholdout:
+    """Return the narrowest noise for so many runs of above threshold, each with one release; within epsilon if given."""
+    best = thresholdout_alpha(cases, queries=looks, overfits=runs, beta=beta)
+    if epsilon is None:
+        return best
+    least = float(2 * runs / (cases * positive("epsilon", epsilon))) * SAFE
+    if least <= best.scale:
+        return best
+    return thresholdout(cases, queries=looks, overfits=runs, scale=least, noise_beta=beta / 2, beta=beta / 2)
+
+
+def sparse_plan(  # noqa: PLR0913 - the numbers of T10
+    cases: int, *, looks: int, runs: int, beta: float, alpha: float, scale: float, method: str, theorem: str
+) -> Plan:
+    """Return the plan of a mode made of runs of above threshold: pure epsilon, 2/(s cases) a run, release included (T10).
+
+    Every run and every release has the same epsilon, fixed beforehand, and there are at most so many; so the transcript
+    is private in mu and in rho as well, and the width may use the best of the three.
+    """
+    if alpha >= 1:
+        message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
+        raise InsufficientSamples(message, required=None)
+    cost = 2 * units_up(1 / (Fraction(scale) * cases), unit=UNIT)
+    total = cost * runs
+    return _frozen(
+        cases, looks, beta, alpha, method=method, theorem=theorem, cap=total, cost=0, epsilon=total * float(UNIT), delta=0.0
+    )
+
+
+def _frozen(  # noqa: PLR0913 - what differs between the modes
+    cases: int,
+    looks: int,
+    beta: float,
+    alpha: float,
+    *,
+    method: str,
+    theorem: str,
+    cap: int,
+    cost: int,
+    epsilon: float,
+    delta: float,
+) -> Plan:
+    return Plan(
+        rows=cases,
+        queries=looks,
+        alpha=alpha + grid(cases, bits=BITS),
+        beta=beta,
+        epsilon=math.nextafter(epsilon, math.inf) if epsilon else 0.0,
+        delta=delta,
+        limited=False,
+        sigma=0.0,
+        event=None,
+        ledger=None if delta else "pure",
+        cost=cost,
+        cap_units=cap,
+        reserve=0.0,
+        uses=1,
+        rule="validity",
+        iid=True,
+        bits=BITS,
+        method=method,
+        theorem=theorem,
+        transfer=None,
+        alpha_otherwise=None,
+    )

@@ -1,0 +1,186 @@
+"""What a look asks of the cases: a sum of integers with a public ceiling, and how a score is read off it."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.errors import InvalidParameter, UnknownName
+from holdtrue.holdouts.cases import BITS, Array, Cases, unit_interval
+
+__all__ = ["METRICS", "Metric", "Question", "comparison", "given_cases", "question"]
+
+Metric: TypeAlias = str | Callable[[Any, Any], Any]
+METRICS = ("accuracy", "error", "brier", "recall")
+_UNIT = 1 << BITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One query by position: case i has a value in [0, c_i], c_i public, in units of 2^-20.
+
+    ``content`` is what makes two submissions the same one; ``total`` measures the sum of values, and must only be called
+    once it is paid for. ``ceiling`` is the sum of the c_i, ``divisor`` what the score divides by. A ``flipped`` score is
+    shown as 1 minus that; a ``difference`` has values (1 + d_i)/2 where two submissions differ, and is read off as
+    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` is what was submitted, in the holdout's order.
+    """
+
+    name: str
+    content: tuple[bytes, ...]
+    total: Callable[[], int]
+    ceiling: int
+    divisor: int
+    flipped: bool = False
+    difference: bool = False
+    whole: bool = False
+    submitted: Array | None = None
+
+    def keyed(self, key: bytes) -> str:
+        """Return the submission's name under the ledger's key: nobody can check a guess of it."""
+        digest = hashlib.blake2b(key=key, digest_size=32)
+        for piece in self.content:
+            digest.update(len(piece).to_bytes(8, "little"))
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def score(self, total: float) -> float:
+        """Return the score that a sum stands for; sums beyond what is possible are brought back."""
+        value = min(max(total, 0.0), float(self.ceiling))
+        if self.difference:
+            return (2 * value - self.ceiling) / self.divisor
+        return min(1.0, value / self.divisor)
+
+
+def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None, of: object = None) -> Question:
+    """Return the question that a metric asks about predictions. Nothing of the labels is looked at here."""
+    if callable(metric):
+        return _called(cases, y_pred, metric, ids)
+    match metric:
+        case "accuracy" | "error":
+            return _accuracy(cases, cases.predictions(y_pred, ids), flipped=metric == "error")
+        case "brier":
+            return _brier(cases, y_pred, ids)
+        case "recall":
+            return _recall(cases, cases.predictions(y_pred, ids), of)
+        case _:
+            message = (
+                f"there is no metric {metric!r}: give one of {', '.join(METRICS)}, or a function of labels and predictions"
+            )
+            raise UnknownName(message)
+
+
+def _named(array: Array, words: str) -> tuple[bytes, ...]:
+    """Return what tells a submission from others. Zeros and ones are hashed as bits: an eighth of the time."""
+    if array.dtype == np.int8 and not (array & ~np.int8(1)).any():
+        return words.encode(), b"bits", np.packbits(array).tobytes()
+    return words.encode(), array.dtype.str.encode(), array.tobytes()
+
+
+def _weighed(cases: Cases) -> int:
+    return cases.grid if cases.weights is None else int(cases.weights.sum())
+
+
+def _accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
+    # Accuracy and error are one question: whoever has asked the one has the other for nothing.
+    def total() -> int:
+        right = cases.truth == predicted
+        if cases.weights is None:
+            return int(np.count_nonzero(right)) << BITS
+        return int(cases.weights[right].sum())
+
+    whole = cases.weights is None
+    number = _weighed(cases)
+    name = "error" if flipped else "accuracy"
+    return Question(
+        name, _named(predicted, "accuracy"), total, number, number, flipped=flipped, whole=whole, submitted=predicted
+    )
+
+
+def _brier(cases: Cases, y_pred: object, ids: object) -> Question:
+    chance = cases.ordered(unit_interval("y_pred", y_pred, cases=cases.number), ids)
+    if cases.truth.dtype.kind not in "if":
+        raise InvalidParameter("metric", "brier", "one for labels 0 and 1")
+    return _valued(cases, "brier", _named(chance, "brier"), lambda: (chance - (cases.truth == 1)) ** 2)
+
+
+def _recall(cases: Cases, predicted: Array, of: object) -> Question:
+    """Return the share of a class that is found; its number of cases is public, and so is who was predicted to be of it."""
+    if of not in cases.classes:
+        raise InvalidParameter("of", of, "a class whose number of cases was given (classes={label: number})")
+    if cases.weights is not None:
+        raise InvalidParameter("metric", "recall", "asked of a holdout without weights")
+    claimed = predicted == of
+    ceiling = int(np.count_nonzero(claimed)) << BITS
+    return Question(
+        name=f"recall of {of}",
+        content=_named(claimed, f"recall {of!r}"),
+        total=lambda: int(np.count_nonzero(claimed & (cases.truth == of))) << BITS,
+        ceiling=ceiling,
+        divisor=cases.classes[of] << BITS,
+    )
+
+
+def _called(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids: object) -> Question:
+    """Return the mean of a function of labels and predictions, case by case, clamped to [0, 1].
+
+    It is code that the custodian trusts; it runs once it is paid for, and what it says of a case must depend on that case
+    alone. A function has no name that tells it from others, so its scores are never taken for repeated ones.
+    """
+    predicted = cases.ordered(np.array(y_pred), ids)
+
+    def values() -> npt.NDArray[np.float64]:
+        found = np.asarray(metric(cases.truth, predicted), dtype=np.float64)
+        if found.shape != (cases.number,):
+            raise InvalidParameter("metric", f"an array of shape {found.shape}", "a function that returns a number a case")
+        return np.clip(np.nan_to_num(found, nan=1.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+    return _valued(cases, getattr(metric, "__name__", "loss"), (), values)
+
+
+def given_cases(cases: Cases, values: object, ids: object = None) -> Question:
+    """Return the mean of results that came from elsewhere, one a case: passed or not, or a number in [0, 1]."""
+    numbers = cases.ordered(unit_interval("cases", values, cases=cases.number), ids)
+    whole = bool(((numbers == 0) | (numbers == 1)).all())
+    named = numbers.astype(np.int8) if whole else numbers
+    asked = _valued(cases, "cases", _named(named, "cases"), lambda: numbers, whole=whole)
+    return replace(asked, submitted=numbers)
+
+
+def _valued(
+    cases: Cases,
+    name: str,
+    content: tuple[bytes, ...],
+    values: Callable[[], npt.NDArray[np.float64]],
+    *,
+    whole: bool = False,
+) -> Question:
+    def total() -> int:
+        limit = _UNIT if cases.weights is None else cases.weights
+        return int(np.rint(values() * limit).astype(np.int64).sum())
+
+    number = _weighed(cases)
+    return Question(name, content, total, number, number, whole=whole and cases.weights is None)
+
+
+def comparison(cases: Cases, first: object, second: object, *, ids: object = None) -> Question:
+    """Return the difference in accuracy of two submissions, case by case.
+
+    Where both say the same, no label makes a difference: only the cases where they differ count, and there are known to
+    be so many. That makes it narrower than two scores, and it is one look.
+    """
+    one, other = cases.predictions(first, ids), cases.predictions(second, ids)
+    differ = one != other
+    weights = np.full(cases.number, _UNIT) if cases.weights is None else cases.weights
+    # Weights are even, so that the half of one is whole.
+    halves = weights[differ] // 2
+    better, worse = one[differ], other[differ]
+
+    def total() -> int:
+        truth = cases.truth[differ]
+        return int((halves * (1 + (truth == better).astype(np.int64) - (truth == worse))).sum())
+
+    content = (*_named(one, "compare"), *_named(other, "with"))
+    return Question("difference in accuracy", content, total, 2 * int(halves.sum()), _weighed(cases), difference=True)

@@ -1,0 +1,94 @@
+"""What a look at a holdout returns: records of public numbers, each with a sentence that says what is promised."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from holdtrue.records import Answer, Certificate, Interval, to_json
+
+__all__ = ["FRESH", "THESE", "Score", "Verdict"]
+
+FRESH = "fresh cases"
+THESE = "these cases with fresh labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Answer):
+    """The score of a submission: the fields of an answer, how many looks are left, and what the interval is about.
+
+    ``about`` is "fresh cases" where submissions were declared to be made without sight of these cases (``unseen=True``),
+    otherwise "these cases with fresh labels": no theorem stops anyone from labelling the cases by hand (T6b).
+    ``private`` says whether the look kept the cases' secrets.
+    """
+
+    looks_left: int = 0
+    about: str = THESE
+    metric: str = "accuracy"
+    looks: int = 1
+    private: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """Return in plain words what may be concluded."""
+        words = f"{self.metric} {self.value:.4f}: "
+        if self.interval is None:
+            words += f"no interval, {self.reason}"
+        else:
+            ends, sure = self.interval, f"{self.interval.confidence:.0%} confidence over {self.looks:,} looks"
+            words += f"at least {ends.low:.4f} and at most {ends.high:.4f} with {sure}, for {self.about}"
+        kept = "; the raw score is not shown" if self.private else "; valid, but not private"
+        return f"{words}{kept}; {self.looks_left:,} looks left"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the score as plain JSON."""
+        return _plain(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a gate says: yes or no, and what follows for the incumbent and for the difference.
+
+    ``yes`` is whether the submission was better than the incumbent on these cases by more than the margin; it then is the
+    incumbent. ``interval`` is for the truth of the incumbent's score, as far as yes and no tell it; ``gain`` for the true
+    difference between the submission and the incumbent it met, None against nothing. All hold at once with one confidence.
+    """
+
+    yes: bool
+    margin: float
+    looks_left: int
+    yes_left: int
+    interval: Interval
+    gain: Interval | None
+    about: str
+    certificate: Certificate
+    private: bool = False
+    repeated: bool = False
+
+    def __bool__(self) -> bool:
+        return self.yes
+
+    @property
+    def sentence(self) -> str:
+        """Return in plain words what may be concluded."""
+        answer = "yes: better by the margin" if self.yes else "no: not shown better by the margin"
+        ends, sure = self.interval, f"{self.interval.confidence:.0%}"
+        words = f"{answer}; the incumbent is at least {ends.low:.4f} and at most {ends.high:.4f} ({sure}), for {self.about}"
+        kept = "" if self.private else "; valid, but not private"
+        return f"{words}{kept}; {self.looks_left:,} looks and {self.yes_left:,} yes left"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON."""
+        return _plain(self)
+
+
+def _plain(record: Score | Verdict) -> dict[str, Any]:
+    found: dict[str, Any] = {"record": type(record).__name__.lower()}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        found[item.name] = to_json(value) if isinstance(value, (Interval, Certificate)) else value
+    return found

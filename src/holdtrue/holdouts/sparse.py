@@ -1,0 +1,237 @@
+"""Runs of above threshold on a ledger: the private gate and the reusable holdout, Thresholdout (T10).
+
+A run draws a noisy threshold once and compares with it until something is above; then one noisy number is released and the
+next run begins. A run is paid for when its threshold is drawn, its release with it, so silent answers cost nothing more. A
+threshold lives in this process only: whoever opens the holdout again begins a new run, and pays for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from holdtrue.accounting.filters import amount
+from holdtrue.curator.houses import House
+from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter
+from holdtrue.events import Composed, Event, NoCost
+from holdtrue.exact import units_up
+from holdtrue.holdouts.cases import BITS, Cases
+from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent
+from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.mechanisms import AboveThreshold, Laplace
+from holdtrue.mechanisms.thresholding import Watch
+from holdtrue.planning import Plan
+from holdtrue.planning.tasks import UNIT
+from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
+from holdtrue.verbs import Release, Standing
+
+__all__ = ["PrivateGate", "Runs", "Thresholdout"]
+
+_NO = "no"
+_THEOREM = "above threshold and transfer (T10, T5)"
+
+
+class Runs:
+    """Above threshold, run after run, each run one event of 2 e = 2/(s cases) on a pure ledger.
+
+    Guarantee: B runs and their releases are 2 B e-DP, however many looks were silent (T10). Fails: BudgetExceeded when all
+    runs are used, before anything is measured.
+    """
+
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, house: House) -> None:
+        self.cases, self.facts, self.plan, self.house = cases, facts, plan, house
+        self.transcript = Transcript(house.ledger)
+        each, unit = 1 / (Fraction(facts.scale or 1) * cases.number), 1 << BITS
+        self._above = AboveThreshold(epsilon=each, sensitivity=unit)
+        self._noise = Laplace(epsilon=each, sensitivity=unit)
+        self._cost = 2 * units_up(each, unit=UNIT)
+        self._watch: Watch | None = None
+
+    @property
+    def left(self) -> int:
+        """Return how many runs can still be begun, the one under way included."""
+        unused = self.house.ledger.left // self._cost
+        return unused + int(self._watch is not None and not self._watch.over)
+
+    def carry(  # noqa: PLR0913 - the parts of one look
+        self,
+        asked: Question,
+        *,
+        verb: str,
+        part: str,
+        request: dict[str, object],
+        excess: Callable[[int], int],
+        respond: Callable[[int | None, Certificate], Response],
+        analyst: str | None,
+    ) -> Response:
+        """Make one look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is."""
+        house = self.house
+        found = house.known(part, repeated=True)
+        if found is not None:
+            return found
+        refuse_spent(house, self.facts)
+        fresh = self._watch is None or self._watch.over
+        if fresh and self._cost > house.ledger.left:
+            raise BudgetExceeded(requested=amount(self._cost), left=amount(house.ledger.left), unit="epsilon for a run")
+
+        def draw(sums: Sequence[int]) -> list[int]:
+            if fresh:
+                self._watch = self._above.watch()
+            if self._watch is not None and self._watch.above(excess(int(sums[0]))):
+                return [1, self._noise.release(int(sums[0]))]
+            return [0, 0]
+
+        def answered(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            del standing
+            return [respond(drawn[1] if drawn[0] else None, certificate.proving(_THEOREM))]
+
+        event: Event = Composed((self._above.event, self._noise.event)) if fresh else NoCost()
+        cost = self._cost if fresh else 0
+        release = Release(verb, request, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
+        return once(house, release, analyst=analyst, measure=lambda: [asked.total()])
+
+    def interval(self, middle: float, *, width: float) -> Interval:
+        """Return the middle plus and minus a width, within [0, 1], with the plan's confidence."""
+        low, high = max(0.0, middle - width), min(1.0, middle + width)
+        return Interval(min(low, 1.0), max(high, 0.0), 1 - self.facts.beta, "population")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thresholdout:
+    """The reusable holdout: the training score, unless it differs from the holdout's by more than a noisy threshold.
+
+    Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, at once, if the training
+    cases are independent of the holdout; only the holdout is protected (T10).
+    """
+
+    runs: Runs
+
+    def look(self, asked: Question, guess: float, *, analyst: str | None = None) -> Score:
+        """Answer one question whose score on the training cases is given."""
+        runs = self.runs
+        house, facts = runs.house, runs.facts
+        house.check_open()
+        name = name_of(asked, house)
+        near = Fraction(facts.threshold or 0) * asked.divisor
+        expected = round(guess * asked.divisor)
+
+        def respond(total: int | None, certificate: Certificate) -> Response:
+            value = guess if total is None else asked.score(total)
+            rows = Interval(value, value, 1 - facts.beta, "sample")
+            return Answer(value, runs.interval(value, width=runs.plan.alpha), rows, certificate)
+
+        with house.lock:
+            house.register.follow()
+            found = runs.carry(
+                asked,
+                verb="score",
+                part=f"score {name} {guess!r}",
+                request={"target": asked.name, "values": name, "guess": guess},
+                excess=lambda total: abs(total - expected) - int(near),
+                respond=respond,
+                analyst=analyst,
+            )
+            left = facts.looks - house.register.draws
+        if not isinstance(found, Answer) or found.interval is None:
+            message = "the ledger has another kind of response to this look"
+            raise IntegrityError(message)
+        return Score(
+            value=found.value,
+            interval=found.interval,
+            sample_interval=found.interval,
+            certificate=found.certificate,
+            repeated=found.repeated,
+            looks_left=left if runs.left else 0,
+            about=about(facts),
+            metric=asked.name,
+            looks=facts.looks,
+        )
+
+
+class PrivateGate:
+    """A gate that keeps secrets: it compares with the incumbent's *released* score, and a yes releases the next one.
+
+    Guarantee: as :class:`Runs` for privacy; with probability 1 - beta every released score is within the plan's alpha of
+    the truth, and every yes and no is right up to that alpha (T10).
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+
+    def start(self, incumbent: Question | None) -> None:
+        """Refuse an incumbent's predictions: this gate compares with released scores only."""
+        if incumbent is not None:
+            raise InvalidParameter("incumbent", "given", "left out for a private gate: put it through the gate first")
+
+    def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
+        """Say whether a submission is better than the incumbent's released score by more than the margin."""
+        runs = self.runs
+        house = runs.house
+        house.check_open()
+        name = name_of(asked, house)
+        with house.lock:
+            house.register.follow()
+            bar = self._bar()
+            least = (Fraction(bar or 0) + margin) * asked.divisor
+
+            def respond(total: int | None, certificate: Certificate) -> Response:
+                if total is None:
+                    return Prediction(_NO, certificate)
+                value = asked.score(total)
+                interval = runs.interval(value, width=runs.plan.alpha)
+                return Answer(value, interval, interval, certificate)
+
+            found = runs.carry(
+                asked,
+                verb="gate",
+                part=f"gate {name} {margin} {bar!r}",
+                request={"target": asked.name, "values": name, "margin": str(margin)},
+                excess=lambda total: total - int(least),
+                respond=respond,
+                analyst=analyst,
+            )
+            return self._verdict(found, self._bar(), bar, float(margin))
+
+    @property
+    def incumbent(self) -> Interval:
+        """Return what is known of the incumbent's true score. Free."""
+        with self.runs.house.lock:
+            return self._incumbent(self._bar())
+
+    @property
+    def looks_left(self) -> int:
+        """Return how many looks are left; none once the runs are used up."""
+        runs = self.runs
+        with runs.house.lock:
+            runs.house.register.follow()
+            return runs.facts.looks - runs.house.register.draws if runs.left else 0
+
+    def _incumbent(self, bar: float | None) -> Interval:
+        if bar is None:
+            return Interval(0.0, 1.0, 1 - self.runs.facts.beta, "population")
+        return self.runs.interval(bar, width=self.runs.plan.alpha)
+
+    def _bar(self) -> float | None:
+        """Return the score that the last yes released, None before the first."""
+        self.runs.transcript.follow()
+        released = [look.told.value for look in self.runs.transcript if isinstance(look.told, Answer)]
+        return released[-1] if released else None
+
+    def _verdict(self, found: Response, now: float | None, bar: float | None, margin: float) -> Verdict:
+        runs, yes = self.runs, isinstance(found, Answer)
+        near = 2 * runs.plan.alpha
+        ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
+        return Verdict(
+            yes=yes,
+            margin=margin,
+            looks_left=runs.facts.looks - runs.house.register.draws if runs.left else 0,
+            yes_left=runs.left,
+            interval=self._incumbent(now),
+            gain=None if bar is None else Interval(*ends, 1 - runs.facts.beta, "population"),
+            about=about(runs.facts),
+            certificate=found.certificate,
+            private=True,
+            repeated=found.repeated,
+        )

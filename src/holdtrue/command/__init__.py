@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, learning, opening, planning, predicting, reviewing
+from holdtrue.command import asking, learning, opening, planning, predicting, reviewing, scoring
 from holdtrue.command.talking import printable
 from holdtrue.errors import HoldtrueError, ReleaseError
 
@@ -30,6 +30,7 @@ for _verb in (
     predicting.train,
     predicting.predict,
     predicting.distill,
+    scoring.score,
     reviewing.budget,
     reviewing.history,
     reviewing.verify,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from holdtrue.command.showing import JSON, Json, print_json, save_plot
+from holdtrue.command.talking import print_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from holdtrue.planning import LearningPlan, PredictionPlan, SelectionPlan
+    from holdtrue.planning import HoldoutPlan, LearningPlan, PredictionPlan, SelectionPlan
 
 __all__ = ["application"]
 
@@ -23,6 +24,8 @@ application = typer.Typer(
 Beta = Annotated[float, typer.Option(help="How often any of the promises may fail.")]
 Epsilon = Annotated[float | None, typer.Option(help="Privacy, or the cap on it.")]
 Plot = Annotated[Path | None, typer.Option(help="Also draw a plot into this file (.svg, .png or .pdf).", metavar="FILE")]
+
+_CASES, _LOOKS = (1_000, 5_000, 20_000), (50, 500)
 
 
 def _show(
@@ -157,3 +160,54 @@ def prediction(
         method=method,
     )
     _show(made, as_json=as_json, plot=plot, axes=plot_prediction(made) if plot else None)
+
+
+@application.command()
+def holdout(
+    *,
+    cases: Annotated[list[int] | None, typer.Option(help="How many cases the holdout has; repeat for a table.")] = None,
+    looks: Annotated[list[int] | None, typer.Option(help="How many looks there will ever be; repeat for a table.")] = None,
+    yes: Annotated[int | None, typer.Option(help="A gate that says yes so many times at most.")] = None,
+    overfits: Annotated[int | None, typer.Option(help="A reusable holdout: how many training scores may be wrong.")] = None,
+    beta: Beta = 0.05,
+    private: Annotated[
+        bool | None,
+        typer.Option("--private/--validity", help="Keep the cases' secrets, or take the narrowest mode that is valid."),
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="The half-width wished for, for the advice; 0.1 unless given.")] = None,
+    as_json: Json = JSON,
+) -> None:
+    """Plan for a holdout: every mode's width before the first look. For several sizes, or none: a table of them."""
+    from holdtrue.planning import plan_holdout
+
+    plans = [
+        plan_holdout(cases=size, looks=number, yes=yes, overfits=overfits, beta=beta, private=private, alpha=alpha)
+        for size in cases or _CASES
+        for number in looks or _LOOKS
+    ]
+    if as_json:
+        print_json(plans[0].to_json() if len(plans) == 1 else {"plans": [made.to_json() for made in plans]})
+    elif len(plans) == 1:
+        typer.echo(str(plans[0]))
+    else:
+        _print_widths(plans)
+
+
+def _print_widths(plans: "list[HoldoutPlan]") -> None:
+    """Print a line for each size and a column for each mode; the chosen mode is marked."""
+
+    def cell(made: "HoldoutPlan", mode: str) -> str:
+        width = made[mode].alpha
+        return f"{'*' if mode == made.mode else ''}{'-' if width is None else f'±{width:.3f}'}"
+
+    modes = [line.mode for line in plans[0]]
+    rows = [(f"{made.cases:,}", f"{made.looks:,}", *(cell(made, mode) for mode in modes)) for made in plans]
+    print_table(("cases", "looks", *modes), rows, right=("cases", "looks", *modes))
+    typer.echo(
+        f"* what fits the wish; -: too few cases for any promise. Gates with {_most(plans, 'yes')} yes, reusable holdouts "
+        f"with {_most(plans, 'overfits')} overfits. naive is right for one look only."
+    )
+
+
+def _most(plans: "list[HoldoutPlan]", name: str) -> str:
+    return " or ".join(sorted({f"{getattr(made, name):,}" for made in plans}, key=lambda text: (len(text), text)))

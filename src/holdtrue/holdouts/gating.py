@@ -88,7 +88,7 @@ class Gate:
                 if name == state.incumbent:
                     raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
                 self._refuse(state)
-                release = self._release(asked, name, part, margin)
+                release = self._release(asked, name, part, margin, state.incumbent)
                 found = self._carry(release, asked, against, analyst=analyst)
             if not isinstance(found, Prediction):
                 message = "the ledger has another kind of response to this look"
@@ -121,6 +121,12 @@ class Gate:
         """Return what is known of the incumbent's true score. Free."""
         with self.house.lock:
             return self._interval(self._follow())
+
+    @property
+    def leading(self) -> str | None:
+        """Return the name under which the ledger has the incumbent; None before the first."""
+        with self.house.lock:
+            return self._follow().incumbent
 
     @property
     def looks_left(self) -> int:
@@ -187,7 +193,7 @@ class Gate:
             message = "the gate was closed in the meantime"
             raise RefusedError(message)
 
-    def _release(self, asked: Question, name: str, part: str, margin: Fraction) -> Release:
+    def _release(self, asked: Question, name: str, part: str, margin: Fraction, met: str | None) -> Release:
         least = margin * self.cases.grid
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
@@ -196,7 +202,8 @@ class Gate:
 
         return Release(
             verb="gate",
-            request={"target": asked.name, "values": name, "margin": str(margin), "private": False},
+            # Against another incumbent it is another request, with an answer of its own.
+            request={"target": asked.name, "values": name, "margin": str(margin), "against": met, "private": False},
             parts=(part,),
             event=NoCost(),
             cost=1,
@@ -267,9 +274,10 @@ class Gate:
 
     def _gain(self, asked: Question, against: Question, margin: float, *, yes: bool) -> Interval:
         facts, number = self.facts, self.cases.number
-        near = gate_gain(
-            _differing(asked, against, number), cases=number, looks=facts.looks, yes=self._most, beta=facts.beta
-        )
+        # Where predictions differ is public, but drawn with the cases; where results differ depends on their labels.
+        known = not facts.unseen and facts.metric == "accuracy"
+        differing = _differing(asked, against, number) if known else number
+        near = gate_gain(differing, cases=number, looks=facts.looks, yes=self._most, beta=facts.beta)
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
         return Interval(min(ends), max(ends), 1 - facts.beta, "population")
 

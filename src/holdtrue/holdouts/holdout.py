@@ -13,11 +13,12 @@ from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.guessing import GuessAndCheck
 from holdtrue.holdouts.modes import facts_and_plan
 from holdtrue.holdouts.opening import open_house
-from holdtrue.holdouts.questions import Metric, Question, comparison, given_cases, question
+from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import Scoring
+from holdtrue.holdouts.scoring import Scoring, ends_of, name_of
 from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
-from holdtrue.records import Interval
+from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.records import Answer, Interval
 
 __all__ = ["Holdout", "Scorer"]
 
@@ -136,10 +137,44 @@ class Holdout:
 
     def compare(self, first: object, second: object, *, ids: object = None, analyst: str | None = None) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
+        return self._scoring().look(comparison(self._cases, first, second, ids=ids), analyst=analyst)
+
+    def compare_cases(
+        self, first: object, second: object, *, differ: object = None, ids: object = None, analyst: str | None = None
+    ) -> Score:
+        """Return by how much the first submission's results are above the second's: one look.
+
+        ``differ``: the cases where they can differ, True or False each, known without the results; narrower for few.
+        """
+        asked = case_comparison(self._cases, first, second, differ=differ, ids=ids)
+        return self._scoring().look(asked, analyst=analyst)
+
+    def paired_width(self, differ: object) -> float:
+        """Return how wide the interval of :meth:`compare_cases` would be at most, from where results can differ. Free."""
+        nothing = np.zeros(self._cases.number)
+        asked = case_comparison(self._cases, nothing, nothing, differ=differ)
+        self._scoring()
+        low, high = ends_of(asked, asked.ceiling // 2, plan=self.plan, grid=self._cases.grid)
+        return high - low
+
+    def _scoring(self) -> Scoring:
         if not isinstance(self._way, Scoring):
             message = f"a holdout in the mode {self.facts.mode} does not compare: open one of full scores"
             raise RefusedError(message)
-        return self._way.look(comparison(self._cases, first, second, ids=ids), analyst=analyst)
+        return self._way
+
+    def named(self, y_pred: object = None, *, cases: object = None, ids: object = None) -> str:
+        """Return the name that the ledger has for a submission; without the ledger's key nobody can check a guess of it."""
+        return name_of(self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids), self._house)
+
+    def told(self, entry: int) -> Answer | None:
+        """Return what the ledger has as the answer to a look, by the entry on its certificate. Free."""
+        self._house.check_open()
+        with self._house.lock:
+            transcript = Transcript(self._house.ledger)
+            transcript.follow()
+        found = next((look.told for look in transcript if look.number == entry), None)
+        return found if isinstance(found, Answer) else None
 
     def gate(
         self,
@@ -213,6 +248,12 @@ class Holdout:
     def incumbent(self) -> Interval:
         """Return what is known of the true score of a gate's incumbent. Free."""
         return self._gate().incumbent
+
+    @property
+    def leading(self) -> str | None:
+        """Return the name (see :meth:`named`) of the incumbent of a gate that is not private; None before the first."""
+        gate = self._gate()
+        return gate.leading if isinstance(gate, Gate) else None
 
     def scorer(self, features: object, *, metric: Metric = "accuracy") -> "Scorer":
         """Return a scorer for scikit-learn: every model is scored on this holdout, whose features are given here."""

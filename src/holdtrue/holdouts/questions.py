@@ -11,7 +11,7 @@ import numpy.typing as npt
 from holdtrue.errors import InvalidParameter, UnknownName
 from holdtrue.holdouts.cases import BITS, Array, Cases, unit_interval
 
-__all__ = ["METRICS", "Metric", "Question", "comparison", "given_cases", "question"]
+__all__ = ["METRICS", "Metric", "Question", "case_comparison", "comparison", "given_cases", "question"]
 
 Metric: TypeAlias = str | Callable[[Any, Any], Any]
 METRICS = ("accuracy", "error", "brier", "recall")
@@ -26,6 +26,7 @@ class Question:
     once it is paid for. ``ceiling`` is the sum of the c_i, ``divisor`` what the score divides by. A ``flipped`` score is
     shown as 1 minus that; a ``difference`` has values (1 + d_i)/2 where two submissions differ, and is read off as
     2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` is what was submitted, in the holdout's order.
+    ``narrowed``: the ceilings were read off these cases, so the truth is theirs with fresh labels, whatever was declared.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Question:
     difference: bool = False
     whole: bool = False
     submitted: Array | None = None
+    narrowed: bool = False
 
     def keyed(self, key: bytes) -> str:
         """Return the submission's name under the ledger's key: nobody can check a guess of it."""
@@ -120,6 +122,7 @@ def _recall(cases: Cases, predicted: Array, of: object) -> Question:
         total=lambda: int(np.count_nonzero(claimed & (cases.truth == of))) << BITS,
         ceiling=ceiling,
         divisor=cases.classes[of] << BITS,
+        narrowed=True,
     )
 
 
@@ -183,4 +186,29 @@ def comparison(cases: Cases, first: object, second: object, *, ids: object = Non
         return int((halves * (1 + (truth == better).astype(np.int64) - (truth == worse))).sum())
 
     content = (*_named(one, "compare"), *_named(other, "with"))
-    return Question("difference in accuracy", content, total, 2 * int(halves.sum()), _weighed(cases), difference=True)
+    ceiling, name = 2 * int(halves.sum()), "difference in accuracy"
+    return Question(name, content, total, ceiling, _weighed(cases), difference=True, narrowed=True)
+
+
+def case_comparison(cases: Cases, first: object, second: object, *, differ: object = None, ids: object = None) -> Question:
+    """Return the difference of two submissions' results, case by case.
+
+    ``differ`` says where they can differ, and must be known without the results: from unequal outputs, say. Elsewhere the
+    difference is 0 by declaration. Left out, any case may differ, and the question is no narrower than two scores.
+    """
+    one = cases.ordered(unit_interval("first", first, cases=cases.number), ids)
+    other = cases.ordered(unit_interval("second", second, cases=cases.number), ids)
+    apart = np.ones(cases.number, dtype=bool) if differ is None else np.asarray(differ)
+    if apart.shape != (cases.number,) or apart.dtype != bool:
+        raise InvalidParameter("differ", "others", f"True or False for each of {cases.number:,} cases")
+    apart = cases.ordered(apart, ids)
+    weights = np.full(cases.number, _UNIT) if cases.weights is None else cases.weights
+    halves = weights[apart] // 2
+    better, worse = one[apart], other[apart]
+
+    def total() -> int:
+        return int(np.rint(halves * (1 + better - worse)).astype(np.int64).sum())
+
+    content = (*_named(one, "compare cases"), *_named(other, "with"), np.packbits(apart).tobytes())
+    ceiling, narrowed = 2 * int(halves.sum()), differ is not None
+    return Question("difference", content, total, ceiling, _weighed(cases), difference=True, narrowed=narrowed)

@@ -99,6 +99,7 @@ class Scoring:
     def under(cls, cases: Cases, facts: Facts, plan: Plan, house: House) -> "Scoring":
         """Return the scoring of a holdout: noise of the plan's deviation on the integer sum."""
         unit = 1 << BITS
+        house.register.follow()  # whoever opens a ledger that is used up is told so at the first look
         mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.number * unit, sensitivity=unit)
         return cls(cases, facts, plan, house, mechanism)
 
@@ -129,7 +130,7 @@ class Scoring:
             reason=answer.reason,
             repeated=answer.repeated,
             looks_left=left,
-            about=about(self.facts),
+            about=THESE if asked.narrowed else about(self.facts),
             metric=asked.name,
             looks=self.facts.looks,
         )

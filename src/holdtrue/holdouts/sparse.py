@@ -187,7 +187,7 @@ class PrivateGate:
                 asked,
                 verb="gate",
                 part=f"gate {name} {margin} {bar!r}",
-                request={"target": asked.name, "values": name, "margin": str(margin)},
+                request={"target": asked.name, "values": name, "margin": str(margin), "against": bar},
                 excess=lambda total: total - int(least),
                 respond=respond,
                 analyst=analyst,

@@ -1,0 +1,190 @@
+"""Results of an eval suite from a file: one value in [0, 1] a case, under an id. CSV, JSON lines or JUnit XML.
+
+Ids are text and come back in their own order, so that files which list the cases differently are the same results. An
+error names the line and what was expected there, never what stood in it.
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+from xml.parsers import expat
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.errors import InvalidParameter, RequestError
+
+__all__ = ["Results", "read_results"]
+
+_YES, _NO = ("1", "1.0", "true", "yes", "passed"), ("0", "0.0", "false", "no", "failed")
+_DIGEST = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """Results by id, in the order of the ids. ``outputs`` are digests of what was put out for each case, where told."""
+
+    ids: npt.NDArray[np.str_]
+    values: npt.NDArray[np.float64]
+    outputs: tuple[str, ...] | None = None
+
+    @property
+    def number(self) -> int:
+        """Return how many cases there are."""
+        return int(self.ids.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    id: str
+    value: float
+    output: str | None = None
+
+
+def read_results(path: Path) -> Results:
+    """Return the results in a file.
+
+    CSV and JSON lines: ``id``, then ``passed`` (1, 0, true, false) or ``score`` (a number in [0, 1]), and ``output`` if
+    wanted: what the submission put out. JUnit XML: the id is classname.name; a case with a failure or an error is 0, and
+    so is a skipped one, since whoever could leave cases out would choose them. Fails: RequestError, by line.
+    """
+    readers: dict[str, Callable[[Path], Iterator[_Case]]] = {
+        ".csv": _table,
+        ".jsonl": _lines,
+        ".ndjson": _lines,
+        ".xml": _suites,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidParameter("results", str(path), f"a file that ends in {', '.join(readers)}")
+    try:
+        cases = sorted(reader(path), key=lambda case: case.id)
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+    except UnicodeError:
+        reason = "is not UTF-8"
+    else:
+        return _results(path, cases)
+    message = f"{path}: {reason}"
+    raise RequestError(message)
+
+
+def _results(path: Path, cases: list[_Case]) -> Results:
+    if not cases:
+        _refuse(path, "has no cases")
+    ids = np.array([case.id for case in cases])
+    if (ids[1:] == ids[:-1]).any():
+        _refuse(path, "has some id twice; every case needs one of its own")
+    outputs = [case.output for case in cases if case.output is not None]
+    if outputs and len(outputs) != len(cases):
+        _refuse(path, "has an output for some cases and not for others")
+    return Results(ids, np.array([case.value for case in cases], dtype=np.float64), tuple(outputs) or None)
+
+
+def _refuse(path: Path, reason: str, *, line: int | None = None) -> NoReturn:
+    place = "" if line is None else f" line {line}:"
+    message = f"{path}:{place} {reason}"
+    raise RequestError(message)
+
+
+def _table(path: Path) -> Iterator[_Case]:
+    with path.open(encoding="utf-8-sig", newline="") as text:
+        rows = csv.DictReader(text, strict=True)
+        try:
+            names = set(rows.fieldnames or ())
+            if "id" not in names or not names & {"score", "passed"}:
+                _refuse(path, "needs columns id and score, or id and passed", line=1)
+            for row in rows:
+                yield _case(path, row, rows.line_num)
+        except csv.Error:
+            _refuse(path, "is no CSV", line=rows.line_num)
+
+
+def _lines(path: Path) -> Iterator[_Case]:
+    with path.open(encoding="utf-8-sig") as text:
+        for number, row in _documents(path, text):
+            yield _case(path, row, number)
+
+
+def _documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(text, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            _refuse(path, "is no JSON object", line=number)
+        yield number, row
+
+
+def _case(path: Path, row: Mapping[str, Any], line: int) -> _Case:
+    name = row.get("id")
+    if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
+        _refuse(path, "needs an id, a text or a whole number", line=line)
+    if (row.get("score") is None) == (row.get("passed") is None):
+        _refuse(path, "needs a score or passed, one of them", line=line)
+    value = _passed(row["passed"]) if row.get("score") is None else _scored(row["score"])
+    if value is None:
+        _refuse(path, "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]", line=line)
+    output = row.get("output")
+    return _Case(str(name), value, None if output is None else _digest(output))
+
+
+def _passed(value: object) -> float | None:
+    text = str(value).strip().lower()
+    return 1.0 if text in _YES else 0.0 if text in _NO else None
+
+
+def _scored(value: object) -> float | None:
+    try:
+        found = float(value) if isinstance(value, (str, int, float)) else -1.0
+    except (ValueError, OverflowError):
+        return None
+    return found if 0 <= found <= 1 else None  # NaN is neither
+
+
+def _digest(output: object) -> str:
+    text = output if isinstance(output, str) else json.dumps(output, sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).hexdigest()
+
+
+def _suites(path: Path) -> Iterator[_Case]:
+    """Read test cases as they come; a document type is refused before anything in it is looked at."""
+    found: list[_Case] = []
+    open_case: list[str] = []
+    failed: set[str] = set()
+    parser = expat.ParserCreate()
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        kind = tag.rpartition("}")[2]
+        if kind == "testcase":
+            named = [attributes.get("classname", ""), attributes.get("name", "")]
+            open_case[:] = [".".join(part for part in named if part)]
+            failed.clear()
+        elif open_case and kind in ("failure", "error", "skipped"):
+            failed.add(kind)
+
+    def end(tag: str) -> None:
+        if tag.rpartition("}")[2] == "testcase":
+            if not open_case or not open_case[0]:
+                _refuse(path, "has a test case without a name", line=parser.CurrentLineNumber)
+            found.append(_Case(open_case[0], 0.0 if failed else 1.0))
+            open_case.clear()
+
+    def doctype(*_: object) -> None:
+        _refuse(path, "has a document type, which results need not have", line=parser.CurrentLineNumber)
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        with path.open("rb") as content:
+            parser.ParseFile(content)
+    except expat.ExpatError as error:
+        _refuse(path, "is no XML", line=error.lineno)
+    return iter(found)

@@ -1,0 +1,321 @@
+"""`holdtrue score`: results in three formats, looks that are counted, names, comparisons, gates, and exit codes."""
+
+import json
+import stat
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.command import main
+from holdtrue.holdouts.results import read_results
+
+CASES = 3_000
+IDS = [f"case {number}" for number in range(CASES)]
+
+
+def results(rate, *, seed, cases=CASES):
+    return (np.random.default_rng(seed).random(cases) < rate).astype(int)
+
+
+POOR, FAIR, GOOD = (results(rate, seed=seed) for seed, rate in enumerate((0.05, 0.55, 0.95)))
+
+
+@pytest.fixture
+def score(tmp_path, monkeypatch, capsys):
+    """Run `holdtrue score` in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["holdtrue", "score", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return SimpleNamespace(code=left.value.code, out=out, err=err)
+
+    return call
+
+
+def table(path, values, *, order=None, outputs=None, cases=IDS):
+    lines = ["id,passed" if outputs is None else "id,passed,output"]
+    for place in range(len(values)) if order is None else order:
+        cells = [cases[place], str(values[place]), *([] if outputs is None else [str(outputs[place])])]
+        lines.append(",".join(cells))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def junit(path, values, kinds=("failure", "error", "skipped")):
+    cases = [
+        f'<testcase classname="suite.cases" name="{name}">{"" if value else f"<{kinds[place % len(kinds)]}/>"}</testcase>'
+        for place, (name, value) in enumerate(zip(IDS, values, strict=True))
+    ]
+    path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(score, tmp_path):
+    """A holdout of 20 looks with one submission, named v1."""
+    done = score(table(tmp_path / "v1.csv", FAIR), "--holdout", "e.holdout", "--create", "--looks", 20, "--name", "v1")
+    assert done.code == 0, done.err
+    return done
+
+
+def test_a_score_says_value_interval_looks_and_the_sentence(opened):
+    assert "19 of 20 left" in opened.out
+    assert "these cases with fresh labels" in opened.out
+    assert "95% confidence over 20 looks" in opened.out
+    assert "the raw score is not shown" in opened.out
+
+
+def test_results_in_any_order_and_format_are_the_same_submission(score, opened, tmp_path):
+    assert opened.code == 0
+    order = np.random.default_rng(1).permutation(CASES)
+    lines = [json.dumps({"id": IDS[place], "score": float(FAIR[place])}) for place in order]
+    (tmp_path / "same.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    for again in (table(tmp_path / "same.csv", FAIR, order=order), tmp_path / "same.jsonl"):
+        told = json.loads(score(again, "--holdout", "e.holdout", "--json").out)
+        assert told["score"]["repeated"]
+        assert told["score"]["looks_left"] == 19
+
+
+def test_junit_counts_failures_errors_and_skipped_as_not_passed(tmp_path):
+    found = read_results(junit(tmp_path / "r.xml", FAIR))
+    assert found.ids[0] == "suite.cases.case 0"
+    assert found.values.mean() == FAIR.mean()
+    (tmp_path / "one.xml").write_text('<testsuite xmlns="urn:x"><testcase name="alone"><system-out/></testcase></testsuite>')
+    assert read_results(tmp_path / "one.xml").ids.tolist() == ["alone"]
+
+
+def test_a_document_type_is_refused_before_its_entities_are_looked_at(tmp_path, score):
+    bomb = '<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;"><!ENTITY x SYSTEM "file:///etc/hostname">]>'
+    (tmp_path / "bomb.xml").write_text(f'{bomb}<testsuite><testcase name="&b;&x;"/></testsuite>', encoding="utf-8")
+    done = score("bomb.xml", "--holdout", "e.holdout", "--create", "--looks", 5)
+    assert done.code == 2
+    assert "document type" in done.err
+    assert not (tmp_path / "e.holdout").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("r.csv", "id,passed\na,maybe-canary\n", "line 2: needs passed to be 1 or 0"),
+        ("r.csv", "id,score\na,1.5\n", "line 2"),
+        ("r.csv", "id,score\na,nan\n", "line 2"),
+        ("r.csv", "id,score,passed\na,1,1\n", "one of them"),
+        ("r.csv", "name,score\na,1\n", "needs columns id"),
+        ("r.csv", "id,score\na,1\na,0\n", "twice"),
+        ("r.csv", "id,score\n", "no cases"),
+        ("r.csv", 'id,score\n"canary,1\n', "no CSV"),
+        ("r.csv", "id,score,output\na,1,x\nb,1\n", "output for some"),
+        ("r.jsonl", '{"id": 1, "score": "canary"}\n', "line 1"),
+        ("r.jsonl", '["canary"]\n', "no JSON object"),
+        ("r.jsonl", "canary\n", "no JSON object"),
+        ("r.jsonl", '{"id": true, "score": 1}\n', "needs an id"),
+        ("r.xml", "<testsuite><testcase/></testsuite>", "without a name"),
+        ("r.xml", "<testsuite>canary", "no XML"),
+        ("r.txt", "canary", "ends in .csv"),
+    ],
+)
+def test_bad_results_are_refused_by_line_and_never_quoted(score, tmp_path, name, text, message):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    done = score(name, "--holdout", "e.holdout", "--create", "--looks", 5)
+    assert done.code == 2
+    assert message in done.err
+    assert "canary" not in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "e.holdout").exists()
+
+
+def test_better_exits_with_0_and_not_shown_better_with_1(score, opened, tmp_path):
+    assert opened.code == 0
+    table(tmp_path / "good.csv", GOOD)
+    table(tmp_path / "poor.csv", POOR)
+    better = score("good.csv", "--holdout", "e.holdout", "--against", "v1", "--confidence", 0.95, "--json")
+    assert better.code == 0
+    told = json.loads(better.out)
+    assert told["better"] is True
+    assert told["against"]["low"] > 0
+    assert GOOD.mean() - FAIR.mean() > told["against"]["low"]
+    worse = score("poor.csv", "--holdout", "e.holdout", "--against", "v1")
+    assert worse.code == 1
+    assert "worse than v1" in worse.out
+    same = score("v1.csv", "--holdout", "e.holdout", "--against", "v1")
+    assert same.code == 1
+    assert "not shown better than v1" in same.out
+    assert "17 of 20 left" in same.out  # three submissions, three looks
+
+
+def test_what_cannot_be_compared_is_refused_before_it_is_charged(score, opened, tmp_path):
+    assert opened.code == 0
+    table(tmp_path / "good.csv", GOOD)
+    sure = score("good.csv", "--holdout", "e.holdout", "--against", "v1", "--confidence", 0.99)
+    assert sure.code == 2
+    assert "at most 0.95" in sure.err
+    unknown = score("good.csv", "--holdout", "e.holdout", "--against", "v9")
+    assert unknown.code == 2
+    assert "no submission is kept under the name" in unknown.err
+    assert "18 of 20 left" in score("good.csv", "--holdout", "e.holdout").out
+
+
+def test_names_are_the_owners_alone_and_the_last_one_counts(score, opened, tmp_path):
+    assert opened.code == 0
+    folder = tmp_path / "e.holdout.names"
+    (kept,) = folder.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert json.loads(kept.read_text())["values"] is None  # scores are enough, and stand in the ledger
+    table(tmp_path / "good.csv", GOOD)
+    assert score("good.csv", "--holdout", "e.holdout", "--name", "v1", "--against", "v1").code == 0
+    assert score("good.csv", "--holdout", "e.holdout", "--against", "v1").code == 1
+    kept.write_text("{}")
+    assert score("good.csv", "--holdout", "e.holdout", "--against", "v1").code == 5
+
+
+def test_a_name_from_another_ledger_is_noticed(score, opened, tmp_path):
+    assert opened.code == 0
+    (tmp_path / "e.holdout").unlink()
+    assert score("v1.csv", "--holdout", "e.holdout", "--create", "--looks", 20).code == 0
+    done = score("v1.csv", "--holdout", "e.holdout", "--against", "v1")
+    assert done.code == 5
+    assert "the ledger does not have the score" in done.err
+
+
+def test_equal_outputs_give_a_paired_look_that_is_narrower(score, tmp_path):
+    """Scores 0.02 apart cannot decide, at deviations of 0.01; a paired look is taken, about the cases that differ."""
+    number = 10_000
+    ids = [str(case) for case in range(number)]
+    before, after = np.arange(number) % 2, np.arange(number) % 2
+    after[:400:2] = 1
+    said = np.where(before == after, "same", "new")
+    table(tmp_path / "old.csv", before, outputs=["same"] * number, cases=ids)
+    table(tmp_path / "new.csv", after, outputs=said, cases=ids)
+    assert score("old.csv", "--holdout", "e.holdout", "--create", "--looks", 5, "--name", "v1").code == 0
+    told = json.loads(score("new.csv", "--holdout", "e.holdout", "--against", "v1", "--json").out)["against"]
+    assert told["paired"]
+    assert told["looks_left"] == 2
+    assert told["low"] - 0.05 <= 0.02 <= told["high"] + 0.05  # 7 deviations
+    plain = json.loads(score("old.csv", "--holdout", "e.holdout", "--against", "v1", "--json").out)["against"]
+    assert (plain["paired"], plain["looks_left"]) == (False, 2)  # where nothing differs, no look is taken
+    assert told["high"] - told["low"] < 0.85 * (plain["high"] - plain["low"])
+
+
+def test_the_paired_width_is_known_before_the_look():
+    number = 10_000
+    values, few = np.arange(number) % 2, np.arange(number) < 500
+    with ht.Holdout(np.ones(number), looks=5, unseen=True) as holdout:
+        assert holdout.paired_width(few) < 0.85 * holdout.paired_width(np.ones(number, dtype=bool))
+        paired = holdout.compare_cases(np.where(few, 1, values), values, differ=few)
+        assert paired.value == pytest.approx(0.025, abs=0.1)
+        assert paired.interval.width <= holdout.paired_width(few) + 1e-9
+        assert paired.about == "these cases with fresh labels"  # where outputs differ was read off these cases
+        assert holdout.compare_cases(1 - values, values).about == "fresh cases"
+        with pytest.raises(ht.InvalidParameter, match="differ"):
+            holdout.compare_cases(values, values, differ=few[:-1])
+
+
+def test_a_holdout_is_created_once_and_only_when_told_to(score, opened, tmp_path):
+    assert opened.code == 0
+    again = score("v1.csv", "--holdout", "e.holdout", "--create", "--looks", 20)
+    assert again.code == 3
+    missing = score("v1.csv", "--holdout", "other.holdout")
+    assert missing.code == 2
+    assert "--create" in missing.err
+    assert not (tmp_path / "other.holdout").exists()
+    assert score("v1.csv", "--holdout", "e.holdout", "--looks", 20).code == 2
+    assert score("v1.csv", "--holdout", "e.holdout", "--unseen").code == 2
+    few = score(table(tmp_path / "few.csv", [1, 0]), "--holdout", "few.holdout", "--create", "--looks", 50)
+    assert few.code == 2
+    assert "too few" in few.err
+
+
+def test_other_cases_under_an_old_ledger_are_refused_and_no_look_is_spent(score, opened, tmp_path):
+    assert opened.code == 0
+    table(tmp_path / "fewer.csv", FAIR[:-1])
+    fewer = score("fewer.csv", "--holdout", "e.holdout")
+    assert fewer.code == 3
+    assert "2,999 cases; the holdout has 3,000" in fewer.err
+    table(tmp_path / "others.csv", FAIR, cases=[f"other {number}" for number in range(CASES)])
+    others = score("others.csv", "--holdout", "e.holdout")
+    assert others.code == 3
+    assert "these ids" in others.err
+    assert "other 1" not in others.err
+    assert "19 of 20 left" in score("v1.csv", "--holdout", "e.holdout").out
+
+
+def test_looks_that_are_used_up_exit_with_3(score, tmp_path):
+    table(tmp_path / "a.csv", FAIR)
+    table(tmp_path / "b.csv", GOOD)
+    assert score("a.csv", "--holdout", "e.holdout", "--create", "--looks", 1, "--unseen").code == 0
+    done = score("b.csv", "--holdout", "e.holdout")
+    assert done.code == 3
+    assert "looks" in done.err
+    assert "fresh cases" in score("a.csv", "--holdout", "e.holdout").out
+
+
+def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
+    for name, values in {"poor": POOR, "fair": FAIR, "good": GOOD}.items():
+        junit(tmp_path / f"{name}.xml", values)
+    made = score("fair.xml", "--holdout", "g.holdout", "--create", "--looks", 20, "--yes", 3)
+    assert made.code == 0
+    assert "20 of 20 left" in made.out
+    assert score("poor.xml", "--holdout", "g.holdout").code == 1
+    yes = score("good.xml", "--holdout", "g.holdout", "--margin", 0.2, "--json")
+    assert yes.code == 0
+    told = json.loads(yes.out)
+    assert told["verdict"]["gain"]["low"] > 0
+    assert "0.95" not in told["sentence"].split(";")[0]
+    # Asked again, the former incumbent meets another one: a look of its own.
+    assert score("fair.xml", "--holdout", "g.holdout").code == 1
+    repeated = score("fair.xml", "--holdout", "g.holdout")
+    assert (repeated.code, "asked before" in repeated.out) == (1, True)
+    own = score("good.xml", "--holdout", "g.holdout")
+    assert (own.code, "17 of 20 left" in own.out) == (1, True)
+    assert len(list((tmp_path / "g.holdout.names").iterdir())) == 1  # the incumbent's results, and no others
+    assert score("good.xml", "--holdout", "g.holdout", "--against", "v1").code == 2
+
+
+def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path):
+    junit(tmp_path / "fair.xml", FAIR)
+    junit(tmp_path / "good.xml", GOOD)
+    assert score("fair.xml", "--holdout", "g.holdout", "--create", "--looks", 20, "--yes", 3).code == 0
+    for kept in (tmp_path / "g.holdout.names").iterdir():
+        kept.unlink()
+    lost = score("good.xml", "--holdout", "g.holdout")
+    assert lost.code == 3
+    assert "once more, which is no look" in lost.err
+    assert score("fair.xml", "--holdout", "g.holdout").code == 1
+    assert score("good.xml", "--holdout", "g.holdout").code == 0
+
+
+def test_results_of_single_cases_are_in_no_text_of_the_ledger(score, opened, tmp_path):
+    assert opened.code == 0
+    assert score("v1.csv", "--holdout", "e.holdout").code == 0
+    text = (tmp_path / "e.holdout").read_bytes()
+    assert b"case 17" not in text
+    assert ht.verify(tmp_path / "e.holdout")
+
+
+def test_plan_holdout_prints_a_plan_or_a_table_of_sizes(monkeypatch, capsys):
+    def plan(*words):
+        monkeypatch.setattr(sys, "argv", ["holdtrue", "plan", "holdout", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, capsys.readouterr()
+
+    code, said = plan("--cases", 5000, "--looks", 200, "--yes", 10)
+    assert (code, said.out.rstrip("\n")) == (0, str(ht.plan_holdout(cases=5000, looks=200, yes=10)))
+    code, said = plan("--cases", 5000, "--looks", 200, "--overfits", 5, "--validity", "--json")
+    assert json.loads(said.out) == ht.plan_holdout(cases=5000, looks=200, overfits=5, private=False).to_json()
+    code, said = plan()
+    made = [ht.plan_holdout(cases=size, looks=looks) for size in (1_000, 5_000, 20_000) for looks in (50, 500)]
+    lines = said.out.splitlines()[2:8]
+    for line, expected in zip(lines, made, strict=True):
+        assert f"*±{expected.alpha:.3f}" in line
+        assert f"±{expected['gate'].alpha:.3f}" in line
+    code, said = plan("--cases", 5000, "--looks", 5, "--yes", 9)
+    assert (code, "at most 5, the looks" in said.err) == (2, True)

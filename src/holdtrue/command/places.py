@@ -155,7 +155,11 @@ def desk_of(source: str) -> "Iterator[Desk]":
     try:
         register = Register(account)
         register.follow()
-        plan, card = read_plan(account.terms.plan), Card.from_json(json.loads(account.terms.card))
+        document = json.loads(account.terms.card)
+        if "holdout" in document:
+            message = f"{shown(where)} is the ledger of a holdout: look at it with holdtrue score, or verify it"
+            raise RequestError(message)
+        plan, card = read_plan(account.terms.plan), Card.from_json(document)
         yield Desk(where, account, plan, card, register)
     finally:
         account.close()

@@ -29,6 +29,7 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
+    from holdtrue.auditing import Finding, audit_privacy, audit_stability
     from holdtrue.curator import Curator
     from holdtrue.holdouts import Holdout, Leaderboard, Score, Verdict
     from holdtrue.hypotheses import (
@@ -74,6 +75,7 @@ __all__ = [
     "DecisionLists",
     "Disjunctions",
     "Exponential",
+    "Finding",
     "FingerprintMismatch",
     "Gaussian",
     "Holdout",
@@ -112,6 +114,8 @@ __all__ = [
     "UnsupportedQuery",
     "Verdict",
     "__version__",
+    "audit_privacy",
+    "audit_stability",
     "compose",
     "plan",
     "plan_holdout",
@@ -123,6 +127,7 @@ __all__ = [
 
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
+    "auditing": ["Finding", "audit_privacy", "audit_stability"],
     "curator": ["Curator"],
     "holdouts": ["Holdout", "Leaderboard", "Score", "Verdict"],
     "hypotheses": [

@@ -1,0 +1,172 @@
+"""What counts of hits prove: confidence limits of probabilities, of epsilon and of total variation (A1, A4, E2).
+
+An event is fixed, two mechanisms are run, and the event is counted. Each rule below turns the two counts into a number that
+is above the truth with probability at most ``alpha``, whatever the two mechanisms are.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Distance", "Floats", "Pooled", "Rule", "Separate", "least_runs", "lower_limit", "upper_limit"]
+
+Floats = npt.NDArray[np.float64]
+
+# The library's inverse beta function is good to 1e-13 or so, relative; limits are pushed outwards by more.
+_OUTWARD = 2.0**-40
+# The part of alpha that Pooled spends on how often the slack may have struck.
+_SLACK_SHARE = 0.1
+_MOST_RUNS = 1 << 60
+
+
+def lower_limit(hits: npt.ArrayLike, runs: npt.ArrayLike, *, alpha: float) -> Floats:
+    """Return the lower Clopper-Pearson limit: above the true probability in at most a share alpha of all experiments."""
+    from scipy import special
+
+    k, n = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(runs, dtype=np.float64))
+    found: Floats = np.where(k > 0, special.betaincinv(np.maximum(k, 1e-9), n - k + 1, alpha), 0.0) * (1 - _OUTWARD)
+    return found
+
+
+def upper_limit(hits: npt.ArrayLike, runs: npt.ArrayLike, *, alpha: float) -> Floats:
+    """Return the upper Clopper-Pearson limit: below the true probability in at most a share alpha of all experiments."""
+    from scipy import special
+
+    k, n = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(runs, dtype=np.float64))
+    inside = special.betainccinv(k + 1, np.maximum(n - k, 1e-9), alpha)
+    found: Floats = np.where(k < n, np.minimum(1.0, inside * (1 + _OUTWARD)), 1.0)
+    return found
+
+
+class Rule(Protocol):
+    """A way to prove a lower bound from the hits of one event on the ``first`` side, where it is likelier, and the other."""
+
+    @property
+    def pooled(self) -> bool:
+        """Return whether the number of runs on each side is itself drawn, from the Poisson law with mean ``runs``."""
+        ...
+
+    @property
+    def relative(self) -> bool:
+        """Return whether it bounds the logarithm of a ratio of probabilities, rather than their difference."""
+        ...
+
+    def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return the confidence limit; below 0 it says nothing, but how far below says how much is missing."""
+        ...
+
+    def bound(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return the lower bound that the counts prove: the limit, or 0."""
+        ...
+
+
+class _Bounding:
+    """What the rules share."""
+
+    __slots__ = ()
+
+    def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return the confidence limit."""
+        raise NotImplementedError
+
+    def bound(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return the lower bound that the counts prove: the limit, or 0."""
+        return np.maximum(self.limit(first, second, runs), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Separate(_Bounding):
+    """Bounds epsilon at delta by one Clopper-Pearson limit on each side, alpha / 2 each.
+
+    Law: with probability at least 1 - alpha, p >= its lower limit and q <= its upper limit at once; then
+    (epsilon, delta)-DP needs e^epsilon >= (p - delta) / q.
+    """
+
+    delta: float
+    alpha: float
+    pooled: ClassVar[bool] = False
+    relative: ClassVar[bool] = True
+
+    def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return a confidence limit of epsilon."""
+        p = lower_limit(first, runs, alpha=self.alpha / 2)
+        q = upper_limit(second, runs, alpha=self.alpha / 2)
+        return _log_ratio(p - self.delta, q)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled(_Bounding):
+    """Bounds epsilon at delta by one Clopper-Pearson limit on the share of all hits that fell on the first side.
+
+    Law: if each side is run a Poisson number of times with the same mean, the two counts are independent Poisson
+    variables, and given their sum the first is binomial with probability p / (p + q): its lower limit s at level alpha gives
+    epsilon >= ln(s / (1 - s)). This needs one limit where :class:`Separate` needs two, and is narrower by a third or more
+    unless p is near 1. With delta > 0 the hits that the slack explains are at most a Poisson variable of mean
+    runs * delta: its quantile is taken off first, for a tenth of alpha. Fails: never; where more runs were drawn than
+    there are, the auditor proves nothing.
+    """
+
+    delta: float
+    alpha: float
+    pooled: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
+
+    def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return a confidence limit of epsilon."""
+        alpha = self.alpha * (1 - _SLACK_SHARE if self.delta else 1)
+        kept = np.maximum(np.asarray(first, dtype=np.float64) - self._explained(runs), 0.0)
+        share = lower_limit(kept, kept + np.asarray(second, dtype=np.float64), alpha=alpha)
+        return _log_ratio(share, 1 - share)
+
+    def _explained(self, runs: float) -> float:
+        """Return how many hits the slack explains, but for its part of alpha."""
+        from scipy import special
+
+        if not self.delta:
+            return 0.0
+        mean = runs * self.delta
+        most = math.ceil(mean + 8 * math.sqrt(mean + 1) + 40)
+        below = special.pdtr(np.arange(most), mean)
+        return float(np.searchsorted(below, 1 - self.alpha * _SLACK_SHARE))
+
+
+@dataclass(frozen=True, slots=True)
+class Distance(_Bounding):
+    """Bounds total variation by p - q, one Clopper-Pearson limit on each side, alpha / 2 each (A1)."""
+
+    alpha: float
+    pooled: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+
+    def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
+        """Return a confidence limit of the total variation."""
+        p = lower_limit(first, runs, alpha=self.alpha / 2)
+        q = upper_limit(second, runs, alpha=self.alpha / 2)
+        found: Floats = p - q
+        return found
+
+
+def _log_ratio(p: Floats, q: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > 0, np.log(np.maximum(p, 0.0)) - np.log(q), -np.inf)
+
+
+def least_runs(rule: Rule, claimed: float) -> int | None:
+    """Return from how many runs a side on an event that always tells the sides apart proves more than what is claimed."""
+
+    def enough(runs: int) -> bool:
+        return float(rule.bound(float(runs), 0.0, float(runs))) > claimed
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST_RUNS:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

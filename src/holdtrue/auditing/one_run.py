@@ -1,0 +1,165 @@
+"""Audits from one training run: canaries that are in the data by coins, and guesses which of them are.
+
+After Steinke, Nasr and Jagielski (NeurIPS 2023). A canary is present or absent, so the claim that is audited is one for
+adding or removing a row; a replace-one claim of epsilon is one of epsilon for a canary that takes the place of a fixed row.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.auditing.findings import Finding
+from holdtrue.auditing.limits import Floats
+from holdtrue.entropy import SYSTEM, Bits
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import Number, count, nonnegative, probability
+
+__all__ = ["Canaries", "audit_one_run", "chance_of_guesses", "one_run_epsilon"]
+
+_HALVINGS = 200
+_LARGEST = 700.0
+_ROUNDING = 1 + 2.0**-40
+
+
+def chance_of_guesses(right: int, *, guesses: int, canaries: int, epsilon: float, delta: float = 0.0) -> float:
+    """Return a bound on the probability that an (epsilon, delta)-DP training lets ``right`` of the guesses or more be right.
+
+    Law: f(v) + 2 m delta max over 1 <= i <= v of (f(v - i) - f(v)) / i, where f(t) = Pr[Bin(r, s) >= t] with
+    s = e^epsilon / (1 + e^epsilon), for r guesses on m canaries, v of them right. Needs: the numbers of guesses "in" and
+    "out" fixed beforehand. Leaving the second term out, as is sometimes done, is wrong for delta > 0.
+    """
+    tail = _tails(right, guesses, 1 / (1 + math.exp(-epsilon)))
+    slack = 0.0
+    if delta and right:
+        slack = 2 * canaries * delta * float(((tail[:-1][::-1] - tail[-1]) / np.arange(1, right + 1)).max())
+    return min(1.0, (float(tail[-1]) + slack) * _ROUNDING)
+
+
+def _tails(right: int, guesses: int, chance: float) -> Floats:
+    """Return Pr[Bin(guesses, chance) >= t] for t from 0 to ``right``."""
+    from scipy import special
+
+    t = np.arange(1, right + 1, dtype=np.float64)
+    return np.concatenate([[1.0], special.betainc(t, guesses - t + 1, chance)])
+
+
+def one_run_epsilon(right: int, *, guesses: int, canaries: int, delta: Number = 0.0, confidence: Number = 0.95) -> float:
+    """Return the largest epsilon that so many right guesses rule out: a lower bound at this confidence, 0 if there is none.
+
+    >>> round(one_run_epsilon(75, guesses=100, canaries=100), 7)
+    0.7022139
+    """
+    made = count("guesses", guesses)
+    number = count("right", right, least=0)
+    if number > made:
+        raise InvalidParameter("right", right, f"at most the number of guesses, {made}")
+    if made > count("canaries", canaries):
+        raise InvalidParameter("guesses", guesses, f"at most the number of canaries, {canaries}")
+    slack, beta = float(probability("delta", delta, zero=True)), 1 - float(probability("confidence", confidence))
+
+    def ruled_out(epsilon: float) -> bool:
+        return chance_of_guesses(number, guesses=made, canaries=canaries, epsilon=epsilon, delta=slack) < beta
+
+    if not ruled_out(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while ruled_out(high) and high < _LARGEST:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if ruled_out(middle) else (low, middle)
+    return low
+
+
+def audit_one_run(  # noqa: PLR0913 - the numbers of the theorem
+    right: int,
+    *,
+    guesses: int,
+    canaries: int,
+    epsilon: Number,
+    delta: Number = 0.0,
+    confidence: Number = 0.95,
+    group: int = 1,
+) -> Finding:
+    """Compare a claim with the guesses from one training run.
+
+    ``group`` is the number of rows that a canary stands for: the bound is then divided by it, which a claim with delta > 0
+    does not allow. Fails: where even perfect guesses could not prove a violation, and says how many could.
+    """
+    size, claimed = count("group", group), float(nonnegative("epsilon", epsilon))
+    slack = float(probability("delta", delta, zero=True))
+    if size > 1 and slack:
+        raise InvalidParameter("group", group, "1 where delta is above 0")
+    _enough_guesses(guesses, canaries, size * claimed, slack, confidence)
+    bound = one_run_epsilon(right, guesses=guesses, canaries=canaries, delta=delta, confidence=confidence) / size
+    at = f" at delta {slack:.3g}" if slack else ""
+    sure = float(probability("confidence", confidence))
+    said = f"With confidence {sure:.4g}, epsilon{at} is at least {bound:.4g}"
+    verdict = f"{said}: more than the {claimed:.4g} claimed." if bound > claimed else f"{said}; {claimed:.4g} is claimed."
+    event = f"{right:,} of {guesses:,} guesses about {canaries:,} canaries were right"
+    return Finding(
+        "epsilon", claimed, bound, sure, 1, event, verdict, delta=slack, notes=(("relation", "a canary is in or out"),)
+    )
+
+
+def _enough_guesses(guesses: int, canaries: int, claimed: float, delta: float, confidence: Number) -> None:
+    def best(number: int) -> float:
+        most = max(number, canaries)
+        return one_run_epsilon(number, guesses=number, canaries=most, delta=delta, confidence=confidence)
+
+    if best(guesses) > claimed:
+        return
+    required = guesses
+    while required < 1 << 24:
+        required *= 2
+        if best(required) > claimed:
+            said = f"{guesses:,} guesses cannot show more than the claimed {claimed:g}, even if all are right"
+            message = f"{said}: {required:,} could"
+            raise InsufficientSamples(message, required=required)
+    message = f"no number of guesses shows more than the claimed {claimed:g} at this delta and confidence"
+    raise InsufficientSamples(message, required=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canaries:
+    """Which canaries are in the data: coins of the auditor's, thrown before training and looked at after the guesses."""
+
+    included: npt.NDArray[np.bool_]
+
+    @classmethod
+    def drawn(cls, number: int, *, bits: Bits = SYSTEM) -> "Canaries":
+        """Throw a fair coin for each canary."""
+        return cls((bits.words(count("number", number)) & np.uint64(1)).astype(np.bool_))
+
+    def right(self, scores: npt.ArrayLike, *, guesses: int) -> int:
+        """Guess that the canaries of highest score are in and those of lowest score are out, half each; count the right.
+
+        ``scores`` say how much the trained model seems to know each canary. How many are guessed is fixed here before the
+        coins are looked at, as the theorem needs; ties are settled by position.
+        """
+        values = np.asarray(scores, dtype=np.float64)
+        number = count("guesses", guesses)
+        if values.shape != self.included.shape or np.isnan(values).any():
+            raise InvalidParameter("scores", f"an array of shape {values.shape}", f"{self.included.size} numbers")
+        if number > values.size:
+            raise InvalidParameter("guesses", guesses, f"at most the number of canaries, {values.size}")
+        order = np.argsort(values, kind="stable")
+        out, inside = order[: number // 2], order[values.size - (number - number // 2) :]
+        return int((~self.included[out]).sum() + self.included[inside].sum())
+
+    def audit(
+        self, scores: npt.ArrayLike, *, guesses: int, epsilon: Number, delta: Number = 0.0, confidence: Number = 0.95
+    ) -> Finding:
+        """Guess from the scores of one training run, and compare with a claim."""
+        return audit_one_run(
+            self.right(scores, guesses=guesses),
+            guesses=guesses,
+            canaries=self.included.size,
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+        )

@@ -1,7 +1,8 @@
 """A load of writers that are killed with SIGKILL at random moments; run as a program, from which the writers are forked.
 
 ``python killing.py WHERE SEEN KILLS ORDER``: writers append to the file SEEN what an analyst would have seen, one line with
-one system call: ``read ID`` when the engine would be called, ``answer ID TEXT`` when an answer leaves. ORDER is
+one system call: ``read ID .`` when the engine would be called, ``answer ID TEXT .`` when an answer leaves. A kill can cut a
+call short where the line crosses a page: a line starts with its own break, and counts if its full stop is there. ORDER is
 ``charge-first``, or ``answer-first`` for the control, which lets the answer out before it charges.
 """
 
@@ -45,12 +46,12 @@ def write(where, seen, order, ready):
         name = f"{os.getpid()}-{time.monotonic_ns()}-{step}"
         text = f"answer-to-{name}"
         if order == "answer-first":
-            os.write(seen, f"answer {name} {text}\n".encode())
+            os.write(seen, f"\nanswer {name} {text} .".encode())
         entry = ledger.charge(**request(name))
-        os.write(seen, f"read {name}\n".encode())
+        os.write(seen, f"\nread {name} .".encode())
         stored = ledger.respond(entry.number, text)
         if order == "charge-first":
-            os.write(seen, f"answer {name} {stored.body}\n".encode())
+            os.write(seen, f"\nanswer {name} {stored.body} .".encode())
         if step == 0:
             os.write(ready, os.getpid().to_bytes(8))
 

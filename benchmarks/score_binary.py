@@ -126,10 +126,10 @@ def _others(matrix: Matrix, y: Flags) -> list[list[str]]:
     }
     rows = [_row(f"{name}, uint8 by rows", some, matrix, y) for name, some in classes.items()]
     some = Conjunctions(_COLUMNS, width=3)
-    module, bit_counts._Choice.module = bit_counts._Choice.module, None  # noqa: SLF001 - the one place that decides
+    module, bit_counts.compiled._module = bit_counts.compiled._module, None  # noqa: SLF001 - the one place that decides
     share = 20
     plain = _timed(lambda: some.error_counts(matrix[: _ROWS // share], y[: _ROWS // share])) * share
-    bit_counts._Choice.module = module  # noqa: SLF001 - likewise
+    bit_counts.compiled._module = module  # noqa: SLF001 - likewise
     return [*rows, [*_cells(f"conjunctions without numba (1 row in {share}, scaled)", some, plain, None), ""]]
 
 

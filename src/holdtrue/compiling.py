@@ -5,12 +5,13 @@ through :func:`loaded` only, where the work pays for it.
 """
 
 import os
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["kernel", "loaded", "popcount"]
+__all__ = ["Kernels", "kernel", "loaded", "popcount"]
 
 
 def loaded(module: str) -> ModuleType | None:
@@ -21,6 +22,34 @@ def loaded(module: str) -> ModuleType | None:
         return import_module(module)
     except ImportError:
         return None
+
+
+class Kernels:
+    """A module of kernels that is loaded once there was so much work that it pays, and then kept for the process.
+
+    Loading machine code takes longer than counting a small table many times, so that small tables never wait for it.
+    """
+
+    def __init__(self, module: str, *, after: int) -> None:
+        self._name = module
+        self._after = after
+        self._work = 0
+        self._settled = False
+        self._module: ModuleType | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, work: int) -> ModuleType | None:
+        """Return the module once there was enough work, this included; None before, and where numba is absent or off."""
+        if self._settled:
+            return self._module
+        self._work += work
+        if self._work < self._after:
+            return None
+        with self._lock:
+            if not self._settled:
+                self._module = loaded(self._name)
+                self._settled = True
+        return self._module
 
 
 def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - numba's dispatchers have no type

@@ -13,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
+from holdtrue import compiling
 from holdtrue.ensembles import train, vote_kernels, votes
 from holdtrue.ensembles.members import kind_of
 from holdtrue.ensembles.parts import FEATURE_LIMIT, Domain
@@ -202,10 +203,10 @@ def test_imports_are_light_and_small_inputs_never_wait_for_numba():
 
 
 def test_much_work_loads_numba_once(monkeypatch):
-    monkeypatch.setattr(votes, "_Choice", type("Fresh", (), {"module": None, "settled": False, "work": 0}))
     asked = []
-    monkeypatch.setattr(votes, "loaded", lambda name: asked.append(name) or vote_kernels)
-    assert votes._compiled(10) is None
-    assert votes._compiled(1 << 26) is vote_kernels
-    assert votes._compiled(10) is vote_kernels
+    monkeypatch.setattr(compiling, "loaded", lambda name: asked.append(name) or vote_kernels)
+    fresh = compiling.Kernels("holdtrue.ensembles.vote_kernels", after=1 << 26)
+    assert fresh(10) is None
+    assert fresh(1 << 26) is vote_kernels
+    assert fresh(10) is vote_kernels
     assert asked == ["holdtrue.ensembles.vote_kernels"]

@@ -35,8 +35,8 @@ CLASSES = [
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
-    monkeypatch.setattr(bit_counts._Choice, "settled", True)
-    monkeypatch.setattr(bit_counts._Choice, "module", bit_kernels if request.param == "numba" else None)
+    monkeypatch.setattr(bit_counts.compiled, "_settled", True)
+    monkeypatch.setattr(bit_counts.compiled, "_module", bit_kernels if request.param == "numba" else None)
     return request.param
 
 
@@ -306,16 +306,16 @@ def test_parities_of_more_rows_than_32_bits_hold(kernel):
 
 
 def test_small_inputs_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(bit_counts._Choice, "settled", False)
-    monkeypatch.setattr(bit_counts._Choice, "module", None)
-    monkeypatch.setattr(bit_counts._Choice, "work", 0)
+    monkeypatch.setattr(bit_counts.compiled, "_settled", False)
+    monkeypatch.setattr(bit_counts.compiled, "_module", None)
+    monkeypatch.setattr(bit_counts.compiled, "_work", 0)
     matrix, y = _rows(1000, 10)
     Conjunctions(10, width=3).error_counts(matrix, y)
     Parities(10).error_counts(matrix, y)
-    assert not bit_counts._Choice.settled
-    monkeypatch.setattr(bit_counts._Choice, "work", 1 << 40)
+    assert not bit_counts.compiled._settled
+    monkeypatch.setattr(bit_counts.compiled, "_work", 1 << 40)
     assert bit_counts.compiled(1) is loaded("holdtrue.hypotheses.bit_kernels")
-    assert bit_counts._Choice.settled
+    assert bit_counts.compiled._settled
 
 
 def test_columns_are_found_by_name():

@@ -393,10 +393,10 @@ def test_labels_are_zero_and_one():
 
 
 def test_small_tables_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(grid_tallies._Choice, "settled", False)
-    monkeypatch.setattr(grid_tallies._Choice, "module", None)
-    monkeypatch.setattr(grid_tallies._Choice, "work", 0)
+    monkeypatch.setattr(grid_tallies._compiled, "_settled", False)
+    monkeypatch.setattr(grid_tallies._compiled, "_module", None)
+    monkeypatch.setattr(grid_tallies._compiled, "_work", 0)
     Thresholds(0, 1, steps=10).error_counts(np.zeros((100, 1)), np.zeros(100))
-    assert not grid_tallies._Choice.settled
+    assert not grid_tallies._compiled._settled
     assert grid_tallies._compiled(1 << 40) is grid_kernels
-    assert grid_tallies._Choice.settled
+    assert grid_tallies._compiled._settled

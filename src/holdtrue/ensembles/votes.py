@@ -7,7 +7,6 @@ two scores agree to about the last digit, since that sums in an order of its own
 """
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import loaded
+from holdtrue.compiling import Kernels
 from holdtrue.ensembles.parts import Floats, Integers
 
 __all__ = ["STRIP", "Forest", "Table", "table_scores", "table_votes", "tree_outputs", "tree_votes"]
@@ -33,29 +32,7 @@ _LARGE_WORK = 1 << 26
 _BLOCK_CELLS = 1 << 16
 _RUN_POINTS = 256
 
-_lock = threading.Lock()
-
-
-class _Choice:
-    """Whether numba is used: not known before it pays to load it, and then settled for the process."""
-
-    module: ModuleType | None = None
-    settled = False
-    work = 0
-
-
-def _compiled(work: int) -> ModuleType | None:
-    """Return the compiled kernels after much work; None before, and where numba is absent or switched off."""
-    if _Choice.settled:
-        return _Choice.module
-    _Choice.work += work
-    if _Choice.work < _LARGE_WORK:
-        return None
-    with _lock:
-        if not _Choice.settled:
-            _Choice.module = loaded("holdtrue.ensembles.vote_kernels")
-            _Choice.settled = True
-        return _Choice.module
+_compiled: Callable[[int], ModuleType | None] = Kernels("holdtrue.ensembles.vote_kernels", after=_LARGE_WORK)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,13 @@ saying yes and no. Sets of one size stand in the order of the sums of 2^column: 
 """
 
 import math
-import threading
 from collections.abc import Iterator
 from functools import lru_cache
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import loaded
+from holdtrue.compiling import Kernels
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
 
 __all__ = ["Words", "add_totals", "cells_by_size", "compiled", "row_words", "set_at", "sets", "totals_of", "yes"]
@@ -28,28 +26,7 @@ _LARGE_WORK = 1 << 26
 _NATIVE = {"b": "u", "i": "u", "u": "u", "f": "f"}
 _SIZES = {"u": (1, 2, 4, 8), "f": (4, 8)}
 
-_lock = threading.Lock()
-
-
-class _Choice:
-    """Whether numba is used: not known before it pays to load it, and then settled for the process."""
-
-    module: ModuleType | None = None
-    settled = False
-    work = 0
-
-
-def compiled(work: int) -> ModuleType | None:
-    """Return the compiled kernels once there was enough work, in words of 64 bits; None where numba is absent."""
-    if _Choice.settled:
-        return _Choice.module
-    _Choice.work += work
-    if _Choice.work < _LARGE_WORK:
-        return None
-    with _lock:
-        _Choice.module = loaded("holdtrue.hypotheses.bit_kernels")
-        _Choice.settled = True
-        return _Choice.module
+compiled = Kernels("holdtrue.hypotheses.bit_kernels", after=_LARGE_WORK)
 
 
 def yes(cells: Matrix) -> Flags:

@@ -5,8 +5,7 @@ of the label 1 that it leaves out, and rows of the label 0 that it takes in. Tot
 numbers of rows. NumPy counts them, or numba where it pays, and they are the same integers.
 """
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, Self
@@ -14,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import loaded
+from holdtrue.compiling import Kernels
 from holdtrue.hypotheses.grids import Grid, Reals
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
 
@@ -34,29 +33,7 @@ _LINE = 1024
 _INT16 = 2**15 - 1
 _BYTE_VALUES = 256
 
-_lock = threading.Lock()
-
-
-class _Choice:
-    """Whether numba is used: not known before it pays to load it, and then settled for the process."""
-
-    module: ModuleType | None = None
-    settled = False
-    work = 0
-
-
-def _compiled(work: int) -> ModuleType | None:
-    """Return the kernels once enough numbers were counted for loading them to pay; None where numba is absent or off."""
-    if _Choice.settled:
-        return _Choice.module
-    _Choice.work += work
-    if _Choice.work < _LARGE_WORK:
-        return None
-    with _lock:
-        if not _Choice.settled:
-            _Choice.module = loaded("holdtrue.hypotheses.grid_kernels")
-            _Choice.settled = True
-    return _Choice.module
+_compiled: Callable[[int], ModuleType | None] = Kernels("holdtrue.hypotheses.grid_kernels", after=_LARGE_WORK)
 
 
 def blank(cells: int) -> Integers:

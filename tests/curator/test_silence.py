@@ -88,5 +88,9 @@ def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
             return "".join(traceback.format_exception(caught.value))
 
     assert TEXT not in seen()
-    monkeypatch.setattr(steps, "_measured_and_drawn", lambda release, entry, measure: release.draw(measure()))  # noqa: ARG005 - its shape
+
+    def unsealed(releases, measure):
+        return [release.draw(found) for release, found in zip(releases, measure(releases), strict=True)]
+
+    monkeypatch.setattr(steps, "_measured_and_drawn", unsealed)
     assert TEXT in seen()

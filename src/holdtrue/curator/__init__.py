@@ -13,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
+from holdtrue.curator.crowds import Ask, Replies, ask_together
 from holdtrue.curator.histories import Line, history_of
 from holdtrue.curator.houses import House
 from holdtrue.curator.lessons import Lesson
 from holdtrue.curator.models import Model, Models, folder_of
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
+from holdtrue.curator.steps import Pending
 from holdtrue.engines import Progress
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import Number, integers
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.planning import AnyPlan, Plan
@@ -116,20 +118,24 @@ class Curator:
             raise InvalidParameter("queries", queries, "given, or values in its place")
         if values is not None:
             return self._ask_values(values, key, analyst)
-        texts = [queries] if isinstance(queries, str) else list(queries or ())
-        parsed = [house.parse(text) for text in texts]
-        if not parsed:
-            return []
-        distinct = {asking.part_of(query): query for query in parsed}
-        with house.lock:
-            house.register.follow()
-            fresh = {part: query for part, query in distinct.items() if house.known(part, repeated=False) is None}
-            if fresh or key is not None:
-                request = {"verb": "ask", "queries": [query.text for query in parsed]}
-                house.release(self._asking.queries(list(fresh.values())), request=request, key=key, analyst=analyst)
-            answers = [house.known(part, repeated=part not in fresh) for part in map(asking.part_of, parsed)]
-        found = [answer for answer in answers if isinstance(answer, Answer)]
+        texts = (queries,) if isinstance(queries, str) else tuple(queries or ())
+        ask = Ask(texts, key, analyst)
+        (found,) = self.ask_together([ask])
+        if isinstance(found, Pending) and found.entry is not None:
+            house.ledger.wait(found.entry)
+            (found,) = self.ask_together([ask])
+        if isinstance(found, HoldtrueError):
+            raise found
         return found[0] if isinstance(queries, str) else found
+
+    def ask_together(self, asks: Sequence[Ask]) -> list[Replies]:
+        """Answer the requests of several analysts at once: one commit for all charges, one pass, one commit for all answers.
+
+        Each request has its own charge, allowance and outcome, as if they had come one after the other; an error is returned
+        in the place of its answers. Pending is one of them: another process charged that key and has not answered yet.
+        """
+        self._house.check_open()
+        return ask_together(self._house, self._asking, asks)
 
     def _ask_values(self, values: object, key: str | None, analyst: str | None) -> Answer:
         numbers = self._clamped(values)

@@ -8,10 +8,10 @@ from functools import lru_cache
 from holdtrue.accounting.filters import Filter
 from holdtrue.curator.opening import Opened
 from holdtrue.curator.registers import Register
-from holdtrue.curator.steps import carry_out
+from holdtrue.curator.steps import Errand, Measure, Pending, carry_out
 from holdtrue.engines import Engine, Progress
-from holdtrue.errors import CuratorClosed, ReleaseError
-from holdtrue.ledgers import Ledger
+from holdtrue.errors import CuratorClosed, HoldtrueError, ReleaseError
+from holdtrue.ledgers import Entry, Ledger
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
@@ -66,16 +66,17 @@ class House:
         measure: Callable[[], Measured] | None = None,
     ) -> None:
         """Take a release through the five steps; it is measured by its queries' sums unless told otherwise."""
-        carry_out(
-            release,
-            request=request,
-            key=key,
-            analyst=analyst or self.analyst,
-            plan=self.plan,
-            ledger=self.ledger,
-            register=self.register,
-            measure=measure or self._sums(release),
-        )
+        errand = Errand(release, request, key, analyst or self.analyst)
+        (outcome,) = self.carry_out([errand], measure=None if measure is None else lambda _: [measure()])
+        if isinstance(outcome, Pending) and outcome.entry is not None:
+            self.ledger.wait(outcome.entry)
+            self.register.follow()
+        elif isinstance(outcome, HoldtrueError):
+            raise outcome
+
+    def carry_out(self, errands: Sequence[Errand], *, measure: Measure | None = None) -> list[Entry | HoldtrueError]:
+        """Take several releases through the five steps together; each comes back with its entry or its own error."""
+        return carry_out(errands, plan=self.plan, ledger=self.ledger, register=self.register, measure=measure or self._sums)
 
     def once(
         self,
@@ -110,9 +111,8 @@ class House:
                 self.engine.close()
                 self.ledger.close()
 
-    def _sums(self, release: Release) -> Callable[[], Sequence[int]]:
-        def sums() -> Sequence[int]:
-            queries = release.queries
-            return self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else []
-
-        return sums
+    def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
+        """Return the sums of each release's queries, all in one pass."""
+        queries = [query for release in releases for query in release.queries]
+        sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
+        return [[next(sums) for _ in release.queries] for release in releases]

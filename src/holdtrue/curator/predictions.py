@@ -51,7 +51,8 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
         wanted = {part: point for part, point in fresh.items() if part not in unclear}
         if wanted or (key is not None and not unclear):
             release = predicting.predict(list(wanted.values()), model=model.asked, rule=rule, limit=house.limit)
-            request = {"verb": "predict"} | release.request
+            # Named by all its points, also those that others asked for meanwhile: sent again, it is the same request.
+            request = {"verb": "predict"} | release.request | {"points": list(distinct.values())}
             house.release(
                 release, request=request, key=key, analyst=analyst, measure=lambda: model.seen(list(wanted.values()), house)
             )

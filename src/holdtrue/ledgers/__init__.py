@@ -8,6 +8,7 @@ SQLite and PostgreSQL, the first without outliving its process.
 from collections.abc import Sequence
 from typing import Protocol
 
+from holdtrue.errors import HoldtrueError
 from holdtrue.events import Event
 from holdtrue.ledgers.accounts import Account
 from holdtrue.ledgers.entries import Charge, Entry, EntryKind, FilterKind, Receipt, Terms
@@ -60,8 +61,16 @@ class Ledger(Protocol):
         """Charge a request before its rows are read, or return the entry that paid for it before."""
         ...
 
+    def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
+        """Charge several requests in one transaction; each has its own entry or its own refusal."""
+        ...
+
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to a charge, before it leaves; the first one stays and is what every call returns."""
+        ...
+
+    def respond_all(self, bodies: Sequence[tuple[int, str]]) -> list[Entry | HoldtrueError]:
+        """Store the responses to several charges in one transaction."""
         ...
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:

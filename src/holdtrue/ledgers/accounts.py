@@ -74,32 +74,41 @@ class Account:
         The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while whoever
         charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
-        request = Charge(request_id, request_digest, analyst, verb, event, cost, body)
-        floor = self._floor(request)
-        wanted = Wanted(frozenset({request_id}), frozenset({request_digest}), frozenset({analyst}))
-        if not isinstance(floor, NotPrivate):
-            self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
-        return self._submit(wanted, lambda book: books.charge(book, request, floor=floor))
+        return self._submit(self._charging(Charge(request_id, request_digest, analyst, verb, event, cost, body)))
+
+    def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
+        """Charge several requests in one transaction, in their order; each has its own entry or its own refusal."""
+        tickets: list[Ticket[Entry] | HoldtrueError] = []
+        for request in requests:
+            try:
+                tickets.append(self._charging(request))
+            except HoldtrueError as refusal:
+                tickets.append(refusal)
+        return self._submit_all(tickets)
 
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
 
         The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
         """
-        text("body", body)
-        wanted = Wanted(numbers=frozenset({count("number", number)}))
-        entry = self._submit(wanted, lambda book: books.respond(book, number, body=body))
+        entry = self._submit(self._responding(number, body))
         with self._answered:
             self._answered.notify_all()
         return entry
+
+    def respond_all(self, bodies: Sequence[tuple[int, str]]) -> list[Entry | HoldtrueError]:
+        """Store the responses to several charges in one transaction, each as :meth:`respond` does."""
+        entries = self._submit_all([self._responding(number, body) for number, body in bodies])
+        with self._answered:
+            self._answered.notify_all()
+        return entries
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Give an analyst an allowance in units, under the one cap; None lifts it. The change is an entry."""
         if not text("analyst", analyst):
             raise InvalidParameter("analyst", analyst, "a name")
-        return self._submit(
-            Wanted(analysts=frozenset({analyst})), lambda book: books.grant(book, analyst, allowance=allowance)
-        )
+        wanted = Wanted(analysts=frozenset({analyst}))
+        return self._submit(Ticket(wanted, lambda book: books.grant(book, analyst, allowance=allowance)))
 
     def find(self, *, request_id: str | None = None, request_digest: str | None = None) -> Entry | None:
         """Return the charge that paid for a request, by its id, or by its digest where it was answered; else None."""
@@ -217,9 +226,30 @@ class Account:
         if request.request_id not in book.requests and request.request_digest not in book.answered:
             books.demand(book, request.analyst, cost=cost)
 
-    def _submit(self, wanted: Wanted, act: Callable[[Book], T]) -> T:
+    def _charging(self, request: Charge) -> Ticket[Entry]:
+        floor = self._floor(request)
+        wanted = Wanted(frozenset({request.request_id}), frozenset({request.request_digest}), frozenset({request.analyst}))
+        if not isinstance(floor, NotPrivate):
+            self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
+        return Ticket(wanted, lambda book: books.charge(book, request, floor=floor))
+
+    @staticmethod
+    def _responding(number: int, body: str) -> Ticket[Entry]:
+        text("body", body)
+        wanted = Wanted(numbers=frozenset({count("number", number)}))
+        return Ticket(wanted, lambda book: books.respond(book, number, body=body))
+
+    def _submit(self, ticket: Ticket[T]) -> T:
         self._check()
-        return self._committer.submit(Ticket(wanted, act))
+        self._committer.submit([ticket])
+        return ticket.outcome()
+
+    def _submit_all(self, tickets: Sequence[Ticket[T] | HoldtrueError]) -> list[T | HoldtrueError]:
+        self._check()
+        wanting = [ticket for ticket in tickets if isinstance(ticket, Ticket)]
+        if wanting:
+            self._committer.submit(wanting)
+        return [ticket.settled() if isinstance(ticket, Ticket) else ticket for ticket in tickets]
 
     def _commit(self, group: Sequence[Ticket[Any]]) -> None:
         """Run a group in one transaction; whatever goes wrong there is the outcome of every ticket in it."""

@@ -23,11 +23,12 @@ _GATHERING_SHARE = 0.2
 class Ticket(Generic[T]):
     """One request on its way through a commit: what it wants to see, what it does, and what came of it."""
 
-    __slots__ = ("_act", "_error", "_result", "called", "leads", "wanted")
+    __slots__ = ("_act", "_error", "_result", "called", "leads", "party", "wanted")
 
     def __init__(self, wanted: Wanted, act: Callable[[Book], T]) -> None:
         self.wanted = wanted
         self.leads = False
+        self.party: object = self
         self.called = threading.Lock()
         self.called.acquire()
         self._act = act
@@ -54,6 +55,13 @@ class Ticket(Generic[T]):
             raise self._error()
         return self._result[0]
 
+    def settled(self) -> T | HoldtrueError:
+        """Return the result, or an error of the tree as a value; any other error is raised."""
+        try:
+            return self.outcome()
+        except HoldtrueError as error:
+            return error
+
 
 class Committer:
     """The queue of one ledger. ``commit`` runs a group in one transaction and settles every ticket in it, error or not.
@@ -71,20 +79,23 @@ class Committer:
         self._last_size = 1
         self._last_seconds = 0.0
 
-    def submit(self, ticket: Ticket[T]) -> T:
-        """Return the outcome of a request once its group is durable."""
+    def submit(self, tickets: Sequence[Ticket[Any]]) -> None:
+        """Return once all of a caller's requests are settled and durable: in one transaction, unless they are very many."""
         with self._mutex:
-            self._queue.append(ticket)
-            ticket.leads, self._led = not self._led, True
+            for ticket in tickets:
+                ticket.party = tickets[0]
+            self._queue.extend(tickets)
+            tickets[0].leads, self._led = not self._led, True
         try:
-            if not ticket.leads:
-                ticket.called.acquire()
-            if ticket.leads:
-                self._lead()
+            for ticket in tickets:
+                if not ticket.leads:
+                    ticket.called.acquire()
+                if ticket.leads:
+                    self._lead()
         except BaseException:
-            self._withdraw(ticket)
+            for ticket in tickets:
+                self._withdraw(ticket)
             raise
-        return ticket.outcome()
 
     def _lead(self) -> None:
         """Commit one group, this ticket's among it, and call the next leader; a ticket that leads is first in the queue."""
@@ -96,7 +107,7 @@ class Committer:
             with self.writer:
                 self._commit(group)
         finally:
-            self._last_size, self._last_seconds = len(group), time.perf_counter() - start
+            self._last_size, self._last_seconds = len({id(ticket.party) for ticket in group}), time.perf_counter() - start
             group[0].leads = False
             for ticket in group[1:]:
                 ticket.called.release()

@@ -1,0 +1,140 @@
+"""Requests that come together are answered as if they had come one after the other."""
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.curator import steps
+from holdtrue.curator.crowds import Ask
+from holdtrue.curator.steps import Pending
+from holdtrue.records import to_json
+
+
+@pytest.fixture
+def people():
+    random = np.random.default_rng(3)
+    return {"age": random.integers(0, 100, 4_000), "smoker": random.random(4_000) < 0.3}
+
+
+def opened(people, place, **terms):
+    return ht.Curator(people, ledger=place, **({"queries": 40, "epsilon": 1, "delta": 1e-6} | terms))
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "people.ledger"
+
+
+def asks(count, *, analyst="ann"):
+    return [Ask((f"age > {age}",), f"key {age}", analyst) for age in range(count)]
+
+
+def test_a_crowd_is_charged_in_one_transaction_and_answered_in_another(people, place):
+    with opened(people, place) as curator:
+        commits = []
+        committer = curator._house.ledger._committer
+        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        found = curator.ask_together(asks(16))
+        assert commits == [16, 16]
+        entries = curator._house.ledger.entries()
+    assert [entry.kind for entry in entries] == ["charge"] * 16 + ["response"] * 16
+    assert [answers[0].certificate.entry for answers in found] == list(range(1, 17))
+    assert all(len(answers) == 1 and not answers[0].repeated for answers in found)
+    assert ht.verify(place)
+
+
+def test_a_crowd_is_measured_in_one_pass_after_its_charges_are_durable(people, place):
+    with opened(people, place) as curator:
+        engine, seen = curator._house.engine, []
+
+        class Watched:
+            card = engine.card
+
+            def sums(self, queries, **settings):
+                with ht.Curator(people, ledger=place) as other:
+                    seen.append((len(queries), len(other.history)))
+                return engine.sums(queries, **settings)
+
+        curator._house.engine = Watched()
+        curator.ask_together(asks(5))
+        curator._house.engine = engine
+    assert seen == [(5, 5)]
+
+
+def test_every_request_of_a_crowd_has_its_own_outcome(people, place):
+    with opened(people, place) as curator:
+        curator.grant("poor", asks=1)
+        crowd = [
+            Ask(("age > 1",), "a", "poor"),
+            Ask(("age > 2",), "b", "poor"),
+            Ask(("height > 2",), "c", "ann"),
+            Ask(("age > 2", "smoker"), "d", "ann"),
+            Ask(("age > 2",), "a", "poor"),
+            Ask((), "e", "ann"),
+        ]
+        first, refused, unknown, both, other, nothing = curator.ask_together(crowd)
+        assert first[0].certificate.entry == 2
+        assert isinstance(refused, ht.BudgetExceeded)
+        assert isinstance(unknown, ht.UnknownColumn)
+        assert [answer.repeated for answer in both] == [False, False]  # what "b" failed to pay for is paid for here
+        assert isinstance(other, ht.RefusedError)
+        assert "another request" in str(other)
+        assert nothing == []
+        assert len(curator.history) == 2
+
+
+def test_a_replayed_key_gives_the_same_answers_flags_included(people, place):
+    with opened(people, place) as curator:
+        curator.ask("smoker")
+        crowd = [
+            Ask(("age > 1", "smoker"), "mixed", "ann"),
+            Ask(("smoker",), "known", "ann"),
+            Ask(("smoker", "age > 1"), "all known", "ann"),
+            Ask(("age > 1", "smoker"), "mixed", "ann"),
+        ]
+        first = curator.ask_together(crowd)
+        spent = curator.budget.spent
+        assert [[answer.repeated for answer in answers] for answers in first] == [
+            [False, True],
+            [True],
+            [True, True],
+            [False, True],
+        ]
+        again = curator.ask_together(crowd)
+    with opened(people, place) as reopened:
+        once_more = reopened.ask_together(list(reversed(crowd)))[::-1]
+        assert reopened.budget.spent == spent
+    told = [[[to_json(answer) for answer in answers] for answers in replies] for replies in (first, again, once_more)]
+    assert told[0] == told[1] == told[2]
+
+
+def test_the_same_question_in_one_crowd_is_paid_once(people, place):
+    with opened(people, place) as curator:
+        found = curator.ask_together([Ask(("smoker",), f"key {number}", "ann") for number in range(20)])
+        assert curator.budget.spent == pytest.approx(found[0][0].certificate.cost)
+        assert {answers[0].value for answers in found} == {found[0][0].value}
+        assert [answers[0].repeated for answers in found] == [False] + [True] * 19
+        assert curator.budget.asks == curator.plan.queries - 1
+
+
+def test_a_crowd_never_passes_the_plan(people, place):
+    with opened(people, place, queries=10) as curator:
+        found = curator.ask_together(asks(16))
+        assert [isinstance(answers, ht.BudgetExceeded) for answers in found] == [False] * 10 + [True] * 6
+        assert curator.budget.asks == 0
+        assert len(curator.history) == 10
+
+
+def test_a_charge_without_a_response_is_pending_and_blocks_nobody(people, place, monkeypatch):
+    with opened(people, place) as curator:
+        with monkeypatch.context() as broken:
+            broken.setattr(steps, "_measured_and_drawn", lambda *_: None)
+            (failed,) = curator.ask_together([Ask(("smoker",), "lost", "ann")])
+        assert isinstance(failed, ht.ReleaseError)
+        assert failed.entry == 1
+        lost, served = curator.ask_together([Ask(("smoker",), "lost", "ann"), Ask(("age > 3",), "new", "ann")])
+        assert isinstance(lost, Pending)
+        assert lost.entry == 1
+        assert served[0].certificate.entry == 2
+        (anew,) = curator.ask_together([Ask(("smoker",), "another", "ann")])
+        assert not anew[0].repeated

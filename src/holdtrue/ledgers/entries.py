@@ -8,7 +8,7 @@ whoever keeps a receipt (an entry's number and digest) can tell whether any of t
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Literal, TypeAlias, get_args
 
@@ -43,6 +43,7 @@ LARGEST = 2**63 - 1
 _FILTERS: dict[str, type[Filter]] = {"gdp": GaussianFilter, "zcdp": ZeroConcentratedFilter, "pure": PureFilter}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
+_SEALED = "sha256:"
 
 
 @cache
@@ -83,8 +84,17 @@ class Terms:
     def digest(self) -> str:
         """Return the digest that the first entry follows. Of the secrets it holds a hash, under a key of 256 random bits."""
         document = {item.name: getattr(self, item.name) for item in fields(self)}
-        document["key"] = _sha256(self.key)
+        document["key"] = self.sealed().key.removeprefix(_SEALED)
         return _sha256(canonical(document))
+
+    @property
+    def is_sealed(self) -> bool:
+        """Return whether these are the terms of a copy, which has a hash in place of the key."""
+        return self.key.startswith(_SEALED)
+
+    def sealed(self) -> "Terms":
+        """Return the same terms, with the same digest, without the key: nobody can check a guess of the rows with them."""
+        return self if self.is_sealed else replace(self, key=_SEALED + _sha256(self.key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,9 @@ def _agree(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprin
                 f"the ledger was created with another {name}, which is fixed for good; leave it out, or take a new ledger"
             )
             raise RefusedError(message)
+    if fingerprint is not None and terms.is_sealed:
+        message = "this is a copy of a ledger, to be verified and read; ask under the ledger itself"
+        raise RefusedError(message)
     if fingerprint is not None and not hmac.compare_digest(fingerprint(bytes.fromhex(terms.key)), terms.fingerprint):
         message = "the ledger belongs to other data; open it with the rows it was created with, or take a new ledger"
         raise FingerprintMismatch(message)

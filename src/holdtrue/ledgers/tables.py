@@ -244,9 +244,16 @@ class SqlStore(ABC):
         with self._transaction(self._lock):
             book = self._loaded(wanted)
             yield book
-            if book.appended:
-                rows = [{name: getattr(entry, name) for name in COLUMNS} for entry in book.appended]
-                self._connection.execute(_INSERT, rows)
+            self._insert(book.appended)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries as they are, for a copy: what they say was decided elsewhere."""
+        with self._transaction(self._lock):
+            self._insert(entries)
+
+    def _insert(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            self._connection.execute(_INSERT, [{name: getattr(entry, name) for name in COLUMNS} for entry in entries])
 
     def load(self, wanted: Wanted) -> Book:
         """Return a book of the head and the rows wanted, each checked against its digest."""

@@ -1,0 +1,33 @@
+"""A copy of a ledger for an auditor: everything that verifies it, without the key that ties it to the rows."""
+
+from os import PathLike
+from pathlib import Path
+
+from holdtrue.errors import InvalidParameter
+from holdtrue.ledgers.accounts import Account
+from holdtrue.ledgers.sqlite import SqliteStore
+
+__all__ = ["export"]
+
+_PAGE = 1000
+
+
+def export(ledger: Account, path: str | PathLike[str]) -> int:
+    """Write a copy of a ledger, wherever it is kept, to a new SQLite file, and return how many entries it has.
+
+    Guarantee: the copy verifies with the same digests, so receipts of the one fit the other; it has a hash in place of the
+    key, so nobody can check a guess of the rows with it, and no curator opens under it. Needs a path where nothing is yet.
+    """
+    place = Path(path)
+    if place.exists():
+        raise InvalidParameter("path", str(path), "a place where there is nothing yet")
+    store = SqliteStore(place, create=ledger.terms.sealed)
+    try:
+        number, last = 0, ledger.head[0]
+        while number < last:
+            page = ledger.entries(number + 1, min(number + _PAGE, last) + 1)
+            store.append(page)
+            number = page[-1].number
+    finally:
+        store.close()
+    return last

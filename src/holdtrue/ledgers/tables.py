@@ -5,8 +5,10 @@ into errors of the tree here; their own words, which may quote values, are never
 """
 
 import functools
+import itertools
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
@@ -69,12 +71,20 @@ _RANGE = (
     .order_by(ENTRIES.c.number)
 )  # fmt: skip
 _INSERT = ENTRIES.insert()
+_VALUES = operator.attrgetter(*COLUMNS)
 _EARLIER = ENTRIES.alias("earlier")
 
 
 def _among(column: sa.Column[Any], name: str, keys: int) -> sa.Select[Any]:
-    """Return what finds rows by one key or by several: a list of keys is written out anew every time, one key is not."""
-    return _SELECT.where(column == sa.bindparam(name) if keys == 1 else column.in_(sa.bindparam(name, expanding=True)))
+    """Return what finds rows by so many keys, each a parameter of its own, so that the statement is compiled once."""
+    return _SELECT.where(column.in_([sa.bindparam(f"{name}_{index}", type_=column.type) for index in range(keys)]))
+
+
+def _padded(name: str, keys: Collection[object]) -> dict[str, object]:
+    """Return parameters for some keys, the last one repeated up to a power of two: few lengths mean few statements."""
+    listed = list(keys)
+    listed += listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else []
+    return {f"{name}_{index}": key for index, key in enumerate(listed)}
 
 
 @functools.cache
@@ -89,7 +99,7 @@ def _statement(*, ids: int, digests: int, numbers: int, analysts: int) -> sa.Com
     if numbers:
         parts += [_among(ENTRIES.c.number, "numbers", numbers), _among(ENTRIES.c.answers, "numbers", numbers)]
     for index in range(analysts):
-        last = newest.where(_EARLIER.c.analyst == sa.bindparam(f"analyst_{index}"))
+        last = newest.where(_EARLIER.c.analyst == sa.bindparam(f"analysts_{index}"))
         parts.append(_SELECT.where(ENTRIES.c.number == last.scalar_subquery()))
     return sa.union_all(*parts)
 
@@ -109,6 +119,7 @@ class SqlStore(ABC):
 
     def __init__(self, connection: sa.Connection, *, where: str, create: Callable[[], Terms] | None) -> None:
         self._connection = connection
+        self._inserting = _INSERT.compile(dialect=connection.dialect)
         self.where = where
         try:
             self.terms = self._opened(create)
@@ -253,7 +264,10 @@ class SqlStore(ABC):
 
     def _insert(self, entries: Sequence[Entry]) -> None:
         if entries:
-            self._connection.execute(_INSERT, [{name: getattr(entry, name) for name in COLUMNS} for entry in entries])
+            # As the compiled statement, without going through every value again: they are text and whole numbers.
+            values = [_VALUES(entry) for entry in entries]
+            rows: Any = values if self._inserting.positional else [dict(zip(COLUMNS, row, strict=True)) for row in values]
+            self._connection.exec_driver_sql(str(self._inserting), rows)
 
     def load(self, wanted: Wanted) -> Book:
         """Return a book of the head and the rows wanted, each checked against its digest."""
@@ -278,12 +292,11 @@ class SqlStore(ABC):
         return book
 
     def _found(self, wanted: Wanted) -> dict[int, Entry]:
-        keys: dict[str, object] = {f"analyst_{index}": name for index, name in enumerate(wanted.analysts)}
-        sets = {"ids": wanted.ids, "digests": wanted.digests, "numbers": wanted.numbers}
-        keys |= {name: next(iter(found)) if len(found) == 1 else list(found) for name, found in sets.items() if found}
-        few = {name: min(len(found), 2) for name, found in sets.items()}
-        statement = _statement(**few, analysts=len(wanted.analysts))
-        return {row.number: row for row in self._rows(statement, keys)}
+        sets: dict[str, frozenset[Any]] = {name: getattr(wanted, name) for name in ("ids", "digests", "numbers", "analysts")}
+        keys = {name: _padded(name, found) for name, found in sets.items()}
+        statement = _statement(**{name: len(padded) for name, padded in keys.items()})
+        given = dict(itertools.chain.from_iterable(padded.items() for padded in keys.values()))
+        return {row.number: row for row in self._rows(statement, given)}
 
     def _rows(self, statement: sa.Executable, keys: Mapping[str, object]) -> list[Entry]:
         return [Entry(*row) for row in self._connection.execute(statement, keys)]

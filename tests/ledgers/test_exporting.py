@@ -7,6 +7,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.ledgers import open_ledger, verify
+from holdtrue.ledgers.entries import COLUMNS, line_digest
 from holdtrue.ledgers.exporting import export
 
 ROWS = {"age": np.arange(3_000) % 90}
@@ -57,3 +58,19 @@ def test_a_copy_never_writes_over_a_file(place, tmp_path):
     with pytest.raises(ht.InvalidParameter, match="nothing yet"):
         copied(place, tmp_path / "copy.ledger")
     assert (tmp_path / "copy.ledger").read_text() == "mine"
+
+
+def test_text_in_the_place_of_a_number_is_found_though_its_digest_is_right(place):
+    entries = open_ledger(place)
+    line = {name: getattr(entries.entries()[-1], name) for name in COLUMNS} | {"cost": "much"}
+    digest = line_digest(
+        {name: value for name, value in line.items() if name != "digest"}, ledger_id=entries.terms.ledger_id
+    )
+    entries.close()
+    with sqlite3.connect(place) as file:
+        file.execute(
+            "UPDATE holdtrue_entries SET cost = 'much', digest = ? WHERE number = ?",
+            (digest, line["number"]),
+        )
+    with pytest.raises(ht.IntegrityError, match="what no entry holds"):
+        verify(place)

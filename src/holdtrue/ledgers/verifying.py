@@ -105,7 +105,11 @@ class _Recount:
         kept = list(self.receipts)
         self._compare(kept)
         for entry in entries:
-            self._next(entry)
+            try:
+                self._next(entry)
+            except (TypeError, ValueError, AttributeError):
+                message = f"entry {self.number}: it holds what no entry holds"
+                raise IntegrityError(message) from None
             self._compare(kept)
         for number, _ in kept:
             if number > self.number:

@@ -125,16 +125,59 @@ def test_a_crowd_never_passes_the_plan(people, place):
         assert len(curator.history) == 10
 
 
-def test_a_charge_without_a_response_is_pending_and_blocks_nobody(people, place, monkeypatch):
+def lost(curator, ask, monkeypatch):
+    """Charge a request and let it fail before anything is stored, as a process does that is killed."""
+    with monkeypatch.context() as broken:
+        broken.setattr(steps, "_measured_and_drawn", lambda *_: None)
+        (failed,) = curator.ask_together([ask])
+    assert isinstance(failed, ht.ReleaseError)
+    return failed.entry
+
+
+def test_a_charge_that_was_never_answered_is_answered_under_its_key(people, place, monkeypatch):
+    ask = Ask(("smoker", "age > 3"), "lost", "ann")
     with opened(people, place) as curator:
-        with monkeypatch.context() as broken:
-            broken.setattr(steps, "_measured_and_drawn", lambda *_: None)
-            (failed,) = curator.ask_together([Ask(("smoker",), "lost", "ann")])
-        assert isinstance(failed, ht.ReleaseError)
-        assert failed.entry == 1
-        lost, served = curator.ask_together([Ask(("smoker",), "lost", "ann"), Ask(("age > 3",), "new", "ann")])
-        assert isinstance(lost, Pending)
-        assert lost.entry == 1
-        assert served[0].certificate.entry == 2
-        (anew,) = curator.ask_together([Ask(("smoker",), "another", "ann")])
-        assert not anew[0].repeated
+        entry = lost(curator, ask, monkeypatch)
+        spent = curator.budget.spent
+    with opened(people, place) as curator:
+        found, other = curator.ask_together([ask, Ask(("age > 5",), "new", "ann")])
+        assert [answer.certificate.entry for answer in found] == [entry, entry]
+        assert [answer.repeated for answer in found] == [False, False]
+        assert curator.budget.spent == pytest.approx(spent + other[0].certificate.cost)
+        (again,) = curator.ask_together([ask])
+        assert again == found
+    assert ht.verify(place)
+
+
+def test_one_charge_lets_one_answer_out_though_two_processes_draw_for_it(people, place, monkeypatch):
+    ask = Ask(("smoker",), "lost", "ann")
+    with opened(people, place) as first, opened(people, place) as second:
+        lost(first, ask, monkeypatch)
+        measured_and_drawn, drawn = steps._measured_and_drawn, []
+
+        def meanwhile(releases, measure):
+            mine = measured_and_drawn(releases, measure)
+            drawn.append(mine)
+            if len(drawn) == 1:
+                drawn.append(second.ask_together([ask]))
+            return mine
+
+        monkeypatch.setattr(steps, "_measured_and_drawn", meanwhile)
+        (found,) = first.ask_together([ask])
+        assert len(drawn) == 3  # both drew, and the second one's was stored first
+        assert found == drawn[2][0]
+        assert len(first.history[0].responses) == 1
+    assert ht.verify(place).charges == 1
+
+
+def test_a_charge_for_other_parts_is_pending_and_blocks_nobody(people, place, monkeypatch):
+    both = Ask(("smoker", "age > 3"), "lost", "ann")
+    with opened(people, place) as curator:
+        entry = lost(curator, both, monkeypatch)
+        curator.ask("smoker")
+        pending, served = curator.ask_together([both, Ask(("age > 4",), "new", "ann")])
+        assert isinstance(pending, Pending)
+        assert pending.entry == entry
+        assert not served[0].repeated
+        (anew,) = curator.ask_together([Ask(("smoker", "age > 3"), "another", "ann")])
+        assert [answer.repeated for answer in anew] == [True, False]

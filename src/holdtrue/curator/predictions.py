@@ -40,6 +40,8 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     the screen is charged for every point, the answer for clear ones only, and an unclear point has no label (None).
     """
     points = model.points(rows)
+    if points:  # they are public: what cannot be read is refused before anything is charged
+        matrix({name: [point[name] for point in points] for name in points[0]}, model.features, house.card)
     rule = predicting.rule_of(model.asked, plan=house.plan, epsilon=epsilon, method=method)
     distinct = {model.asked.part("predict", point): point for point in points}
     unclear: dict[str, Prediction] = {}

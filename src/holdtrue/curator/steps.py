@@ -1,6 +1,7 @@
 """The five steps of a release, once each and in order; releases that come together take each step together."""
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,7 +22,7 @@ Measure: TypeAlias = Callable[[Sequence[Release]], Sequence[Measured]]
 
 
 class Pending(ReleaseError):
-    """The request was charged by somebody else and its response is not stored yet; asking again costs nothing."""
+    """The request was charged before, for other parts than are left to answer, and its response is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,15 +53,16 @@ def carry_out(
 ) -> list[Entry | HoldtrueError]:
     """Charge planned releases, measure, draw and store their responses, in that order; the register then has them.
 
-    Guarantee: ``measure`` is called only after the charges are durable and within the plan, at most once, for those charged
-    just now; what it returns goes to each release's ``draw`` and nowhere else. A request that was charged before is not
-    measured again. Returns for each the entry that paid, or its own error: before the charge nothing is spent; after it
-    ReleaseError carries the entry, with a text that depends on no row; Pending where another process is still at it.
+    Guarantee: ``measure`` is called only after the charges are durable and within the plan; what it returns goes to each
+    release's ``draw`` and nowhere else, and of what is drawn for a charge only what is stored first ever leaves. A request
+    that was charged and never answered, since a process died, is answered now under the same charge; one that was answered
+    is not measured again. Returns for each the entry that paid, or its own error: before the charge nothing is spent; after
+    it ReleaseError carries the entry, with a text that depends on no row; Pending where only who charged it can answer.
     """
     outcomes = _charged(errands, plan=plan, ledger=ledger, register=register)
     paid: list[tuple[int, Entry]] = []
     for place, entry in enumerate(outcomes):
-        if not isinstance(entry, Entry) or not entry.fresh:
+        if not isinstance(entry, Entry) or not (entry.fresh or _unanswered(entry, errands[place].release)):
             continue
         register.take(entry)
         if _late(errands[place].release, entry, plan, register):
@@ -78,6 +80,11 @@ def carry_out(
     if any(isinstance(entry, Entry) and not entry.fresh for entry in outcomes):
         register.follow()
     return outcomes
+
+
+def _unanswered(entry: Entry, release: Release) -> bool:
+    """Return whether an earlier charge for this very release waits for its answer."""
+    return entry.response is None and json.loads(entry.body or "{}").get("parts") == list(release.parts)
 
 
 def _charged(errands: Sequence[Errand], *, plan: AnyPlan, ledger: Ledger, register: Register) -> list[Entry | HoldtrueError]:

@@ -181,3 +181,26 @@ def test_a_charge_for_other_parts_is_pending_and_blocks_nobody(people, place, mo
         assert not served[0].repeated
         (anew,) = curator.ask_together([Ask(("smoker", "age > 3"), "another", "ann")])
         assert [answer.repeated for answer in anew] == [True, False]
+
+
+def test_a_known_question_under_new_keys_takes_one_round(people, place):
+    with opened(people, place) as curator:
+        curator.ask("smoker")
+        commits = []
+        committer = curator._house.ledger._committer
+        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        found = curator.ask_together([Ask(("smoker",), f"key {number}", "ann") for number in range(16)])
+        assert commits[0] == 16
+        assert all(answers[0].repeated for answers in found)
+
+
+def test_a_key_whose_request_was_answered_before_is_taken_for_every_verb(people, place):
+    candidates = {"young": "age < 30", "old": "age >= 30"}
+    with opened(people, place) as curator:
+        first = curator.select(candidates, epsilon=0.1)
+        spent = curator.budget.spent
+        assert curator.select(candidates, epsilon=0.1, key="k").index == first.index
+        assert curator.select(candidates, epsilon=0.1, key="k").index == first.index
+        with pytest.raises(ht.RefusedError, match="another request"):
+            curator.select({"young": "age < 31", "old": "age >= 31"}, epsilon=0.1, key="k")
+        assert curator.budget.spent == spent

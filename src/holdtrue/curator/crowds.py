@@ -67,7 +67,7 @@ def _round(house: House, asking: Asking, waiting: Sequence[_Parsed], replies: li
             later.append(item)
             continue
         errand = _errand(house, asking, item)
-        claimed.update(item.parts if errand is not None else ())
+        claimed.update(errand.release.parts if errand is not None else ())
         settled.append((item, errand))
     errands = [errand for _, errand in settled if errand is not None]
     outcomes = iter(house.carry_out(errands) if errands else [])

@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from holdtrue.accounting.filters import Filter
@@ -11,6 +12,7 @@ from holdtrue.curator.registers import Register
 from holdtrue.curator.steps import Errand, Measure, Pending, carry_out
 from holdtrue.engines import Engine, Progress
 from holdtrue.errors import CuratorClosed, HoldtrueError, ReleaseError
+from holdtrue.events import NoCost
 from holdtrue.ledgers import Entry, Ledger
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
@@ -95,9 +97,18 @@ class House:
             if found is None:
                 self.release(release, request=request, key=key, analyst=analyst, measure=measure)
                 found = self.known(part, repeated=False)
+            elif key is not None:
+                self._remember(release, request=request, key=key, analyst=analyst)
         if found is None:
             raise ReleaseError(_LOST)
         return found
+
+    def _remember(self, release: Release, *, request: Mapping[str, object], key: str, analyst: str | None) -> None:
+        """Enter a key whose request an older answer serves, so that nobody uses it for another request afterwards."""
+        nothing = replace(
+            release, parts=(), event=NoCost(), cost=0, draws=0, queries=(), draw=lambda _: [], respond=lambda *_: []
+        )
+        self.release(nothing, request=request, key=key, analyst=analyst, measure=list)
 
     def keyed(self, content: bytes) -> str:
         """Name what may be private so that equal contents have equal names and nobody can check a guess."""

@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.houses import House
+from holdtrue.engines import Trainer
 from holdtrue.engines.features import Feature, Labelled, Numbers, columns_of, feature, matrix
 from holdtrue.ensembles import Ensemble, load, save, train
+from holdtrue.ensembles.training import recipe_of
 from holdtrue.errors import InvalidParameter, NotCertified, RequestError, UnknownName
 from holdtrue.exact import count
 from holdtrue.hypotheses.matrices import names_of
@@ -158,18 +160,20 @@ class Models:
         asked: Asked,
         domain: Sequence[tuple[float, float]],
     ) -> Ensemble:
-        pieces: list[list[npt.NDArray[Any]]] = []
         house = self._house
+        given: dict[str, Any] = (
+            {"output_bounds": asked.bounds} if asked.labels is None else {"labels": list(range(len(asked.labels)))}
+        )
+        if isinstance(house.engine, Trainer):
+            recipe = recipe_of(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
+            return house.engine.train(recipe, features, goal, progress=house.progress)
+        pieces: list[list[npt.NDArray[Any]]] = []
         house.engine.feed([*features, goal], lambda arrays: pieces.append(arrays), progress=house.progress)  # noqa: PLW0108 - typed
         columns = [np.concatenate([piece[number] for piece in pieces]) for number in range(len(features) + 1)]
         *read, y = columns
         rows = np.column_stack([column.astype(np.float64) for column in read])
         if asked.labels is not None:
-            codes = np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
-            given: dict[str, Any] = {"labels": list(range(len(asked.labels)))}
-            y = codes
-        else:
-            given = {"output_bounds": asked.bounds}
+            y = np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
         return train(
             estimator, rows, y, parts=asked.parts, bounds=list(domain), progress=house.progress, **given
         )  # fmt: skip

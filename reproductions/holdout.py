@@ -10,21 +10,16 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.baselines import Thresholdout, guess_and_check_level
-from holdtrue.errors import BudgetExceeded
-from holdtrue.holdouts import Leaderboard
+from holdtrue.bounds.baselines import guess_and_check_level
+from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import BITS
 from holdtrue.holdouts.guessing import checked
-from holdtrue.holdouts.plans import sparse_numbers
-from holdtrue.mechanisms import AboveThreshold, Laplace
-from holdtrue.planning.holding import quiet_threshold
 from reproductions.tables import write
 
 __all__ = ["run"]
@@ -34,7 +29,6 @@ _SEED = 20150807
 _ROWS = 10_000
 _FEATURES = 10_000
 _SIZES = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)
-_UNIT = 1 << BITS
 _OVERFITS = 20
 
 
@@ -55,40 +49,49 @@ def _generator(*words: int) -> np.random.Generator:  # noqa: TID251 - population
 
 @dataclass(frozen=True)
 class _Sets:
-    """Labels of train, holdout and fresh cases; each feature's mean product with the label, and columns that may be used."""
+    """Labels of train, holdout and fresh cases; each feature's mean product with the label, and columns that may be used.
+
+    ``told`` is what our holdout said of each feature's query, scaled back.
+    """
 
     labels: Numbers
     train: Numbers
     held: Numbers
-    clipped: Numbers
-    clipped_held: Numbers
+    told: Numbers
     columns: dict[int, tuple[Numbers, Numbers]]
     signal: bool
     fresh: np.random.Generator  # noqa: TID251 - likewise
 
 
-def _sets(seed: int, *, signal: bool) -> _Sets:
+def _labels(seed: int, *, signal: bool) -> tuple[np.random.Generator, Numbers]:  # noqa: TID251 - likewise
     random = _generator(1, seed, int(signal))
-    labels = random.choice(np.array([-1, 1], dtype=np.float32), (3, _ROWS))
-    means, clipped, columns = np.zeros((2, _FEATURES)), np.zeros((2, _FEATURES)), {}
+    return random, random.choice(np.array([-1, 1], dtype=np.float32), (3, _ROWS))
+
+
+def _sets(random: np.random.Generator, labels: Numbers, holdout: Holdout, *, signal: bool) -> _Sets:  # noqa: TID251 - likewise
+    """Draw the features, block by block, and ask our holdout for each; the columns that no analyst could use are let go."""
+    means, told, columns = np.zeros((2, _FEATURES)), np.zeros(_FEATURES), {}
     for start in range(0, _FEATURES, 500):
         block = [random.standard_normal((_ROWS, 500), dtype=np.float32) for _ in range(2)]
+        scaled = []
         for which in range(2):
             if signal and start == 0:
                 block[which][:, :20] += labels[which][:, None] * np.float32(0.06)
             products = block[which] * labels[which][:, None]
             means[which, start : start + 500] = products.mean(axis=0)
-            clipped[which, start : start + 500] = (np.clip(products, -4, 4).mean(axis=0) + 4) / 8
+            scaled.append(((np.clip(products, -4, 4) + 4) / 8).T.copy())
+        for place, (train, held) in enumerate(zip(*scaled, strict=True), start=start):
+            told[place] = 8 * holdout.score(cases=held, train=train).value - 4
         t, h = means[:, start : start + 500]
         near = 1 / math.sqrt(_ROWS)
         wanted = (np.abs(t) > 0.018) | ((t * h > 0) & (np.abs(t) > near) & (np.abs(h) > near))
         for j in np.flatnonzero(wanted):
             columns[start + int(j)] = (block[0][:, j].copy(), block[1][:, j].copy())
-    return _Sets(labels, means[0], means[1], clipped[0], clipped[1], columns, signal, random)
+    return _Sets(labels, means[0], means[1], told, columns, signal, random)
 
 
-def _curves(sets: _Sets, answers: Numbers, told: Callable[[float, float], float]) -> Numbers:
-    """Return accuracy on train, as told, and on fresh cases, for every number of features."""
+def _curves(sets: _Sets, answers: Numbers, told: Callable[[Numbers], float]) -> Numbers:
+    """Return accuracy on train, as told of the predictions, and on fresh cases, for every number of features."""
     near, t = 1 / math.sqrt(_ROWS), sets.train
     kept = ((t > near) & (answers > near)) | ((t < -near) & (answers < -near))
     order = np.argsort(-np.abs(np.where(kept, t, 0.0)), kind="stable")[: _SIZES[-1]]
@@ -105,19 +108,24 @@ def _curves(sets: _Sets, answers: Numbers, told: Callable[[float, float], float]
                 for which, values in enumerate((*sets.columns[int(j)], column)):
                     votes[which] += sign * values
         done = size
-        right = [float((np.sign(votes[which]) == sets.labels[which]).mean()) for which in range(3)]
-        found.append((right[0], told(right[0], right[1]), right[2]))
+        predicted = np.sign(votes)
+        right = (predicted == sets.labels).mean(axis=1)
+        found.append((right[0], told(predicted), right[2]))
     return np.array(found)
 
 
-def _published(random: np.random.Generator) -> tuple[Callable[[_Sets], Numbers], Callable[[float, float], float]]:  # noqa: TID251 - likewise
+def _right(sets: _Sets, predicted: Numbers, which: int) -> float:
+    return float((predicted[which] == sets.labels[which]).mean())
+
+
+def _published(sets: _Sets, random: np.random.Generator) -> tuple[Numbers, Callable[[Numbers], float]]:  # noqa: TID251 - likewise
     limit, spread = 4 / math.sqrt(_ROWS), 1 / math.sqrt(_ROWS)
 
-    def features(sets: _Sets) -> Numbers:
-        above = np.abs(sets.train - sets.held) > limit + random.normal(0, spread, _FEATURES)
-        return np.where(above, sets.held + random.normal(0, spread, _FEATURES), sets.train)
+    above = np.abs(sets.train - sets.held) > limit + random.normal(0, spread, _FEATURES)
+    features = np.where(above, sets.held + random.normal(0, spread, _FEATURES), sets.train)
 
-    def told(train: float, held: float) -> float:
+    def told(predicted: Numbers) -> float:
+        train, held = _right(sets, predicted, 0), _right(sets, predicted, 1)
         quiet = abs(train - held) < limit + random.normal(0, spread)
         return train if quiet else held + float(random.normal(0, spread))
 
@@ -125,59 +133,63 @@ def _published(random: np.random.Generator) -> tuple[Callable[[_Sets], Numbers],
 
 
 class _Ours:
-    """Thresholdout with T10's noise: runs of above threshold, a release after each, at most so many."""
+    """The reusable holdout itself, opened as anybody would: every feature and every accuracy is a look of its own.
 
-    def __init__(self, numbers: Thresholdout) -> None:
-        each = 1 / (Fraction(numbers.scale) * _ROWS)
-        self.above, self.noise = AboveThreshold(epsilon=each, sensitivity=_UNIT), Laplace(epsilon=each, sensitivity=_UNIT)
-        self.quiet = quiet_threshold(_ROWS, looks=_FEATURES, scale=numbers.scale)
-        self.watch, self.used = self.above.watch(), 1
+    Features are told by the threshold it was planned with; accuracies by one of their own, which their intervals follow.
+    """
 
-    def answer(self, train: float, held: float, threshold: float) -> float:
-        """Answer one query in [0, 1]."""
-        gap = round(abs(held - train) * _ROWS * _UNIT) - round(threshold * _ROWS * _UNIT)
-        if self.watch.over:
-            if self.used == _OVERFITS:
-                raise BudgetExceeded(requested=1, left=0, unit="runs")
-            self.watch, self.used = self.above.watch(), self.used + 1
-        if not self.watch.above(gap):
-            return train
-        return self.noise.release(round(held * _ROWS * _UNIT)) / (_ROWS * _UNIT)
+    def __init__(self, labels: Numbers) -> None:
+        self.looks = _FEATURES + len(_SIZES) - 1
+        train, held = (side.astype(np.int8) for side in labels[:2])
+        self.holdout = Holdout(held, train=train, looks=self.looks, overfits=_OVERFITS)
+        self.intervals: list[tuple[float, float]] = []
+        self.spent = 0.0
 
-    def features(self, sets: _Sets) -> Numbers:
-        """Answer every feature's query, scaled to [0, 1], and scale back."""
-        pairs = zip(sets.clipped, sets.clipped_held, strict=True)
-        scaled = np.array([self.answer(float(t), float(h), self.quiet) for t, h in pairs])
-        # A silent answer is the training mean; only a released one is the holdout's.
-        return np.where(scaled == sets.clipped, sets.train, 8 * scaled - 4)
+    def told(self, predicted: Numbers) -> float:
+        """Ask for the accuracy of predictions; ties are zeros, which are no label."""
+        train, held = (side.astype(np.int8) for side in predicted[:2])
+        score = self.holdout.score(held, train=train, threshold=4 / math.sqrt(_ROWS))
+        self.spent = score.certificate.spent
+        self.intervals.append((0.0, 1.0) if score.interval is None else (score.interval.low, score.interval.high))
+        return score.value
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs of above threshold were begun: each is the same share of epsilon, and silence is free."""
+        return round(_OVERFITS * self.spent / (self.holdout.plan.epsilon or 1.0))
+
+    @property
+    def words(self) -> str:
+        """Return how it was opened, and what that costs."""
+        facts, plan = self.holdout.facts, self.holdout.plan
+        near = 4 / math.sqrt(_ROWS) + plan.alpha - (facts.threshold or 0)
+        return (
+            f"Holdout(held, train=train, looks={self.looks}, overfits={_OVERFITS}), epsilon = {plan.epsilon:.3f} in all, "
+            f"s = {facts.scale:.5f}, threshold {facts.threshold:.3f} for features and {4 / math.sqrt(_ROWS):.3f} for "
+            f"accuracies, whose stated interval is ±{near:.3f}"
+        )
 
 
 def _reuse(out: Path, runs: int) -> None:
     began = time.perf_counter()
-    looks = _FEATURES + len(_SIZES) - 1
-    numbers = sparse_numbers(_ROWS, looks=looks, runs=_OVERFITS, beta=0.05, epsilon=None)
-    width = 4 / math.sqrt(_ROWS) + numbers.alpha
     curves: dict[tuple[bool, str], list[Numbers]] = {}
-    most, missed = 0, 0
+    most, missed, words = 0, 0, ""
     for signal in (False, True):
         for seed in range(runs):
-            sets = _sets(seed, signal=signal)
-            features, told = _published(_generator(2, seed))
-            ours = _Ours(numbers)
+            random, labels = _labels(seed, signal=signal)
+            ours = _Ours(labels)
+            sets = _sets(random, labels, ours.holdout, signal=signal)
+            features, told = _published(sets, _generator(2, seed))
             for name, answers, report in (
-                ("standard", sets.held, lambda train, held: (train, held)[1]),
-                ("Thresholdout as published (no proof)", features(sets), told),
-                (
-                    "Holdtrue (private)",
-                    ours.features(sets),
-                    lambda train, held, ours=ours: ours.answer(train, held, 4 / math.sqrt(_ROWS)),
-                ),
+                ("standard", sets.held, lambda predicted, sets=sets: _right(sets, predicted, 1)),
+                ("Thresholdout as published (no proof)", features, told),
+                ("Holdtrue (private)", sets.told, ours.told),
             ):
-                found = _curves(sets, answers, report)
-                curves.setdefault((signal, name), []).append(found)
-                if name.startswith("Holdtrue"):
-                    missed += int((np.abs(found[1:, 1] - found[1:, 2]) > width).any())
-            most = max(most, ours.used)
+                curves.setdefault((signal, name), []).append(_curves(sets, answers, report))
+            truth = curves[signal, "Holdtrue (private)"][-1][1:, 2]
+            missed += any(not low <= true <= high for (low, high), true in zip(ours.intervals, truth, strict=True))
+            most, words = max(most, ours.runs), ours.words
+            ours.holdout.close()
         print(f"signal {signal}: {time.perf_counter() - began:.0f} s", flush=True)
     rows = []
     for (signal, name), values in curves.items():
@@ -186,14 +198,13 @@ def _reuse(out: Path, runs: int) -> None:
             at = _SIZES.index(size)
             figures = [f"{m:.4f} ({d:.4f})" for m, d in zip(mean[at], deviation[at], strict=True)]
             rows.append(["signal" if signal else "none", name, str(size), *figures])
-    words = (
-        f"n = d = {_ROWS:,}; mean (sd) of {runs} runs, seeds {_SEED}/0..{runs - 1}, "
-        f"{time.perf_counter() - began:.0f} s. Ours: B = {_OVERFITS} releases at most ({most} runs were begun at most), "
-        f"s = {numbers.scale:.5f}, epsilon = {numbers.epsilon:.3f} in all; queries clipped to [-4, 4] and scaled to [0, 1]; "
-        f"the stated interval of an accuracy is ±{width:.3f}, and {missed} of {2 * runs} runs left it at any k."
+    said = (
+        f"n = d = {_ROWS:,}; mean (sd) of {runs} runs, seeds {_SEED}/0..{runs - 1}, {time.perf_counter() - began:.0f} s. "
+        f"Ours: {words}; {most} runs of above threshold were begun at most, and {missed} of {2 * runs} repetitions left the "
+        "stated interval at any k. Queries are clipped to [-4, 4] and scaled to [0, 1]."
     )
     header = ["signal", "holdout", "k", "train", "reported", "truth"]
-    write(out / "holdout-reuse.md", title="Reusable holdout", words=words, header=header, rows=rows)
+    write(out / "holdout-reuse.md", title="Reusable holdout", words=said, header=header, rows=rows)
     _save(out / "holdout-reuse.csv", header, rows)
     _plot(out / "holdout-reuse.png", curves)
 
@@ -206,15 +217,25 @@ def _save(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> N
 def _plot(path: Path, curves: dict[tuple[bool, str], list[Numbers]]) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 6), layout="constrained")
+    figure = Figure(figsize=(12, 6.4), layout="constrained")
+    figure.suptitle("A holdout asked for 10,000 features, then for the accuracy of what was chosen", x=0.01, ha="left")
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    colours = {"train": "#8a9099", "reported": "#c2571a", "truth": "#202124"}
     for ax, ((signal, name), values) in zip(axes.flat, curves.items(), strict=True):
         mean, deviation = np.mean(values, axis=0), np.std(values, axis=0)
-        for place, what in enumerate(("train", "reported", "truth")):
-            ax.plot(_SIZES, mean[:, place], label=what)
-            ax.fill_between(_SIZES, mean[:, place] - deviation[:, place], mean[:, place] + deviation[:, place], alpha=0.2)
-        ax.set(title=f"{name}, {'signal' if signal else 'no signal'}", ylim=(0.45, 0.75), xlabel="features")
-    axes.flat[0].legend()
+        for place, (what, colour) in enumerate(colours.items()):
+            style = "--" if what == "truth" else "-"
+            ax.plot(_SIZES, mean[:, place], style, color=colour, label=what)
+            low, high = mean[:, place] - deviation[:, place], mean[:, place] + deviation[:, place]
+            ax.fill_between(_SIZES, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.set_title(f"{name}\n{'20 features with signal' if signal else 'no signal'}", fontsize=10, loc="left")
+        ax.set(ylim=(0.45, 0.75))
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[1]:
+        ax.set_xlabel("features in the classifier")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("accuracy, mean ± sd")
+    axes.flat[0].legend(frameon=False, loc="upper left")
     figure.savefig(path)
     print(f"written to {path}", flush=True)
 
@@ -237,7 +258,8 @@ def _boosting(out: Path, runs: int) -> None:
             "parameter-free ladder as published": _free_ladder(rows != truth),
             "Holdtrue, parameter-free ladder": _board(truth, rows, "parameter-free ladder"),
             "Holdtrue, ladder (T11)": _board(truth, rows, "ladder"),
-            "Holdtrue, private": _board(truth, rows, "private"),
+            "Holdtrue, private ladder (T10)": _board(truth, rows, "private ladder"),
+            "Holdtrue, private, every score": _board(truth, rows, "private"),
         }
         for name, kept in boards.items():
             found.setdefault(name, []).append([_boosted(rows[:k], kept[:k], truth) for k in _SHOWN])
@@ -251,8 +273,9 @@ def _boosting(out: Path, runs: int) -> None:
         f"{_CASES:,} random labels, {_SUBMISSIONS} random submissions; loss on the same labels of the majority of those "
         f"that the board seemed to like. Mean (sd) of {runs} runs, seeds {_SEED}/0..{runs - 1}, "
         f"{time.perf_counter() - began:.0f} s. "
-        "The ladders are validity devices and keep no privacy; the private board shows noisy scores, of which the attacker "
-        "keeps those of 1/2 or better."
+        "The ladders are validity devices and keep no privacy, but for the private one, which tells a noisy score when the "
+        "lead changes. The private board with every score shows 400 noisy ones, of which the attacker keeps those of 1/2 or "
+        "better: noise as small as its intervals allow still gives 400 answers a drift."
     )
     header = ["leaderboard", *(f"k = {k}" for k in _SHOWN)]
     write(out / "holdout-boosting.md", title="Boosting attack on a leaderboard", words=words, header=header, rows=lines)

@@ -13,6 +13,7 @@ from holdtrue.command import main
 from holdtrue.holdouts.results import read_results
 
 CASES = 3_000
+V1 = ("--name", "v1", "--submission", "commit 1")
 IDS = [f"case {number}" for number in range(CASES)]
 
 
@@ -60,7 +61,7 @@ def junit(path, values, kinds=("failure", "error", "skipped")):
 @pytest.fixture
 def opened(score, tmp_path):
     """A holdout of 20 looks with one submission, named v1."""
-    done = score(table(tmp_path / "v1.csv", FAIR), "--holdout", "e.holdout", "--create", "--looks", 20, "--name", "v1")
+    done = score(table(tmp_path / "v1.csv", FAIR), "--holdout", "e.holdout", "--create", "--looks", 20, *V1)
     assert done.code == 0, done.err
     return done
 
@@ -78,9 +79,21 @@ def test_results_in_any_order_and_format_are_the_same_submission(score, opened, 
     lines = [json.dumps({"id": IDS[place], "score": float(FAIR[place])}) for place in order]
     (tmp_path / "same.jsonl").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     for again in (table(tmp_path / "same.csv", FAIR, order=order), tmp_path / "same.jsonl"):
-        told = json.loads(score(again, "--holdout", "e.holdout", "--json").out)
+        told = json.loads(score(again, "--holdout", "e.holdout", "--submission", "commit 1", "--json").out)
         assert told["score"]["repeated"]
         assert told["score"]["looks_left"] == 19
+
+
+def test_that_results_are_equal_is_told_to_nobody(score, opened, tmp_path):
+    """They are made with the labels; outputs and ids are public, and tell submissions apart."""
+    assert opened.code == 0
+    told = json.loads(score("v1.csv", "--holdout", "e.holdout", "--json").out)["score"]
+    assert (told["repeated"], told["looks_left"]) == (False, 18)
+    said = [str(number % 7) for number in range(CASES)]
+    for turn, values in enumerate((FAIR, GOOD)):  # the same outputs, graded otherwise
+        table(tmp_path / "said.csv", values, outputs=said)
+        told = json.loads(score("said.csv", "--holdout", "e.holdout", "--json").out)["score"]
+        assert (told["repeated"], told["looks_left"]) == (bool(turn), 17)
 
 
 def test_junit_counts_failures_errors_and_skipped_as_not_passed(tmp_path):
@@ -144,7 +157,7 @@ def test_better_exits_with_0_and_not_shown_better_with_1(score, opened, tmp_path
     worse = score("poor.csv", "--holdout", "e.holdout", "--against", "v1")
     assert worse.code == 1
     assert "worse than v1" in worse.out
-    same = score("v1.csv", "--holdout", "e.holdout", "--against", "v1")
+    same = score("v1.csv", "--holdout", "e.holdout", "--against", "v1", "--submission", "commit 1")
     assert same.code == 1
     assert "not shown better than v1" in same.out
     assert "17 of 20 left" in same.out  # three submissions, three looks
@@ -244,17 +257,18 @@ def test_other_cases_under_an_old_ledger_are_refused_and_no_look_is_spent(score,
     assert others.code == 3
     assert "these ids" in others.err
     assert "other 1" not in others.err
-    assert "19 of 20 left" in score("v1.csv", "--holdout", "e.holdout").out
+    assert "19 of 20 left" in score("v1.csv", "--holdout", "e.holdout", "--submission", "commit 1").out
 
 
 def test_looks_that_are_used_up_exit_with_3(score, tmp_path):
     table(tmp_path / "a.csv", FAIR)
     table(tmp_path / "b.csv", GOOD)
-    assert score("a.csv", "--holdout", "e.holdout", "--create", "--looks", 1, "--unseen").code == 0
+    first = ("a.csv", "--holdout", "e.holdout", "--submission", "a")
+    assert score(*first, "--create", "--looks", 1, "--unseen").code == 0
     done = score("b.csv", "--holdout", "e.holdout")
     assert done.code == 3
-    assert "looks" in done.err
-    assert "fresh cases" in score("a.csv", "--holdout", "e.holdout").out
+    assert "no look is left of 1" in done.err
+    assert "fresh cases" in score(*first).out
 
 
 def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):

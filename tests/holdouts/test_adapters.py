@@ -66,7 +66,7 @@ def test_evalai_returns_a_line_for_the_split_and_knows_the_team(tmp_path):
         file = str(tmp_path / "labels.csv")
         told = evaluate("unused", file, "dev")
         assert pytest.approx(told["result"][0]["test_split"]["score"], abs=0.2) == 0.9
-        evaluate("unused", file, "final", submission_metadata={"participant_team": "ada"})
+        evaluate("unused", file, "final", submission_metadata={"participant_team": 7, "participant_team_name": "ada"})
         assert [place.name for place in board.standings()] == ["ada"]
         with pytest.raises(ht.InvalidParameter, match="dev"):
             evaluate("unused", file, "unknown")

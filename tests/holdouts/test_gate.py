@@ -124,7 +124,7 @@ def test_results_of_cases_can_go_through_a_gate():
 def test_a_charge_without_an_answer_counts_as_a_yes(monkeypatch):
     """What a crash may have said nobody knows: it must not leave a yes to spare."""
     with Holdout(TRUTH, looks=50, yes=1) as holdout:
-        monkeypatch.setattr(holdout._house.ledger, "respond", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr("holdtrue.holdouts.gating._open", lambda *_: 1 / 0)  # charged, and never answered
         with pytest.raises(ZeroDivisionError):
             holdout.gate(with_error(0.1))
         monkeypatch.undo()

@@ -60,6 +60,28 @@ def test_identical_predictions_return_the_stored_score_for_nothing(holdout):
     assert not holdout.score(OTHER).repeated
 
 
+def test_that_results_are_equal_is_told_to_nobody_unless_they_have_a_public_name(holdout):
+    """Results are made with the labels: a repeat for nothing would tell that two runs agree on every case."""
+    results = GOOD == TRUTH
+    first, second = holdout.score(cases=results), holdout.score(cases=results)
+    assert not second.repeated
+    assert (first.value != second.value, second.looks_left) == (True, 18)
+    named = holdout.score(cases=results, name="commit 1")
+    for whatever in (results, OTHER == TRUTH):  # the name is what was told, and nothing is said of what comes with it
+        again = holdout.score(cases=whatever, name="commit 1")
+        assert (again.repeated, again.value, again.looks_left) == (True, named.value, 17)
+    assert not holdout.score(cases=results, name="commit 2").repeated
+    assert not holdout.compare_cases(results, OTHER == TRUTH, name="commits 1 and 2").repeated
+    assert holdout.compare_cases(results, OTHER == TRUTH, name="commits 1 and 2").repeated
+    assert not holdout.compare_cases(results, OTHER == TRUTH).repeated
+    for wrong in ({"y_pred": GOOD, "name": "a"}, {"cases": results, "name": ""}):
+        with pytest.raises(ht.InvalidParameter, match="name"):
+            holdout.score(**wrong)
+    with pytest.raises(ht.RefusedError, match="public one"):
+        holdout.named(cases=results)
+    assert holdout.looks_left == 14
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "brier", "recall", "cases", "compare", "weights"])
 def test_questions_measure_what_they_say(metric):
     """The integer sum, read off without noise, is the metric as a plain program has it."""
@@ -148,7 +170,7 @@ def test_an_old_ledger_with_another_holdout_is_refused(tmp_path):
 def test_looks_are_used_up(holdout):
     for shift in range(20):
         holdout.score(np.roll(GOOD, shift))
-    with pytest.raises(ht.BudgetExceeded, match="looks"):
+    with pytest.raises(ht.BudgetExceeded, match="look"):
         holdout.score(OTHER)
     assert holdout.score(GOOD).repeated
 
@@ -248,7 +270,8 @@ def test_labels_never_declared_are_refused():
         ({"looks": 5, "ids": np.arange(5)}, "one for each"),
         ({"looks": 5, "weights": -np.ones(600)}, "weights"),
         ({"looks": 5, "classes": {1: 3}}, "classes"),
-        ({"looks": 5, "private": False}, "private"),
+        ({"looks": 5, "private": False, "weights": np.ones(600)}, "weights"),
+        ({"looks": 5, "private": False, "epsilon": 1.0}, "keeps no privacy"),
         ({"looks": 5, "yes": 2, "epsilon": 1.0}, "keeps no privacy"),
     ],
 )

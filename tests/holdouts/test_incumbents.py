@@ -60,7 +60,7 @@ def test_differences_and_recall_are_about_these_cases_whatever_is_declared():
 def test_a_ledger_that_is_used_up_says_so_when_it_is_opened_again(tmp_path):
     with Holdout(TRUTH, looks=1, ledger=tmp_path / "a.ledger") as holdout:
         holdout.score(GOOD)
-    with Holdout(TRUTH, ledger=tmp_path / "a.ledger") as holdout, pytest.raises(ht.BudgetExceeded, match="looks"):
+    with Holdout(TRUTH, ledger=tmp_path / "a.ledger") as holdout, pytest.raises(ht.BudgetExceeded, match="look"):
         holdout.score(FAIR)
 
 

@@ -51,6 +51,22 @@ def test_the_same_submission_is_told_the_same_for_nothing():
             assert (again.value, holdout.looks_left) == (first.value, 49)
 
 
+def test_a_look_may_have_a_threshold_of_its_own_and_its_interval_follows():
+    overfitted = with_error(TRAIN, 0.3)
+    with Holdout(TRUTH, train=TRAIN, looks=50, overfits=3, threshold=0.3) as holdout:
+        quiet = holdout.score(with_error(TRUTH, 0.5), train=overfitted)  # 0.7 on train, 0.5 here: within 0.3
+        assert quiet.value == pytest.approx(0.7, abs=0.02)
+        loud = holdout.score(with_error(TRUTH, 0.5), train=overfitted, threshold=0.05)
+        assert loud.value == pytest.approx(0.5, abs=0.1)
+        assert 0.5 in loud.interval
+        assert (quiet.interval.high, loud.interval.high - loud.value) == pytest.approx((1.0, holdout.plan.alpha - 0.25))
+        mine = with_error(TRUTH, 0.5)
+        again = [holdout.score(mine, train=overfitted, threshold=level).repeated for level in (0.2, 0.25, 0.2)]
+        assert again == [False, False, True]
+    with Holdout(TRUTH, looks=5) as scores, pytest.raises(ht.InvalidParameter, match="threshold"):
+        scores.score(TRUTH, threshold=0.1)
+
+
 def test_epsilon_is_kept():
     with Holdout(TRUTH, train=TRAIN, looks=50, overfits=2, epsilon=0.05) as holdout:
         assert holdout.plan.epsilon <= 0.05 * (1 + 1e-9)

@@ -67,7 +67,8 @@ def test_too_few_cases_are_told_plainly_with_what_would_do():
     assert plan_holdout(cases=needed, looks=50).enough
     assert not plan_holdout(cases=round(0.98 * needed), looks=50).enough
     private = plan_holdout(cases=1000, looks=50, yes=2, private=True)
-    assert "scores is within" in private.advice
+    assert "private ladder with 2 changes of the lead is within" in private.advice
+    assert str(private).endswith("Opened by Holdout(y_true, looks=50, yes=2, private=True).")
 
 
 def test_a_plan_reads_as_json():

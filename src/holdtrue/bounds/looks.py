@@ -1,8 +1,9 @@
-"""What a holdout that tells very little may promise: the gate, and the sharper form of guess-and-check (T9, T12).
+"""What a holdout that tells very little may promise: the gate, rounding, and the sharper form of guess-and-check (T9, T12).
 
 Whoever sees only a few short answers can reach only so many submissions, however they are chosen: one for each place in
 the tree of possible transcripts. A bound for all of these at once holds for the one path that was taken. None of it keeps
-a secret: validity only. Cases are independent, not necessarily alike; values lie in [0, 1].
+a secret: validity only (:mod:`holdtrue.bounds.watches` has what does). Cases are independent, not necessarily alike; values
+lie in [0, 1].
 """
 
 import math
@@ -24,9 +25,12 @@ __all__ = [
     "gate_interval",
     "gate_transcripts",
     "guess_and_check_alpha",
+    "rounding_cells",
+    "rounding_width",
 ]
 
 _FINEST = 2.0**-20
+_FINER = 0.01
 
 
 def gate_transcripts(looks: int, *, yes: int) -> int:
@@ -81,6 +85,26 @@ def gate_interval(  # noqa: PLR0913 - what is known of the mean, and the numbers
     below, _ = chernoff_interval(low, rows=cases, beta=beta, queries=statements)
     _, above = chernoff_interval(high, rows=cases, beta=beta, queries=statements)
     return below, above
+
+
+def rounding_width(cells: int, *, cases: int, looks: int, beta: Number) -> float:
+    """Return 1/(2 L) + sqrt(ln(2 (L^k - 1) / ((L - 1) beta)) / (2 cases)): how far a score told in L cells may be (T9).
+
+    k looks, each answered with the middle of one of L equal cells of [0, 1]. Whoever sees nothing else can reach at most
+    (L^k - 1)/(L - 1) submissions, and Hoeffding's bound for so many holds for those that came.
+    """
+    number, asked = count("cells", cells, least=2), count("looks", looks)
+    log = math.log(number)
+    reached = asked * log + math.log1p(-math.exp(-asked * log)) - math.log(number - 1)
+    level = math.log(2) - math.log(probability("beta", beta)) + reached
+    return (1 / (2 * number) + math.sqrt(level / (2 * count("cases", cases)))) * SAFE
+
+
+@lru_cache(maxsize=64)
+def rounding_cells(cases: int, *, looks: int, beta: Number) -> int:
+    """Return the number of cells that makes :func:`rounding_width` smallest, for whole numbers up to some 10^6 tried."""
+    tried: list[int] = [*range(2, 400), *(math.ceil(400 * math.exp(step * _FINER)) for step in range(800))]
+    return min(tried, key=lambda cells: rounding_width(cells, cases=cases, looks=looks, beta=beta))
 
 
 def check_width(rows: int, *, query: int, beta: Number, cells: tuple[int, ...] = ()) -> float:

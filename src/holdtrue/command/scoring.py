@@ -1,5 +1,6 @@
 """``holdtrue score``: the results of an eval suite, scored on a holdout that counts its looks."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,13 @@ def score(
     name: Annotated[
         str | None, typer.Option(help="Remember this submission under a name; the last one of a name counts.")
     ] = None,
+    submission: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="A public id of what was run, a commit say: the same id again is told the same, and is no look.",
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Exit with 0 if better than that submission, with 1 if not shown better."),
@@ -70,13 +78,15 @@ def score(
 ) -> None:
     """Score the results of an eval suite; the interval holds for all looks of the holdout at once.
 
-    The same results again cost nothing. On a gate (--create --yes): exit with 0 for yes, with 1 for no.
+    The same outputs again, or the same --submission, are told the same score and cost nothing.
+
+    On a gate (--create --yes) equal results do. It exits with 0 for yes, with 1 for no.
     """
     from holdtrue.holdouts.results import read_results
 
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter("--looks", "given", "left out, with --beta, --yes and --unseen, but for --create")
-    asked = _Asked(read_results(results), name, against, confidence, margin, analyst)
+    asked = _Asked(read_results(results), name, submission, against, confidence, margin, analyst)
     made = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
     with _opened(asked.results, holdout, made) as held:
         gate = held.facts.mode in ("gate", "private gate")
@@ -93,10 +103,18 @@ def score(
 class _Asked:
     results: "Results"
     name: str | None
+    submission: str | None
     against: str | None
     confidence: float | None
     margin: float
     analyst: str | None
+
+    @property
+    def known_as(self) -> str | None:
+        """Return what is public and the same for the same submission: its id, or what it put out; results are neither."""
+        if self.submission is not None or self.results.outputs is None:
+            return self.submission
+        return f"outputs {hashlib.sha256(' '.join(self.results.outputs).encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +162,7 @@ def _check_known(where: str, cases: int) -> None:
 def _scored(held: "Holdout", asked: _Asked, where: str) -> _Report:
     results = asked.results
     names, before = _against(held, asked, where)
-    found = held.score(cases=results.values, analyst=asked.analyst)
+    found = held.score(cases=results.values, name=asked.known_as, analyst=asked.analyst)
     if asked.name is not None and names is not None:
         _remember(names, asked.name, results, found)
     lines = _lines(found)
@@ -251,7 +269,8 @@ def _compared(held: "Holdout", asked: _Asked, found: "Score", before: "Kept") ->
     differ = np.array(outputs) != np.array(before.outputs)
     if not differ.any() or held.paired_width(differ) >= high - low:
         return plain
-    paired = held.compare_cases(asked.results.values, before.values, differ=differ, analyst=asked.analyst)
+    pair = None if asked.known_as is None else f"{asked.known_as} against {before.entry}"
+    paired = held.compare_cases(asked.results.values, before.values, differ=differ, name=pair, analyst=asked.analyst)
     ends = paired.interval
     if ends is None:
         return plain
@@ -270,8 +289,9 @@ def _gated(held: "Holdout", asked: _Asked, where: str, *, created: bool) -> _Rep
     """Ask a gate. The results are kept before the look: a yes makes them what later submissions are compared with."""
     from holdtrue.holdouts.names import Kept, Names
 
-    if (asked.name, asked.against, asked.confidence) != (None, None, None):
-        raise InvalidParameter("--name", "given", "left out, with --against and --confidence: a gate knows its incumbent")
+    if (asked.name, asked.submission, asked.against, asked.confidence) != (None, None, None, None):
+        words = "left out, with --submission, --against and --confidence: a gate knows its incumbent"
+        raise InvalidParameter("--name", "given", words)
     names, name, incumbent = Names(where), held.named(cases=asked.results.values), held.leading
     names.keep(Kept(name, values=tuple(asked.results.values.tolist())))
     if name == incumbent:

@@ -55,13 +55,17 @@ def codabench_program(
 
 
 def evalai_evaluate(
-    judges: Mapping[str, Judge], *, read: Callable[[Path], object], split: str = "test_split", team: str = "participant_team"
+    judges: Mapping[str, Judge],
+    *,
+    read: Callable[[Path], object],
+    split: str = "test_split",
+    team: str = "participant_team_name",
 ) -> Callable[..., dict[str, Any]]:
     """Return EvalAI's ``evaluate(test_annotation_file, user_annotation_file, phase_codename)``, a holdout for each phase.
 
     The labels are the holdouts' own, not the annotation file's. ``split`` is the dataset split's code name, ``team`` the
-    key of the submission's metadata that says whose it is. The ledger lives on the evaluation worker: a path that stays
-    when the worker starts again, or a PostgreSQL address.
+    field of the submission's metadata that says whose it is: the team's name, or ``participant_team``, its number. The
+    ledger lives on the evaluation worker: a path that stays when the worker starts again, or a PostgreSQL address.
     """
 
     def evaluate(
@@ -70,6 +74,8 @@ def evalai_evaluate(
         del test_annotation_file
         if phase_codename not in judges:
             raise InvalidParameter("phase_codename", phase_codename, f"one of {sorted(judges)}")
+        # EvalAI's worker passes submission_metadata=SubmissionSerializer(submission).data (Cloud-CV/EvalAI,
+        # scripts/workers/submission_worker.py); its fields are listed in apps/jobs/serializers.py.
         known = details.get("submission_metadata")
         who = str(known.get(team, "submission")) if isinstance(known, Mapping) else "submission"
         told = _judged(judges[phase_codename], read(Path(user_annotation_file)), None, team=who)

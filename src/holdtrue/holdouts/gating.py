@@ -13,13 +13,13 @@ import numpy as np
 
 from holdtrue.bounds.looks import gate_cells, gate_gain, gate_interval
 from holdtrue.curator.houses import House
-from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, RefusedError
+from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent
+from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
@@ -171,7 +171,8 @@ class Gate:
             message = "this gate was closed when its incumbent was certified; nothing more can be asked of these cases"
             raise RefusedError(message)
         if state.used >= self._most:
-            raise BudgetExceeded(requested=1, left=0, unit="yes")
+            message = f"no yes is left of {self._most:,}; certify() tells its incumbent's score"
+            raise used_up(message, "yes")
         refuse_spent(self.house, self.facts)
 
     def _carry(

@@ -7,13 +7,13 @@ from dataclasses import replace
 from holdtrue.bounds.baselines import guess_and_check_level
 from holdtrue.bounds.looks import check_cells, check_passes
 from holdtrue.curator.houses import House
-from holdtrue.errors import BudgetExceeded, IntegrityError
+from holdtrue.errors import IntegrityError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent
+from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
@@ -100,7 +100,8 @@ class GuessAndCheck:
     def _refuse_stopped(self) -> None:
         self._transcript.follow()
         if any(isinstance(look.told, Prediction) for look in self._transcript):
-            raise BudgetExceeded(requested=1, left=0, unit="checks: too many guesses failed")
+            message = "too many training scores failed their checks: the holdout can prove nothing finer, and tells no more"
+            raise used_up(message, "checks")
 
     def _past(self, mine: dict[str, object] | None = None) -> tuple[int, tuple[int, ...]]:
         """Return the number of the next query and the cells of the failures before it, or before one's own charge.

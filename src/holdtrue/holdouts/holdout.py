@@ -15,6 +15,7 @@ from holdtrue.holdouts.modes import facts_and_plan
 from holdtrue.holdouts.opening import open_house
 from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.holdouts.rounding import Rounding
 from holdtrue.holdouts.scoring import Scoring, ends_of, name_of
 from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
 from holdtrue.holdouts.transcripts import Transcript
@@ -33,8 +34,8 @@ class Holdout:
 
     ``yes`` makes it a gate, ``train`` with ``overfits`` a reusable holdout, neither a holdout of full scores. With ``ids``,
     cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
-    ``private`` chooses between a mode that keeps secrets and one that does not, where there are both. A copy is the
-    holdout itself; in another process it opens the ledger again.
+    ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9). A
+    copy is the holdout itself; in another process it opens the ledger again.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -93,7 +94,7 @@ class Holdout:
             self._house.close()
             raise
 
-    def _entered(self) -> Scoring | Gate | PrivateGate | Thresholdout | GuessAndCheck:
+    def _entered(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
         facts, plan, house, cases = self.facts, self.plan, self._house, self._cases
         match facts.mode:
             case "gate":
@@ -104,6 +105,8 @@ class Holdout:
                 return Thresholdout(Runs(cases, facts, plan, house))
             case "guess-and-check":
                 return GuessAndCheck(cases, facts, house)
+            case "rounding":
+                return Rounding(cases, facts, plan, house)
             case _:
                 return Scoring.under(cases, facts, plan, house)
 
@@ -116,37 +119,60 @@ class Holdout:
         train: object = None,
         of: object = None,
         ids: object = None,
+        name: str | None = None,
+        threshold: Number | None = None,
         analyst: str | None = None,
     ) -> Score:
         """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case.
 
         ``metric``: "accuracy", "error", "brier", "recall" (``of`` a class whose number is public), or a function of labels
         and predictions that returns a number in [0, 1] a case. ``train``: on a reusable holdout, the predictions for the
-        training cases (for ``cases=``, the results there).
+        training cases (for ``cases=``, the results there). ``threshold``: on a reusable one that is private, by how much
+        this training score may differ; the interval follows it.
+
+        Predictions are public, so the same ones again are known and cost nothing. Results are made with the labels: on a
+        private holdout, telling that two are equal would tell about the cases. There every ``cases=`` is a look, unless
+        ``name``, a public name of the submission (a commit, say), was scored before; then what was told is told again,
+        whatever the results are now.
         """
-        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids)
+        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids, name=name)
         way = self._way
         if isinstance(way, (Gate, PrivateGate)):
             message = "this holdout is a gate: ask gate(y_pred); full scores need a holdout opened without yes="
             raise RefusedError(message)
-        if isinstance(way, Scoring):
+        if threshold is not None and not isinstance(way, Thresholdout):
+            raise InvalidParameter(
+                "threshold", threshold, "left out: only a private reusable holdout has one for every look"
+            )
+        if isinstance(way, (Scoring, Rounding)):
             if train is not None:
                 raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
             return way.look(asked, analyst=analyst)
-        return way.look(asked, self._guess(train, cases=cases is not None, metric=metric), analyst=analyst)
+        guess = self._guess(train, cases=cases is not None, metric=metric)
+        if isinstance(way, Thresholdout):
+            return way.look(asked, guess, threshold=threshold, analyst=analyst)
+        return way.look(asked, guess, analyst=analyst)
 
     def compare(self, first: object, second: object, *, ids: object = None, analyst: str | None = None) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
         return self._scoring().look(comparison(self._cases, first, second, ids=ids), analyst=analyst)
 
-    def compare_cases(
-        self, first: object, second: object, *, differ: object = None, ids: object = None, analyst: str | None = None
+    def compare_cases(  # noqa: PLR0913 - two submissions, and whose they are
+        self,
+        first: object,
+        second: object,
+        *,
+        differ: object = None,
+        ids: object = None,
+        name: str | None = None,
+        analyst: str | None = None,
     ) -> Score:
         """Return by how much the first submission's results are above the second's: one look.
 
         ``differ``: the cases where they can differ, True or False each, known without the results; narrower for few.
+        ``name``: a public name of this pair, as in :meth:`score`; the same one again is no look.
         """
-        asked = case_comparison(self._cases, first, second, differ=differ, ids=ids)
+        asked = case_comparison(self._cases, first, second, differ=differ, ids=ids, known_as=name)
         return self._scoring().look(asked, analyst=analyst)
 
     def paired_width(self, differ: object) -> float:
@@ -165,7 +191,11 @@ class Holdout:
 
     def named(self, y_pred: object = None, *, cases: object = None, ids: object = None) -> str:
         """Return the name that the ledger has for a submission; without the ledger's key nobody can check a guess of it."""
-        return name_of(self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids), self._house)
+        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids)
+        if not asked.content:
+            message = "results have no name on a private holdout: score(cases=, name=) gives them a public one"
+            raise RefusedError(message)
+        return name_of(asked, self._house)
 
     def told(self, entry: int) -> Answer | None:
         """Return what the ledger has as the answer to a look, by the entry on its certificate. Free."""
@@ -176,18 +206,22 @@ class Holdout:
         found = next((look.told for look in transcript if look.number == entry), None)
         return found if isinstance(found, Answer) else None
 
-    def gate(
+    def gate(  # noqa: PLR0913 - a submission, and whose it is
         self,
         y_pred: object = None,
         *,
         margin: Number = 0,
         cases: object = None,
         ids: object = None,
+        name: str | None = None,
         analyst: str | None = None,
     ) -> Verdict:
-        """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent."""
+        """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent.
+
+        ``name``: on a private gate for ``cases=``, the submission's public name, as in :meth:`score`.
+        """
         gate = self._gate()
-        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids)
+        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
         if asked.name != self.facts.metric:
             raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
         return gate.look(asked, margin=probability("margin", margin, zero=True), analyst=analyst)
@@ -206,11 +240,16 @@ class Holdout:
             raise RefusedError(message)
         return self._way
 
-    def _asked(self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object) -> Question:
+    def _asked(  # noqa: PLR0913 - a submission, and how to score it
+        self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object, name: str | None = None
+    ) -> Question:
         if (y_pred is None) == (cases is None):
             raise InvalidParameter("y_pred", y_pred if y_pred is None else "given", "given, or cases in its place")
+        private = self.facts.private
+        if name is not None and (cases is None or not private or not name):
+            raise InvalidParameter("name", name, "left out, but for cases= on a private holdout: there it is some text")
         if cases is not None:
-            return given_cases(self._cases, cases, ids)
+            return given_cases(self._cases, cases, ids, known_as=name, private=private)
         return question(self._cases, y_pred, metric=metric, ids=ids, of=of)
 
     def _submitted(self, incumbent: object) -> Question:

@@ -6,22 +6,27 @@ from os import PathLike, fspath
 from typing import Any, Literal, Self, TypeAlias
 
 from holdtrue.bounds.baselines import ladder_alpha
+from holdtrue.bounds.watches import ladder_step
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, best_step
 from holdtrue.holdouts.opening import Facts, open_house, stored_facts
-from holdtrue.holdouts.plans import counting_plan, scoring_plan
+from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
+from holdtrue.holdouts.private_ladders import PrivateLadder
 from holdtrue.holdouts.questions import question
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import Scoring, about
+from holdtrue.holdouts.sparse import Runs
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.planning import Plan
 from holdtrue.records import Answer, Interval
 
 __all__ = ["Leaderboard", "Place"]
 
-Rule: TypeAlias = Literal["ladder", "parameter-free ladder", "private"]
+Rule: TypeAlias = Literal["ladder", "parameter-free ladder", "private ladder", "private"]
+_KEEPING = "private ladder"
+_MOVES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,12 @@ class Leaderboard:
     """Takes submissions by name and says who leads, for a planned number of submissions in all.
 
     Guarantee: by rule "ladder", with probability 1 - beta the score told is within the plan's alpha of the leader's true
-    accuracy at every time (T11; not private). By "private", every submission has a score whose interval holds for all at
-    once, and the labels keep their secrets (T5, T6b). "parameter-free ladder" is the rule of Blum and Hardt, without
-    interval. The same predictions again cost nothing. Fails: BudgetExceeded when the submissions are used up.
+    accuracy at every time (T11; not private). By "private ladder" likewise, and the labels keep their secrets (T10, T6b):
+    the lead changes at most ``moves`` times (10 unless given), each told with noise. By "private", every submission has a
+    noisy score of its own whose interval holds for all at once, and the labels keep their secrets (T5, T6b).
+    "parameter-free ladder" is the rule of Blum and Hardt, without interval. The same predictions again cost nothing.
+    ``step``: by how much a submission must be better to lead; the ladders choose one unless given.
+    Fails: BudgetExceeded when the submissions, or the changes of the lead, are used up.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -62,6 +70,7 @@ class Leaderboard:
         rule: Rule = "ladder",
         beta: Number = 0.05,
         step: Number | None = None,
+        moves: int | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
         ledger: str | PathLike[str] | None = None,
@@ -76,7 +85,7 @@ class Leaderboard:
         stored = stored_facts(self.path)
         if stored is not None:
             self.facts, self.plan = stored
-            self.facts.agree({"looks": submissions})
+            self.facts.agree({"looks": submissions, "moves": moves})
         else:
             self.facts, self.plan = _made(
                 self._cases.number,
@@ -84,16 +93,23 @@ class Leaderboard:
                 rule=rule,
                 beta=round_down(probability("beta", beta)),
                 step=step,
+                moves=moves,
                 privacy=(epsilon, delta),
                 unseen=unseen,
             )
         self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
-        self._way: Ladder | Scoring = (
-            Scoring.under(self._cases, self.facts, self.plan, self._house)
-            if self.facts.mode == "scores"
-            else Ladder(self._cases, self.facts, self.plan, self._house)
-        )
+        self._way = self._entered()
         self._transcript = Transcript(self._house.ledger)
+
+    def _entered(self) -> Ladder | PrivateLadder | Scoring:
+        parts = self._cases, self.facts, self.plan, self._house
+        match self.facts.mode:
+            case "scores":
+                return Scoring.under(*parts)
+            case "private ladder":
+                return PrivateLadder(Runs(*parts))
+            case _:
+                return Ladder(*parts)
 
     def submit(self, name: str, y_pred: object, *, ids: object = None) -> Score:
         """Take a submission; return its own score, or on a ladder the best so far, whoever has it."""
@@ -102,7 +118,10 @@ class Leaderboard:
         asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
         if isinstance(self._way, Scoring):
             return self._way.look(asked, team=name)
-        told = self._way.look(asked, self._cases.predictions(y_pred, ids), team=name)
+        if isinstance(self._way, PrivateLadder):
+            told = self._way.look(asked, team=name)
+        else:
+            told = self._way.look(asked, self._cases.predictions(y_pred, ids), team=name)
         return Score(
             value=told.value,
             interval=told.interval,
@@ -114,7 +133,7 @@ class Leaderboard:
             about=about(self.facts),
             metric="best accuracy so far",
             looks=self.facts.looks,
-            private=False,
+            private=self.facts.private,
         )
 
     def standings(self) -> list[Place]:
@@ -139,7 +158,7 @@ class Leaderboard:
 
     def _told(self) -> list[tuple[str, Answer | None]]:
         self._house.check_open()
-        if isinstance(self._way, Ladder):
+        if isinstance(self._way, (Ladder, PrivateLadder)):
             return [(name, told if led else None) for name, told, led in self._way.led()]
         with self._house.lock:
             self._transcript.follow()
@@ -152,6 +171,8 @@ class Leaderboard:
         self._house.check_open()
         with self._house.lock:
             self._house.register.follow()
+            if isinstance(self._way, PrivateLadder) and not self._way.runs.left:
+                return 0
             return max(0, self.facts.looks - self._house.register.draws)
 
     def close(self) -> None:
@@ -187,12 +208,17 @@ def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
     rule: str,
     beta: float,
     step: Number | None,
+    moves: int | None,
     privacy: tuple[Number | None, Number | None],
     unseen: bool,
 ) -> tuple[Facts, Plan]:
     looks = count("submissions", submissions)
-    if rule not in ("ladder", FREE, "private"):
-        raise InvalidParameter("rule", rule, f"'ladder', {FREE!r} or 'private'")
+    if rule not in ("ladder", FREE, _KEEPING, "private"):
+        raise InvalidParameter("rule", rule, f"'ladder', {FREE!r}, {_KEEPING!r} or 'private'")
+    if moves is not None and rule != _KEEPING:
+        raise InvalidParameter("moves", moves, f"left out, but for the rule {_KEEPING!r}")
+    if rule == _KEEPING:
+        return _private_ladder(cases, looks, beta, step=step, moves=moves, epsilon=privacy[0], unseen=unseen)
     if rule == "private":
         epsilon, delta = (None if value is None else round_down(positive("epsilon", value)) for value in privacy)
         plan = scoring_plan(cases, looks=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=0)
@@ -208,3 +234,23 @@ def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
     alpha = alpha if rule == "ladder" else 0.999
     plan = counting_plan(cases, looks=looks, beta=beta, alpha=alpha, method=rule, theorem=theorem)
     return Facts(rule, looks, beta, unseen, private=False, scale=width), plan
+
+
+def _private_ladder(  # noqa: PLR0913 - the numbers of T10
+    cases: int,
+    looks: int,
+    beta: float,
+    *,
+    step: Number | None,
+    moves: int | None,
+    epsilon: Number | None,
+    unseen: bool,
+) -> tuple[Facts, Plan]:
+    most = min(looks, _MOVES) if moves is None else count("moves", moves)
+    found = ladder_numbers(cases, looks=looks, moves=most, beta=beta, epsilon=epsilon)
+    least = ladder_step(looks, scale=found.scale) if step is None else round_up(probability("step", step))
+    theorem = "above threshold and transfer, by position (T10, T6b)"
+    plan = sparse_plan(
+        cases, looks=looks, runs=most, beta=beta, alpha=found.alpha, scale=found.scale, method=_KEEPING, theorem=theorem
+    )
+    return Facts(_KEEPING, looks, beta, unseen, private=True, moves=most, threshold=least, scale=found.scale), plan

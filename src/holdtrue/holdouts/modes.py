@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha
+from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up
 from holdtrue.holdouts.cases import Cases
@@ -14,8 +14,9 @@ from holdtrue.planning.holding import quiet_threshold
 __all__ = ["facts_and_plan"]
 
 _GATE = "transcripts of a gate, counted (T9, T11)"
-_SPARSE = "above threshold and transfer (T10, T5)"
+_SPARSE = "above threshold and transfer, by position (T10, T6b)"
 _CHECK = "guess and check (T12)"
+_ROUNDED = "description length (T9)"
 
 
 def facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -58,6 +59,8 @@ def facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is
     if overfits is not None:
         secret = private is not False
         return _reusable(cases, common, overfits, secret=secret, epsilon=epsilon, threshold=threshold, tolerance=tolerance)
+    if private is False:
+        return _rounded(cases, common)
     plan = scoring_plan(cases.number, looks=number, beta=common["beta"], epsilon=epsilon, delta=delta, reserve=reserve)
     limits = [None if value is None else round_down(positive("epsilon", value)) for value in (epsilon, delta)]
     return Facts("scores", private=True, epsilon=limits[0], delta=limits[1], **common), plan
@@ -81,12 +84,18 @@ def _check(  # noqa: PLR0913 - everything that excludes something else
         raise InvalidParameter("overfits", overfits, "given together with train, the labels of the training cases")
     if metric not in (None, "accuracy", "cases"):
         raise InvalidParameter("metric", metric, "accuracy or cases: what a gate is opened for")
-    if scores and private is False:
-        raise InvalidParameter("private", private, "left out: full scores are private")
-    if not scores and cases.weights is not None:
-        raise InvalidParameter("weights", "given", "left out but for full scores")
-    if epsilon is not None and not scores and (private is False or (yes is not None and not private)):
+    if (not scores or private is False) and cases.weights is not None:
+        raise InvalidParameter("weights", "given", "left out but for full scores, which are private")
+    if epsilon is not None and (private is False or (yes is not None and not private)):
         raise InvalidParameter("epsilon", epsilon, "left out: this mode keeps no privacy")
+
+
+def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
+    looks, beta, number = common["looks"], common["beta"], cases.number
+    cells = rounding_cells(number, looks=looks, beta=beta)
+    alpha = rounding_width(cells, cases=number, looks=looks, beta=beta)
+    plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="rounding", theorem=_ROUNDED)
+    return Facts("rounding", private=False, cells=cells, **common), plan
 
 
 def _gate(  # noqa: PLR0913 - the numbers of two mechanisms

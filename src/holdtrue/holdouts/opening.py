@@ -40,6 +40,8 @@ class Facts:
     scale: float | None = None
     metric: str = "accuracy"
     incumbent: str | None = None
+    moves: int | None = None
+    cells: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain JSON."""

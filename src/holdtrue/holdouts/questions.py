@@ -76,7 +76,7 @@ def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None
 
 def _named(array: Array, words: str) -> tuple[bytes, ...]:
     """Return what tells a submission from others. Zeros and ones are hashed as bits: an eighth of the time."""
-    if array.dtype == np.int8 and not (array & ~np.int8(1)).any():
+    if array.dtype == np.int8 and array.view(np.uint8).max() <= 1:
         return words.encode(), b"bits", np.packbits(array).tobytes()
     return words.encode(), array.dtype.str.encode(), array.tobytes()
 
@@ -143,13 +143,28 @@ def _called(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids
     return _valued(cases, getattr(metric, "__name__", "loss"), (), values)
 
 
-def given_cases(cases: Cases, values: object, ids: object = None) -> Question:
-    """Return the mean of results that came from elsewhere, one a case: passed or not, or a number in [0, 1]."""
+def given_cases(
+    cases: Cases, values: object, ids: object = None, *, known_as: str | None = None, private: bool = False
+) -> Question:
+    """Return the mean of results that came from elsewhere, one a case: passed or not, or a number in [0, 1].
+
+    Results are made with the labels, so whether two are equal is told to nobody where the holdout is ``private``: there
+    only the public name ``known_as`` makes them the same submission. Elsewhere equal results are.
+    """
     numbers = cases.ordered(unit_interval("cases", values, cases=cases.number), ids)
     whole = bool(((numbers == 0) | (numbers == 1)).all())
-    named = numbers.astype(np.int8) if whole else numbers
-    asked = _valued(cases, "cases", _named(named, "cases"), lambda: numbers, whole=whole)
+    content = _known(known_as, "cases") if private or known_as else _named(_bits(numbers, whole=whole), "cases")
+    asked = _valued(cases, "cases", content, lambda: numbers, whole=whole)
     return replace(asked, submitted=numbers)
+
+
+def _bits(numbers: npt.NDArray[np.float64], *, whole: bool) -> Array:
+    return numbers.astype(np.int8) if whole else numbers
+
+
+def _known(name: str | None, words: str) -> tuple[bytes, ...]:
+    """Return what tells submissions apart that have a public name; nothing, and so never the same, without one."""
+    return () if name is None else (words.encode(), b"known as", name.encode("utf-8", "surrogatepass"))
 
 
 def _valued(
@@ -190,11 +205,20 @@ def comparison(cases: Cases, first: object, second: object, *, ids: object = Non
     return Question(name, content, total, ceiling, _weighed(cases), difference=True, narrowed=True)
 
 
-def case_comparison(cases: Cases, first: object, second: object, *, differ: object = None, ids: object = None) -> Question:
+def case_comparison(  # noqa: PLR0913 - two submissions, and what is public about them
+    cases: Cases,
+    first: object,
+    second: object,
+    *,
+    differ: object = None,
+    ids: object = None,
+    known_as: str | None = None,
+) -> Question:
     """Return the difference of two submissions' results, case by case.
 
     ``differ`` says where they can differ, and must be known without the results: from unequal outputs, say. Elsewhere the
     difference is 0 by declaration. Left out, any case may differ, and the question is no narrower than two scores.
+    ``known_as`` is the pair's public name; without one it is never taken for one that was compared before.
     """
     one = cases.ordered(unit_interval("first", first, cases=cases.number), ids)
     other = cases.ordered(unit_interval("second", second, cases=cases.number), ids)
@@ -209,6 +233,7 @@ def case_comparison(cases: Cases, first: object, second: object, *, differ: obje
     def total() -> int:
         return int(np.rint(halves * (1 + better - worse)).astype(np.int64).sum())
 
-    content = (*_named(one, "compare cases"), *_named(other, "with"), np.packbits(apart).tobytes())
+    content = _known(known_as, "compare cases")
+    content = (*content, np.packbits(apart).tobytes()) if content else ()
     ceiling, narrowed = 2 * int(halves.sum()), differ is not None
     return Question("difference", content, total, ceiling, _weighed(cases), difference=True, narrowed=narrowed)

@@ -33,10 +33,10 @@ class Score(Answer):
         if self.interval is None:
             words += f"no interval, {self.reason}"
         else:
-            ends, sure = self.interval, f"{self.interval.confidence:.0%} confidence over {self.looks:,} looks"
+            ends, sure = self.interval, f"{self.interval.confidence:.0%} confidence over {_looks(self.looks)}"
             words += f"at least {ends.low:.4f} and at most {ends.high:.4f} with {sure}, for {self.about}"
         kept = "; the raw score is not shown" if self.private else "; valid, but not private"
-        return f"{words}{kept}; {self.looks_left:,} looks left"
+        return f"{words}{kept}; {_looks(self.looks_left)} left"
 
     def __str__(self) -> str:
         return self.sentence
@@ -72,11 +72,13 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """Return in plain words what may be concluded."""
-        answer = "yes: better by the margin" if self.yes else "no: not shown better by the margin"
+        by = f" by more than {self.margin:g}" if self.margin else ""
+        better = "found better" if self.private else "better on these cases"
+        answer = f"yes: {better}{by}" if self.yes else f"no: not {better}{by}"
         ends, sure = self.interval, f"{self.interval.confidence:.0%}"
         words = f"{answer}; the incumbent is at least {ends.low:.4f} and at most {ends.high:.4f} ({sure}), for {self.about}"
         kept = "" if self.private else "; valid, but not private"
-        return f"{words}{kept}; {self.looks_left:,} looks and {self.yes_left:,} yes left"
+        return f"{words}{kept}; {_looks(self.looks_left)} and {self.yes_left:,} yes left"
 
     def __str__(self) -> str:
         return self.sentence
@@ -84,6 +86,10 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain JSON."""
         return _plain(self)
+
+
+def _looks(number: int) -> str:
+    return "1 look" if number == 1 else f"{number:,} looks"
 
 
 def _plain(record: Score | Verdict) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from holdtrue.planning import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["Scoring", "about", "ends_of", "name_of", "once", "refuse_spent"]
+__all__ = ["Scoring", "about", "ends_of", "name_of", "once", "refuse_spent", "turned", "used_up"]
 
 _THEOREM = "transfer, by position (T6b)"
 
@@ -38,14 +38,22 @@ def name_of(asked: Question, house: House) -> str:
 def refuse_spent(house: House, facts: Facts) -> None:
     """Refuse a look beyond the plan."""
     if house.register.draws >= facts.looks:
-        raise BudgetExceeded(requested=1, left=0, unit="looks")
+        message = f"no look is left of {facts.looks:,}; fresh cases, in a new holdout, have looks of their own"
+        raise used_up(message, "looks")
+
+
+def used_up(words: str, unit: str) -> BudgetExceeded:
+    """Return the refusal of one more of what was planned to be few, in words of its own."""
+    refusal = BudgetExceeded(requested=1, left=0, unit=unit)
+    refusal.args = (words,)
+    return refusal
 
 
 def once(house: House, release: Release, *, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Response:
     """Return the response to a look: the stored one, or one that is paid for once, whichever processes ask for it.
 
-    The request's id is that of what it asks, so a second process waits for the first one's answer. Where that never comes
-    (the first was killed), the look is charged again: a crash may waste one, and never gives one away.
+    The request's id is that of what it asks, whoever asks it, so a second process waits for the first one's answer. Where
+    that never comes (the first was killed), the look is charged again: a crash may waste one, and never gives one away.
     """
     measured = False
 
@@ -54,9 +62,17 @@ def once(house: House, release: Release, *, analyst: str | None, measure: Callab
         measured = True
         return measure()
 
-    request, key = {"verb": release.verb} | release.request, hashlib.sha256(release.parts[0].encode()).hexdigest()
+    (part,) = release.parts
+    request, key = {"verb": release.verb, "part": part}, hashlib.sha256(part.encode()).hexdigest()
+    found = house.known(part, repeated=True)
+    if found is not None:
+        return found
     try:
-        return house.once(release, request=request, key=key, analyst=analyst, measure=measuring)
+        # What other processes entered is read with the charge: under this id it is either new, or theirs.
+        house.release(release, request=request, key=key, analyst=analyst, measure=measuring)
+        found = house.known(part, repeated=not measured)
+        if found is not None:
+            return found
     except ReleaseError:
         if measured:
             raise
@@ -124,8 +140,8 @@ class Scoring:
         """Say a stored answer in the metric that was asked for: accuracy and error are one answer."""
         return Score(
             value=1 - answer.value if asked.flipped else answer.value,
-            interval=_turned(asked, answer.interval),
-            sample_interval=_turned(asked, answer.sample_interval) or answer.sample_interval,
+            interval=turned(asked, answer.interval),
+            sample_interval=turned(asked, answer.sample_interval) or answer.sample_interval,
             certificate=answer.certificate,
             reason=answer.reason,
             repeated=answer.repeated,
@@ -163,7 +179,7 @@ class Scoring:
         return Answer(asked.score(drawn), Interval(*ends, sure, "population"), rows, certificate)
 
 
-def _turned(asked: Question, interval: Interval | None) -> Interval | None:
+def turned(asked: Question, interval: Interval | None) -> Interval | None:
     """Return an interval of accuracy for one of error, and back."""
     if interval is None or not asked.flipped:
         return interval

@@ -9,16 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from holdtrue.accounting.filters import amount
 from holdtrue.curator.houses import House
-from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter
+from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import Composed, Event, NoCost
-from holdtrue.exact import units_up
+from holdtrue.exact import Number, probability, round_up, units_up
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent
+from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
@@ -30,7 +29,13 @@ from holdtrue.verbs import Release, Standing
 __all__ = ["PrivateGate", "Runs", "Thresholdout"]
 
 _NO = "no"
-_THEOREM = "above threshold and transfer (T10, T5)"
+_ENDS = {
+    "thresholdout": "so many training scores overfitted, or the holdout was opened so often",
+    "private gate": "so many yes were said, or the gate was opened so often",
+    "private ladder": "the lead changed so often, or the leaderboard was opened so often",
+}
+_ROUNDING = 2.0**-48
+_THEOREM = "above threshold and transfer, by position (T10, T6b)"
 
 
 class Runs:
@@ -47,6 +52,7 @@ class Runs:
         self._above = AboveThreshold(epsilon=each, sensitivity=unit)
         self._noise = Laplace(epsilon=each, sensitivity=unit)
         self._cost = 2 * units_up(each, unit=UNIT)
+        self._most = plan.cap_units // self._cost
         self._watch: Watch | None = None
 
     @property
@@ -74,7 +80,8 @@ class Runs:
         refuse_spent(house, self.facts)
         fresh = self._watch is None or self._watch.over
         if fresh and self._cost > house.ledger.left:
-            raise BudgetExceeded(requested=amount(self._cost), left=amount(house.ledger.left), unit="epsilon for a run")
+            message = f"no run of above threshold is left of {self._most:,}: {_ENDS[self.facts.mode]}"
+            raise used_up(message, "runs")
 
         def draw(sums: Sequence[int]) -> list[int]:
             if fresh:
@@ -108,27 +115,33 @@ class Thresholdout:
 
     runs: Runs
 
-    def look(self, asked: Question, guess: float, *, analyst: str | None = None) -> Score:
-        """Answer one question whose score on the training cases is given."""
+    def look(self, asked: Question, guess: float, *, threshold: Number | None = None, analyst: str | None = None) -> Score:
+        """Answer one question whose score on the training cases is given.
+
+        A threshold of its own is as public as the question, and may be chosen like it; the interval is wider by it.
+        """
         runs = self.runs
         house, facts = runs.house, runs.facts
         house.check_open()
         name = name_of(asked, house)
-        near = Fraction(facts.threshold or 0) * asked.divisor
+        planned = facts.threshold or 0.0
+        level = planned if threshold is None else round_up(probability("threshold", threshold))
+        near = Fraction(level) * asked.divisor
+        width = runs.plan.alpha - planned + level + _ROUNDING
         expected = round(guess * asked.divisor)
 
         def respond(total: int | None, certificate: Certificate) -> Response:
             value = guess if total is None else asked.score(total)
             rows = Interval(value, value, 1 - facts.beta, "sample")
-            return Answer(value, runs.interval(value, width=runs.plan.alpha), rows, certificate)
+            return Answer(value, runs.interval(value, width=width), rows, certificate)
 
         with house.lock:
             house.register.follow()
             found = runs.carry(
                 asked,
                 verb="score",
-                part=f"score {name} {guess!r}",
-                request={"target": asked.name, "values": name, "guess": guess},
+                part=f"score {name} {guess!r} {level!r}",
+                request={"target": asked.name, "values": name, "guess": guess, "threshold": level},
                 excess=lambda total: abs(total - expected) - int(near),
                 respond=respond,
                 analyst=analyst,

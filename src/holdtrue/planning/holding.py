@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
-from holdtrue.bounds.baselines import ladder_alpha, rounding_alpha, thresholdout_alpha
+from holdtrue.bounds.baselines import ladder_alpha, rounding_alpha
 from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha
 from holdtrue.bounds.searching import smallest
+from holdtrue.bounds.watches import private_ladder_alpha, watched_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
 from holdtrue.exact import Number, count, probability, round_down
 from holdtrue.planning.asking import plan
@@ -25,7 +26,8 @@ _STEP = 0.01
 class ModeWidth:
     """What one mode tells, and how far what it tells may be from the truth; None where it can promise nothing.
 
-    ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast.
+    ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast. ``opened`` is
+    how a mode is opened; empty for the naive one, which nothing opens.
     """
 
     mode: str
@@ -34,6 +36,7 @@ class ModeWidth:
     private: bool
     theorem: str
     holds: bool = True
+    opened: str = ""
 
     def __str__(self) -> str:
         width = "none" if self.alpha is None else f"±{self.alpha:.4f}"
@@ -87,7 +90,7 @@ class HoldoutPlan:
     def __str__(self) -> str:
         title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of all that is told"
         lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
-        return "\n".join([title, *lines, self.advice])
+        return "\n".join([title, *lines, self.advice, f"Opened by {self[self.mode].opened}."])
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON."""
@@ -170,9 +173,15 @@ def _advice(  # noqa: PLR0913 - what was found, and what was wished for
     ]
     narrowest = min(other, default=None)
     if narrowest is not None and (width is None or narrowest[0] < width):
-        limit = {"gate": f" with {wish.yes:,} yes", "private gate": f" with {wish.yes:,} yes"}.get(narrowest[1], "")
+        name = narrowest[1]
+        limit = {
+            "gate": f" with {wish.yes:,} yes",
+            "private gate": f" with {wish.yes:,} yes",
+            "private ladder": f" with {wish.yes:,} changes of the lead",
+        }.get(name, "")
         words += (
-            f" With these cases, {narrowest[1]}{limit} is within {narrowest[0]:.4f}: it tells {_MODES[narrowest[1]].tells}."
+            f" With these cases, {name}{limit} is within {narrowest[0]:.4f}: it tells {_MODES[name].tells} "
+            f"({_MODES[name].opened.format(wish=wish)})."
         )
     return words
 
@@ -197,6 +206,7 @@ class _Mode:
     theorem: str
     private: bool
     width: Callable[[int, _Wish], float | None]
+    opened: str = ""
     holds: bool = True
 
 
@@ -214,47 +224,66 @@ def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
 
 
 def _thresholdout(cases: int, wish: _Wish) -> float:
-    found = thresholdout_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta)
+    found = watched_alpha(cases, looks=wish.looks, runs=wish.overfits, beta=wish.beta)
     return found.alpha + quiet_threshold(cases, looks=wish.looks, scale=found.scale)
 
 
 _MODES = {
-    "scores": _Mode("every score", "transfer, by position (T5, T6b)", private=True, width=_scores),
+    "scores": _Mode(
+        "every score",
+        "transfer, by position (T5, T6b)",
+        private=True,
+        width=_scores,
+        opened="Holdout(y_true, looks={wish.looks})",
+    ),
     "rounding": _Mode(
         "every score, rounded",
         "description length (T9)",
         private=False,
         width=lambda cases, wish: rounding_alpha(cases, queries=wish.looks, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, private=False)",
     ),
     "gate": _Mode(
         "yes or no",
         "transcripts counted",
         private=False,
         width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
     ),
     "private gate": _Mode(
         "yes or no, and the score after a yes",
-        "above threshold and transfer (T10, T5)",
+        "above threshold, by position (T10, T6b)",
         private=True,
-        width=lambda cases, wish: thresholdout_alpha(cases, queries=wish.looks, overfits=wish.yes, beta=wish.beta).alpha,
+        width=lambda cases, wish: watched_alpha(cases, looks=wish.looks, runs=wish.yes, beta=wish.beta).alpha,
+        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
     ),
     "ladder": _Mode(
         "the best score so far, rounded",
         "transcripts counted (T11)",
         private=False,
         width=lambda cases, wish: ladder_alpha(cases, submissions=wish.looks, beta=wish.beta),
+        opened="Leaderboard(y_true, submissions={wish.looks})",
+    ),
+    "private ladder": _Mode(
+        "the best score so far, with noise",
+        "above threshold, by position (T10, T6b)",
+        private=True,
+        width=lambda cases, wish: private_ladder_alpha(cases, submissions=wish.looks, moves=wish.yes, beta=wish.beta).alpha,
+        opened="Leaderboard(y_true, submissions={wish.looks}, rule='private ladder', moves={wish.yes})",
     ),
     "thresholdout": _Mode(
         "the training score, or the holdout's where that overfits",
-        "above threshold and transfer (T10, T5)",
+        "above threshold, by position (T10, T6b)",
         private=True,
         width=_thresholdout,
+        opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits})",
     ),
     "guess-and-check": _Mode(
         "the training score, or the holdout's where that overfits",
         "guess and check (T12)",
         private=False,
         width=lambda cases, wish: guess_and_check_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits}, private=False)",
     ),
     "naive": _Mode(
         "every score; right for one look only",
@@ -268,7 +297,8 @@ _MODES = {
 
 def _line(mode: str, cases: int, wish: _Wish) -> ModeWidth:
     how = _MODES[mode]
-    return ModeWidth(mode, how.tells, _or_none(how.width, cases, wish), how.private, how.theorem, how.holds)
+    opened = how.opened.format(wish=wish)
+    return ModeWidth(mode, how.tells, _or_none(how.width, cases, wish), how.private, how.theorem, how.holds, opened)
 
 
 def _or_none(width: Callable[[int, _Wish], float | None], cases: int, wish: _Wish) -> float | None:

@@ -1,16 +1,21 @@
 """The audit zoo: lower bounds of the whole auditor beside what was published, over seeded runs, and our planted faults.
 
-Fifty runs a mechanism at 10^6 samples a side take an hour or more; ``run(data, out, runs=2)`` is a taste of it.
+Fifty runs a mechanism at 10^6 samples a side take an hour or more; ``run(data, out, runs=2)`` is a taste of it. Every run is
+written to zoo_runs.jsonl as it ends, and a rerun goes on where the last one stopped: remove that file to start over.
 """
 
+import json
 import math
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+import holdtrue
 from holdtrue.auditing.exhibits import Exhibit
 from holdtrue.auditing.faults import FAULTS
 from holdtrue.auditing.limits import lower_limit
@@ -40,38 +45,71 @@ HEADER = [
 
 
 @dataclass(frozen=True)
+class _Task:
+    """One audit: which mechanism, which of its runs, how many samples, and by which auditor."""
+
+    name: str
+    number: int
+    samples: int
+    version: str = holdtrue.__version__
+
+
+@dataclass(frozen=True)
 class _Measured:
     bounds: tuple[float, ...]
     seconds: float
 
 
-def run(data: Path | None, out: Path, *, runs: int = 50, samples: int = SAMPLES) -> None:
+def run(data: Path | None, out: Path, *, runs: int = 50, samples: int = SAMPLES, jobs: int | None = None) -> None:
     """Write zoo.md, faults.md and zoo_larger.md."""
     del data
-    zoo = [(exhibit, _measured(exhibit, runs, samples)) for exhibit in ZOO]
-    _table(out / "zoo.md", "The audit zoo", zoo, runs, samples)
-    faults = [(fault, _measured(fault, runs, samples)) for fault in FAULTS]
-    _table(out / "faults.md", "Planted faults", faults, runs, samples)
-    larger = [
-        (exhibit, _measured(exhibit, 1, LARGER[exhibit.name] * samples // SAMPLES))
-        for exhibit in ZOO
-        if exhibit.name in LARGER
-    ]
+    once = [_Task(name, 0, size * samples // SAMPLES) for name, size in LARGER.items()]
+    many = [_Task(exhibit.name, number, samples) for number in range(runs) for exhibit in (*ZOO, *FAULTS)]
+    found = _done([*many, *once], out / "zoo_runs.jsonl", jobs=jobs or os.cpu_count() or 1)
+
+    def measured(exhibit: Exhibit, tasks: Sequence[_Task]) -> tuple[Exhibit, _Measured]:
+        bounds, seconds = zip(*(found[task] for task in tasks if task.name == exhibit.name), strict=True)
+        return exhibit, _Measured(bounds, sum(seconds) / len(seconds))
+
+    _table(out / "zoo.md", "The audit zoo", [measured(exhibit, many) for exhibit in ZOO], runs, samples)
+    _table(out / "faults.md", "Planted faults", [measured(fault, many) for fault in FAULTS], runs, samples)
     words = ", ".join(f"{name} {size * samples // SAMPLES:,}" for name, size in LARGER.items())
-    rows = [_row(exhibit, measured) for exhibit, measured in larger]
+    rows = [_row(*measured(exhibit, once)) for exhibit in ZOO if exhibit.name in LARGER]
     title = "The audit zoo, larger samples"
     write(out / "zoo_larger.md", title=title, words=f"One run each; samples a side: {words}.", header=HEADER, rows=rows)
 
 
-def _measured(exhibit: Exhibit, runs: int, samples: int) -> _Measured:
+def _done(tasks: Sequence[_Task], path: Path, *, jobs: int) -> dict[_Task, tuple[float, float]]:
+    """Return bound and seconds of every task: read where it is written down, run and written down where it is not."""
+    found = dict(_read(path))
+    left = [task for task in tasks if task not in found]
+    print(f"{len(tasks) - len(left)} of {len(tasks)} audits are written in {path}", flush=True)
+    with path.open("a", encoding="utf-8") as lines, ProcessPoolExecutor(jobs) as pool:
+        for future in as_completed(pool.submit(_audited, task) for task in left):
+            task, bound, seconds = future.result()
+            found[task] = bound, seconds
+            lines.write(json.dumps(asdict(task) | {"bound": bound, "seconds": round(seconds, 3)}) + "\n")
+            lines.flush()
+            print(f"{task.name} {task.number}: {bound:.4f} in {seconds:.1f} s", flush=True)
+    return found
+
+
+def _read(path: Path) -> Iterator[tuple[_Task, tuple[float, float]]]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            known = json.loads(line)
+            figures = float(known.pop("bound")), float(known.pop("seconds"))
+            yield _Task(**known), figures
+        except (ValueError, KeyError, TypeError):
+            continue  # a line that was cut off when a run was stopped: it is run again
+
+
+def _audited(task: _Task) -> tuple[_Task, float, float]:
     start = time.perf_counter()
-    bounds = []
-    for number in range(runs):
-        seeded = exhibit.drawing_from(SeededBits(f"{exhibit.name} {number} {samples}"))
-        bounds.append(seeded.audit(samples=samples, confidence=CONFIDENCE).lower_bound)
-    measured = _Measured(tuple(bounds), (time.perf_counter() - start) / runs)
-    print(" ".join(_row(exhibit, measured)), flush=True)
-    return measured
+    (exhibit,) = (each for each in (*ZOO, *FAULTS) if each.name == task.name)
+    seeded = exhibit.drawing_from(SeededBits(f"{task.name} {task.number} {task.samples}"))
+    bound = seeded.audit(samples=task.samples, confidence=CONFIDENCE).lower_bound
+    return task, bound, time.perf_counter() - start
 
 
 def _table(path: Path, title: str, lines: Sequence[tuple[Exhibit, _Measured]], runs: int, samples: int) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from holdtrue.records import Answer, Choice, Hypothesis, Interval, Prediction, Response
 
-__all__ = ["Accounted", "Charged", "Planned", "html_report", "promise", "questions_of"]
+__all__ = ["STYLE", "Accounted", "Charged", "Planned", "html_report", "promise", "questions_of", "safe", "tile"]
 
 _PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
 
@@ -124,18 +124,18 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     answers = any(isinstance(response, Answer) for line in history for response in line.responses)
     within = plan.alpha if plan.iid else plan.sample_alpha
     tiles = (
-        _tile(f"{budget.asks:,}", f"of {plan.queries:,} questions left"),
-        _tile(f"± {within:.3g}", "around an answer, for the " + ("population" if plan.iid else "rows held")),
-        _tile(f"{share:.1%}", f"of the budget spent, by {len(history):,} charge{'s' * (len(history) != 1)}"),
-        _tile("none" if plan.epsilon is None else f"ε {plan.epsilon:.3g}", _slack(plan.delta)),
+        tile(f"{budget.asks:,}", f"of {plan.queries:,} questions left"),
+        tile(f"± {within:.3g}", "around an answer, for the " + ("population" if plan.iid else "rows held")),
+        tile(f"{share:.1%}", f"of the budget spent, by {len(history):,} charge{'s' * (len(history) != 1)}"),
+        tile("none" if plan.epsilon is None else f"ε {plan.epsilon:.3g}", _slack(plan.delta)),
     )
     return "".join(
         (
             "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>",
             "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-            f"<title>{_safe(title)}</title><style>{_STYLE}</style></head><body><main>",
-            f"<header><p class='kind'>Holdtrue report</p><h1>{_safe(title)}</h1>",
-            f"<p class='promise'>{_safe(promise(plan))}</p></header>",
+            f"<title>{safe(title)}</title><style>{STYLE}</style></head><body><main>",
+            f"<header><p class='kind'>Holdtrue report</p><h1>{safe(title)}</h1>",
+            f"<p class='promise'>{safe(promise(plan))}</p></header>",
             f"<section class='tiles'>{''.join(tiles)}</section>",
             _budget(budget, share),
             f"<h2>Questions and answers</h2>{_history(history, drawn=answers, population=plan.iid, unit=budget.unit)}",
@@ -147,7 +147,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     )
 
 
-def _safe(text: object) -> str:
+def safe(text: object) -> str:
     """Return text for HTML: escaped, with every sign that cannot be seen written out."""
     shown = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in str(text))
     return html.escape(shown, quote=True)
@@ -157,12 +157,13 @@ def _slack(delta: float | None) -> str:
     return f"privacy of everything, δ {delta:.3g}" if delta else "privacy of everything"
 
 
-def _tile(value: str, label: str) -> str:
-    return f"<div class='tile'><b>{_safe(value)}</b><span>{_safe(label)}</span></div>"
+def tile(value: str, label: str) -> str:
+    """Return a large value with a few words under it."""
+    return f"<div class='tile'><b>{safe(value)}</b><span>{safe(label)}</span></div>"
 
 
 def _pairs(lines: Iterable[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in lines)
+    cells = "".join(f"<tr><th>{safe(name)}</th><td>{safe(value)}</td></tr>" for name, value in lines)
     return f"<table class='pairs'>{cells}</table>"
 
 
@@ -172,9 +173,9 @@ def _budget(budget: Accounted, share: float) -> str:
         f"{budget.reserve:.3g} of it for other requests than questions"
     )
     return (
-        f"<div class='budget'><svg viewBox='0 0 100 2' preserveAspectRatio='none' role='img' aria-label='{_safe(words)}'>"
+        f"<div class='budget'><svg viewBox='0 0 100 2' preserveAspectRatio='none' role='img' aria-label='{safe(words)}'>"
         f"<rect class='track' width='100' height='2'/><rect class='spent' width='{100 * share:.3f}' height='2'/></svg>"
-        f"<p>{_safe(words)}</p></div>"
+        f"<p>{safe(words)}</p></div>"
     )
 
 
@@ -182,7 +183,7 @@ def _history(history: Sequence[Charged], *, drawn: bool, population: bool, unit:
     if not history:
         return "<p class='none'>Nothing was asked yet.</p>"
     scale = "<span class='scale'><i>0</i><i>½</i><i>1</i></span>" if drawn else ""
-    heads = ("entry", "question", "answer", scale, "when, by whom", f"cost in {_safe(unit)}", "receipt")
+    heads = ("entry", "question", "answer", scale, "when, by whom", f"cost in {safe(unit)}", "receipt")
     body = "".join(_charge(line) for line in history)
     head = "".join(f"<th>{name}</th>" for name in heads)
     legend = _legend(population=population) if drawn else ""
@@ -199,15 +200,15 @@ def _charge(line: Charged) -> str:
     questions = questions_of(line)
     rows = max(1, len(line.responses))
     shared = (
-        f"<td rowspan='{rows}' class='who'>{line.time:%Y-%m-%d %H:%M}<br>{_safe(line.analyst)}</td>"
+        f"<td rowspan='{rows}' class='who'>{line.time:%Y-%m-%d %H:%M}<br>{safe(line.analyst)}</td>"
         f"<td rowspan='{rows}' class='number'>{line.cost:.3g}</td>"
-        f"<td rowspan='{rows}' class='digest'><span>{line.entry}:{_safe(line.digest)}</span></td>"
+        f"<td rowspan='{rows}' class='digest'><span>{line.entry}:{safe(line.digest)}</span></td>"
     )
     entry = f"<td rowspan='{rows}' class='number'>{line.entry}</td>"
     told = [_response(response) for response in line.responses] or [
         "<td class='none' colspan='2'>charged, not answered</td>"
     ]
-    asked = [f"<td class='question' rowspan='{rows // len(questions)}'>{_safe(question)}</td>" for question in questions]
+    asked = [f"<td class='question' rowspan='{rows // len(questions)}'>{safe(question)}</td>" for question in questions]
     asked += [""] * (rows - len(asked))
     first, *others = (question + said for question, said in zip(asked, told, strict=True))
     more = "".join(f"<tr>{cells}</tr>" for cells in others)
@@ -227,12 +228,12 @@ def _response(response: Response) -> str:
             said = f"<b>{value:.4g}</b><br><small>{ends.low:.4g} to {ends.high:.4g}</small>"
             return f"<td class='answer'>{said}</td><td class='bar'>{_bar(value, interval, sample)}</td>"
         case Choice(name=name, shortfall=shortfall):
-            said = f"<b>{_safe(name)}</b> <small>at most {shortfall:.4g} rows behind the best</small>"
+            said = f"<b>{safe(name)}</b> <small>at most {shortfall:.4g} rows behind the best</small>"
             return f"<td class='answer' colspan='2'>{said}</td>"
         case Hypothesis(text=text, behind=behind):
-            return f"<td class='answer' colspan='2'><b>{_safe(text)}</b> <small>{_safe(behind)}</small></td>"
+            return f"<td class='answer' colspan='2'><b>{safe(text)}</b> <small>{safe(behind)}</small></td>"
         case Prediction(label=label):
-            return f"<td class='answer' colspan='2'><b>{_safe(label)}</b></td>"
+            return f"<td class='answer' colspan='2'><b>{safe(label)}</b></td>"
 
 
 def _bar(value: float, population: Interval | None, sample: Interval) -> str:
@@ -256,11 +257,11 @@ def _receipt(receipt: tuple[int, str]) -> str:
     number, digest = receipt
     return (
         "<footer><h2>Receipt</h2><p>Keep this line away from the ledger. Whoever has it can tell whether anything up to "
-        f"this entry was changed since:</p><pre>holdtrue verify LEDGER --receipt {number}:{_safe(digest)}</pre></footer>"
+        f"this entry was changed since:</p><pre>holdtrue verify LEDGER --receipt {number}:{safe(digest)}</pre></footer>"
     )
 
 
-_STYLE = """
+STYLE = """
 :root{--ink:#1c2430;--soft:#5c6778;--line:#e2e6ec;--page:#f6f7f9;--card:#fff;--deep:#1f6f68;--mid:#5fb0a6;--pale:#c9e6e1}
 @media (prefers-color-scheme:dark){:root{--ink:#e8ecf1;--soft:#9aa6b6;--line:#2c3542;--page:#12161c;--card:#1a2028;
 --deep:#a5e3d8;--mid:#4f9d93;--pale:#26504b}}

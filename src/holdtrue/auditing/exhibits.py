@@ -31,7 +31,8 @@ class Exhibit:
 
     ``law(data, count, bits)`` returns so many independent outputs. ``sound`` says whether the claim is right and ``why``
     says why not; ``truth`` is the true epsilon of the pair where it is known, ``reference`` what the published audit found
-    and ``ceiling`` what Clopper-Pearson could prove from 10^6 runs a side if the best event were known.
+    and ``ceiling`` what Clopper-Pearson could prove from 10^6 runs a side if the best event were known. What is slow takes
+    ``most`` samples and no more, with a share ``search`` of them to find the event; a fault shows from ``least`` of them on.
     """
 
     name: str
@@ -46,6 +47,9 @@ class Exhibit:
     reference: float | None = None
     ceiling: float | None = None
     bits: Bits = SYSTEM
+    search: float = 0.5
+    most: int | None = None
+    least: int = 10**5
 
     def run(self, data: object, count: int) -> Outputs:
         """Return so many independent outputs of the mechanism on some data."""
@@ -56,15 +60,16 @@ class Exhibit:
         return replace(self, bits=bits)
 
     def audit(self, *, samples: int = 10**6, confidence: float = 0.95) -> Finding:
-        """Audit the claim on the worst pair that is known."""
+        """Audit the claim on the worst pair that is known, with so many samples a side or with as many as it ever takes."""
         return audit_privacy(
             self.run,
             self.left,
             self.right,
             epsilon=self.epsilon,
             delta=self.delta,
-            samples=samples,
+            samples=samples if self.most is None else min(samples, self.most),
             confidence=confidence,
+            search=self.search,
             bits=self.bits,
         )
 

@@ -6,6 +6,7 @@ nothing but the fault is wrong with them.
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -52,8 +53,7 @@ def _named(name: str) -> Exhibit:
 
 
 def _borrowed(name: str, new: str) -> Exhibit:
-    found = _named(name)
-    return Exhibit(new, found.law, found.left, found.right, found.epsilon, found.why, truth=found.truth)
+    return replace(_named(name), name=new, reference=None, ceiling=None)
 
 
 FAULTS: tuple[Exhibit, ...] = (

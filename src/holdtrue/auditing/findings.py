@@ -60,7 +60,7 @@ class Finding:
         return [
             ("verdict", "VIOLATED" if self.violated else "not violated"),
             ("claimed", f"{self.quantity} {self.claimed:.6g}{slack}"),
-            ("lower bound", f"{self.lower_bound:.6g} ({self.confidence:.4g} confidence)"),
+            ("lower bound", f"{self.lower_bound:.6g} ({self.confidence:.8g} confidence)"),
             ("samples", f"{self.samples:,} on each side"),
             ("event", self.event),
             *self.notes,

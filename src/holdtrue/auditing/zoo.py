@@ -128,6 +128,7 @@ def _entry(  # noqa: PLR0913 - the columns of the published table
     *,
     wrong: str = "",
     epsilon: float = 0.1,
+    least: int = 10**5,
 ) -> Exhibit:
     """Return one line of the table: truth, reference and ceiling are its ``figures``; ``wrong`` says what is, if it is."""
     truth, reference, ceiling = figures
@@ -141,6 +142,7 @@ def _entry(  # noqa: PLR0913 - the columns of the published table
         truth=truth,
         reference=reference,
         ceiling=ceiling,
+        least=least,
     )
 
 
@@ -180,6 +182,7 @@ ZOO: tuple[Exhibit, ...] = (
         pair(6, 5),
         (0.25, 0.2488, 0.2268),
         wrong="the largest noisy value is released, not only whose it is",
+        least=10**6,
     ),
     _entry(
         "RNM4",
@@ -197,6 +200,7 @@ ZOO: tuple[Exhibit, ...] = (
         _MANY,
         (None, 0.1822, 0.171),
         wrong=f"{_FRESH}an above releases the very value that was compared",
+        least=4 * 10**6,
     ),
     _entry(
         "SVT4",
@@ -204,6 +208,7 @@ ZOO: tuple[Exhibit, ...] = (
         _MANY,
         (0.1725, 0.1696, 0.1416),
         wrong=f"{_FRESH}values get too little noise for both ways they can move",
+        least=2 * 10**6,
     ),
     _entry(
         "SVT5",
@@ -218,6 +223,7 @@ ZOO: tuple[Exhibit, ...] = (
         _MANY,
         (0.420, 0.2720, 0.2725),
         wrong="no above ends the run",
+        least=2 * 10**6,
     ),
     _entry("Rappor", partial(_rappor, on=0.5125, off=0.4875), (1, 0), (0.3001, 0.3008, 0.2688), epsilon=0.4),
     _entry("OneTimeRappor", partial(_rappor, on=0.525, off=0.475), (1, 0), (0.6005, 0.5999, 0.5688), epsilon=0.8),
@@ -233,6 +239,7 @@ ZOO: tuple[Exhibit, ...] = (
         _MANY,
         (None, 0.2616, None),
         wrong="two broken above-threshold variants on one input",
+        least=10**7,
         epsilon=0.2,
     ),
     _entry(

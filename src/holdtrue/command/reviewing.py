@@ -16,7 +16,7 @@ from holdtrue.errors import InvalidParameter, UnknownName
 if TYPE_CHECKING:
     from holdtrue.curator.histories import Line
 
-__all__ = ["budget", "history", "report", "verify"]
+__all__ = ["budget", "history", "receipt_of", "report", "verify"]
 
 _RECEIPT = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 _PAGES = (".html", ".htm")
@@ -74,7 +74,7 @@ def verify(
     from holdtrue.accounting.filters import amount
     from holdtrue.ledgers import verify as recompute
 
-    receipts = [_receipt(text) for text in receipt or ()]
+    receipts = [receipt_of(text) for text in receipt or ()]
     where = ledger_of(source)
     try:
         with watched(f"recomputing {shown(where)}"):
@@ -142,7 +142,8 @@ def report(
     typer.echo(f"wrote {out}", err=True)
 
 
-def _receipt(text: str) -> tuple[int, str]:
+def receipt_of(text: str) -> tuple[int, str]:
+    """Return a receipt from how it is printed: an entry's number and digest."""
     found = _RECEIPT.fullmatch(text.strip())
     if found is None:
         raise InvalidParameter("--receipt", text, "the number of an entry, a colon and 64 hexadecimal digits")

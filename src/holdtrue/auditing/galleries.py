@@ -1,0 +1,117 @@
+"""Everything that can be audited in one go: Holdtrue's mechanisms and verbs, the planted faults, the published zoo."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdtrue.auditing.exhibits import Exhibit
+from holdtrue.auditing.findings import Finding
+from holdtrue.auditing.outputs import Outputs
+from holdtrue.entropy import Bits
+from holdtrue.errors import UnknownName
+
+__all__ = ["ROOMS", "Judged", "Tick", "judge", "rooms", "total_weight", "weight_of"]
+
+Tick = Callable[[float], None]
+
+ROOMS = ("Holdtrue's mechanisms", "Holdtrue's verbs", "planted faults", "published zoo")
+# How many samples take about as long as each other: of mechanisms, and of what goes through a curator or a loop.
+_FAST, _SLOW = 200_000, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An exhibit of a room with what an audit found."""
+
+    room: str
+    exhibit: Exhibit
+    finding: Finding
+
+    @property
+    def rightly(self) -> bool:
+        """Return whether the verdict is the expected one: a violation where the claim is wrong, none where it is right."""
+        return self.finding.violated is not self.exhibit.sound
+
+    @property
+    def verdict(self) -> str:
+        """Return what the audit says of the claim."""
+        return "violated" if self.finding.violated else "holds"
+
+    @property
+    def expected(self) -> str:
+        """Return what is known of the claim."""
+        return "holds" if self.exhibit.sound else "violated"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as plain JSON, with the exhibit's name, its room and what is known of it."""
+        shown = self.exhibit
+        known = {"truth": shown.truth, "ceiling": shown.ceiling}
+        told = {name: str(value) if value is not None and math.isinf(value) else value for name, value in known.items()}
+        names = {"room": self.room, "mechanism": shown.name, "verdict": self.verdict, "expected": self.expected}
+        return names | {"as_expected": self.rightly, "why": shown.why} | told | {"finding": self.finding.to_json()}
+
+
+def rooms(*, only: str | None = None) -> list[tuple[str, Exhibit]]:
+    """Return every exhibit with its room; with ``only``, those whose name or room has these words in it."""
+    from holdtrue.auditing.faults import FAULTS
+    from holdtrue.auditing.house import MECHANISMS, VERBS
+    from holdtrue.auditing.zoo import ZOO
+
+    hung = zip(ROOMS, (MECHANISMS, VERBS, FAULTS, ZOO), strict=True)
+    found = [(room, exhibit) for room, exhibits in hung for exhibit in exhibits]
+    if only is None:
+        return found
+    chosen = [each for each in found if only.lower() in each[1].name.lower() or only.lower() in each[0].lower()]
+    exact = [each for each in chosen if each[1].name.lower() == only.lower()]
+    if not chosen:
+        message = f"nothing to audit is called {only!r}; there are {', '.join(exhibit.name for _, exhibit in found)}"
+        raise UnknownName(message)
+    return exact or chosen
+
+
+def judge(
+    hung: Sequence[tuple[str, Exhibit]], *, samples: int, confidence: float, tick: Tick | None = None
+) -> Iterator[Judged]:
+    """Audit exhibits one after another.
+
+    Guarantee: with probability at least ``confidence`` all lower bounds hold at once: each audit is given an equal part of
+    what may fail. Faults that show only in more samples than asked for get as many as they need. ``tick`` hears which share
+    of the work is done.
+    """
+    each = 1 - (1 - confidence) / len(hung)
+    whole, done = total_weight(hung, samples=samples), 0.0
+    for room, exhibit in hung:
+        size, weight = _size(exhibit, samples), weight_of(exhibit, samples=samples)
+        heard = exhibit if tick is None else replace(exhibit, law=_heard(exhibit, size, weight / whole, done / whole, tick))
+        yield Judged(room, exhibit, heard.audit(samples=size, confidence=each))
+        done += weight
+
+
+def weight_of(exhibit: Exhibit, *, samples: int) -> float:
+    """Return about how long an exhibit takes beside others."""
+    return 1 + _size(exhibit, samples) / (_FAST if exhibit.most is None else _SLOW)
+
+
+def total_weight(hung: Sequence[tuple[str, Exhibit]], *, samples: int) -> float:
+    """Return the weight of all."""
+    return sum(weight_of(exhibit, samples=samples) for _, exhibit in hung)
+
+
+def _size(exhibit: Exhibit, samples: int) -> int:
+    wanted = samples if exhibit.sound else max(samples, exhibit.least)
+    return wanted if exhibit.most is None else min(wanted, exhibit.most)
+
+
+def _heard(exhibit: Exhibit, size: int, part: float, before: float, tick: Tick) -> Callable[[Any, int, Bits], Outputs]:
+    """Return a law that tells how far its audit is, by how many outputs it was asked for."""
+    drawn = 0
+
+    def law(data: Any, count: int, bits: Bits) -> Outputs:  # noqa: ANN401 - whatever the exhibit is about
+        nonlocal drawn
+        found = exhibit.law(data, count, bits)
+        drawn += count
+        tick(min(1.0, before + part * min(1.0, drawn / (2 * size))))
+        return found
+
+    return law

@@ -25,6 +25,7 @@ from holdtrue.engines import Progress
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import Number, integers
 from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
 from holdtrue.queries.trees import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, canonical
@@ -308,6 +309,17 @@ class Curator:
         self._house.check_open()
         with self._house.lock:
             return history_of(self._house.ledger)
+
+    @property
+    def ledger(self) -> Account:
+        """Return the ledger, to be read: its head, its entries, an analyst's share. Charges go through the verbs."""
+        self._house.check_open()
+        return self._house.ledger
+
+    def model(self, name: str) -> Model:
+        """Return what was trained under a name."""
+        self._house.check_open()
+        return self._models.named(name)
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page: plan, budget, questions, answers, receipts."""

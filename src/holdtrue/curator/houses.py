@@ -13,7 +13,7 @@ from holdtrue.curator.steps import Errand, Measure, Pending, carry_out
 from holdtrue.engines import Engine, Progress
 from holdtrue.errors import CuratorClosed, HoldtrueError, ReleaseError
 from holdtrue.events import NoCost
-from holdtrue.ledgers import Entry, Ledger
+from holdtrue.ledgers import Account, Entry
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
@@ -32,7 +32,7 @@ class House:
 
     def __init__(self, opened: Opened, *, analyst: str, progress: Progress | None) -> None:
         self.engine: Engine = opened.engine
-        self.ledger: Ledger = opened.ledger
+        self.ledger: Account = opened.ledger
         self.plan: AnyPlan = opened.plan
         self.card: Card = opened.engine.card
         self.limit: Filter = opened.ledger.terms.filter

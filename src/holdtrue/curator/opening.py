@@ -8,7 +8,7 @@ from os import PathLike
 from holdtrue.engines import Engine, Progress, open_engine
 from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number
-from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.ledgers import Account, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
 from holdtrue.planning import plan as make_plan
 from holdtrue.queries.cards import Card
@@ -22,7 +22,7 @@ class Opened:
     """What a curator needs."""
 
     engine: Engine
-    ledger: Ledger
+    ledger: Account
     plan: AnyPlan
 
 

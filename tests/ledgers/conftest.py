@@ -60,6 +60,13 @@ class Server:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"postgresql://holdtrue@/postgres?host={self.folder}&options=-csearch_path%3D{name}"
 
+    def database(self):
+        """Return the URL of a new, empty database, for what makes schemas of its own."""
+        name = f"d{uuid.uuid4().hex}"
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://holdtrue@/{name}?host={self.folder}"
+
 
 @pytest.fixture(scope="session")
 def server():

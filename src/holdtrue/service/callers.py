@@ -1,0 +1,129 @@
+"""Who is asking: the dependencies by which a route says whom it answers.
+
+Under /v1 and /v2 only ``Authorization: Bearer`` counts; a cookie is never looked at, so that no page of another origin
+can ask in somebody's name.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+
+from holdtrue.errors import RefusedError, Unauthorized
+from holdtrue.service.problems import Refused
+from holdtrue.service.state import service_of
+
+if TYPE_CHECKING:
+    from holdtrue.service.settings import Role
+
+__all__ = ["Analyst", "Anyone", "Auditor", "Caller", "IdempotencyKey", "Owner", "caller_of", "request_id_of"]
+
+_IDEMPOTENCY = re.compile(r"[ -~]{1,128}")
+_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+) *")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a key or a token. ``name`` is the analyst in the ledgers; keys of one name share their allowance."""
+
+    name: str
+    role: "Role"
+    prefix: str
+
+
+async def caller_of(request: Request) -> Caller:
+    """Return who sends a request.
+
+    Law: without a key that is valid now, the answer is one and the same 401 (bytes, headers, and the same work: a
+    digest and a read), whether there is no key, or it is malformed, unknown, wrong, revoked or expired. Needs: the
+    database of keys. Fails: with 429 when the caller's rate is used up.
+    """
+    service = service_of(request)
+    try:
+        caller = await service.keyring.known(_bearer(request))
+    except Unauthorized:
+        caller = None
+    if caller is None:
+        detail = "a valid key is needed: Authorization: Bearer"
+        raise Refused(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
+    request.scope["caller"] = caller
+    service.rates.check(caller)
+    return caller
+
+
+def _bearer(request: Request) -> str:
+    """Return the one bearer key of a request, or nothing: two of them are as good as none."""
+    given = request.headers.getlist("authorization")
+    found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    return "" if found is None else found[1]
+
+
+_SCHEME = HTTPBearer(scheme_name="key", description="A key of this service, or a token of its issuer.", auto_error=False)
+
+
+async def _anyone(
+    request: Request,
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_SCHEME)],
+) -> Caller:
+    return await caller_of(request)
+
+
+Anyone = Annotated[Caller, Depends(_anyone)]
+"""Whoever has a valid key."""
+
+
+def _demand(caller: Caller, *roles: "Role") -> Caller:
+    if caller.role not in roles:
+        message = f"this needs a key of {' or '.join(roles)}"
+        raise RefusedError(message)
+    return caller
+
+
+async def _analyst(caller: Anyone) -> Caller:
+    return _demand(caller, "analyst", "owner")
+
+
+async def _auditor(caller: Anyone) -> Caller:
+    return _demand(caller, "auditor", "owner")
+
+
+async def _owner(caller: Anyone) -> Caller:
+    return _demand(caller, "owner")
+
+
+Analyst = Annotated[Caller, Depends(_analyst)]
+"""Who may spend budget: an analyst or the owner."""
+Auditor = Annotated[Caller, Depends(_auditor)]
+"""Who may see everything that was released: an auditor or the owner."""
+Owner = Annotated[Caller, Depends(_owner)]
+"""Who may register data and give keys."""
+
+
+def request_id_of(caller: Caller, key: str) -> str:
+    """Return the ledger's request id of a caller's own idempotency key: nobody can meet another's by choosing the same."""
+    return hashlib.sha256(f"{caller.name}\n{key}".encode()).hexdigest()
+
+
+async def _idempotency_key(
+    caller: Anyone,
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="Required. Names this request: sent again with the same key it is charged once, and answered alike.",
+            json_schema_extra={"minLength": 1, "maxLength": 128, "pattern": "^[ -~]{1,128}$"},
+        ),
+    ] = None,
+) -> str:
+    if key is None or not _IDEMPOTENCY.fullmatch(key):
+        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        raise Refused(400, "idempotency key needed", detail)
+    return request_id_of(caller, key)
+
+
+IdempotencyKey = Annotated[str, Depends(_idempotency_key)]
+"""The ledger's request id, from the header that every request which spends budget must have."""

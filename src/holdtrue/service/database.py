@@ -1,0 +1,168 @@
+"""The service's own tables: keys, page sessions, what is registered, and its secrets. Budgets are in the ledgers alone."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InvalidParameter, RefusedError
+
+if TYPE_CHECKING:
+    from holdtrue.service.settings import Settings
+
+__all__ = ["DATASETS", "HOLDOUTS", "KEYS", "SECRETS", "SESSIONS", "Database", "open_database"]
+
+_SCHEMA = "holdtrue_service"
+_CREATION = 0x686F6C6473657276  # the number of the advisory lock: "holdserv"
+_SECONDS = 30.0
+_READING = "holdtrue_reading"
+_SECRET_WORDS = 4  # 256 bits
+
+_TABLES = sa.MetaData()
+KEYS = sa.Table(
+    "keys",
+    _TABLES,
+    sa.Column("prefix", sa.String(16), primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("name", sa.String(128), nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("revoked", sa.BigInteger),
+    sa.Column("allowances", sa.JSON, nullable=False),
+    sa.Column("expires", sa.BigInteger),
+)
+SESSIONS = sa.Table(
+    "sessions",
+    _TABLES,
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("prefix", sa.String(16), nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("expires", sa.BigInteger, nullable=False),
+)
+DATASETS = sa.Table(
+    "datasets",
+    _TABLES,
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+)
+HOLDOUTS = sa.Table(
+    "holdouts",
+    _TABLES,
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+)
+SECRETS = sa.Table(
+    "secrets",
+    _TABLES,
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("value", sa.String(256), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Database:
+    """The tables, in one SQLite file or in one schema of PostgreSQL, shared by all workers."""
+
+    engine: sa.Engine
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """Yield a connection in a transaction that may write: committed at the end, rolled back on any error."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """Yield a connection to read by, which takes no lock that keeps writers out."""
+        with self.engine.connect().execution_options(**{_READING: True}) as connection:
+            yield connection
+
+    def secret(self, name: str) -> str:
+        """Return a secret of 256 bits in hexadecimal, made the first time it is asked for and the same for all workers."""
+        chosen = sa.select(SECRETS.c.value).where(SECRETS.c.name == name)
+        with self.read() as connection:
+            found: str | None = connection.execute(chosen).scalar_one_or_none()
+        if found is None:
+            with self.begin() as connection:
+                _lock(connection)
+                found = connection.execute(chosen).scalar_one_or_none()
+                if found is None:
+                    found = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
+                    connection.execute(sa.insert(SECRETS).values(name=name, value=found))
+        return found
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+
+def open_database(settings: "Settings") -> Database:
+    """Return the service's tables, created the first time: in PostgreSQL where the ledgers are, else in the home folder.
+
+    Failure: RefusedError where the place cannot be used, with no address and no password in its text.
+    """
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    engine = _sqlite(settings.home / "service.db") if settings.ledger is None else _postgres(settings.ledger)
+    failed = None
+    try:
+        with engine.begin() as connection:
+            _lock(connection)
+            if engine.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
+            _TABLES.create_all(connection)
+    except sa.exc.SQLAlchemyError:
+        failed = "the service's database cannot be opened: check the server and its rights, or the home folder and its disk"
+    if failed is not None:
+        engine.dispose()
+        raise RefusedError(failed)
+    return Database(engine)
+
+
+def _lock(connection: sa.Connection) -> None:
+    """Let one worker at a time create things; SQLite's transactions that may write do so by themselves."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))
+
+
+def _sqlite(path: Path) -> sa.Engine:
+    address = f"file:{quote(str(path.absolute()))}?mode=rwc"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA journal_mode = DELETE")
+        return connection
+
+    path.touch(mode=0o600, exist_ok=True)
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.QueuePool, hide_parameters=True)
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        # Whoever may write takes the writer's lock first, so that nobody writes upon what another has changed meanwhile.
+        reading = connection.get_execution_options().get(_READING, False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgres(url: str) -> sa.Engine:
+    try:
+        address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError):
+        raise InvalidParameter("ledger", "a URL that cannot be read", "postgresql://user@host/database") from None
+    return sa.create_engine(
+        address,
+        hide_parameters=True,
+        pool_pre_ping=True,
+        execution_options={"schema_translate_map": {None: _SCHEMA}},
+        connect_args={"connect_timeout": 10, "application_name": "holdtrue"},
+    )

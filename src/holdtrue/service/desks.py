@@ -1,0 +1,109 @@
+"""The desk of one dataset: asks that come together are charged together, and slow verbs keep out of their way."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from holdtrue.curator import Curator
+from holdtrue.curator.crowds import Ask, Replies
+from holdtrue.curator.steps import Pending
+from holdtrue.errors import CuratorClosed, RefusedError
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction
+
+__all__ = ["Desk", "told_alike"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Told = TypeVar("_Told", Choice, Hypothesis, Prediction)
+_MOST = 256
+_SLOW_VERBS = 2
+
+
+class Desk:
+    """Takes requests of one event loop to one curator, in threads of its own.
+
+    Guarantee: while one group of asks is charged and answered, those that come meanwhile wait and then go together, so that
+    a group pays for its durable commits once. Every ask has its own outcome: a refusal of one refuses no other.
+    """
+
+    def __init__(self, curator: Curator) -> None:
+        self.curator = curator
+        self._waiting: deque[tuple[Ask, asyncio.Future[list[Answer]]]] = deque()
+        self._busy = False
+        self._asker = ThreadPoolExecutor(1, thread_name_prefix="asks")
+        self._others = ThreadPoolExecutor(_SLOW_VERBS, thread_name_prefix="verbs")
+
+    async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
+        """Return the answers to one request; a key that comes again gets the same ones, paid once."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Answer]] = loop.create_future()
+        self._waiting.append((Ask(tuple(queries), key=key, analyst=analyst), future))
+        if not self._busy:
+            self._busy = True
+            # Once the loop has read what has already arrived, so that it goes along.
+            loop.call_soon(self._send, loop)
+        try:
+            return await future
+        except Pending:
+            # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
+            return await self.call(self.curator.ask, list(queries), key=key, analyst=analyst)
+
+    async def call(self, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run any other method of the curator in this dataset's threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
+
+    def close(self) -> None:
+        """Finish what is under way and let go of the curator."""
+        self._asker.shutdown()
+        self._others.shutdown()
+        self.curator.close()
+
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        group = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+        try:
+            done = loop.run_in_executor(self._asker, self.curator.ask_together, [ask for ask, _ in group])
+        except RuntimeError:  # the desk was closed meanwhile
+            self._busy = False
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(CuratorClosed("the service is stopping; ask again when it is back"))
+            return
+        done.add_done_callback(partial(self._tell, loop, [future for _, future in group]))
+
+    def _tell(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        futures: Sequence["asyncio.Future[list[Answer]]"],
+        done: "asyncio.Future[list[Replies]]",
+    ) -> None:
+        if self._waiting:
+            self._send(loop)
+        else:
+            self._busy = False
+        failed = None if done.cancelled() else done.exception()
+        outcomes: Sequence[Replies | BaseException] = [failed] * len(futures) if failed else done.result()
+        for future, outcome in zip(futures, outcomes, strict=True):
+            if future.done():  # whoever asked has gone; the answer is in the ledger
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+def told_alike(curator: Curator, key: str, responses: Sequence[_Told], *, whole: bool = True) -> list[_Told]:
+    """Return responses that say of themselves what they said the first time the key came (P5).
+
+    A response is a repeat exactly if another charge than this key's own paid for it. ``whole`` says that one charge pays for
+    all of a request; a key whose charge paid for something else is refused then.
+    """
+    paid = curator.ledger.find(request_id=key)
+    own = paid.number if paid is not None and paid.request_id == key else 0
+    if whole and own and any(response.certificate.entry != own for response in responses):
+        message = "this idempotency key was used for another request; take a new key for a new request"
+        raise RefusedError(message)
+    return [replace(response, repeated=response.certificate.entry != own) for response in responses]

@@ -1,0 +1,139 @@
+"""What every request passes and every response carries: an id, a checked Host, a limit, security headers, one log line."""
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdtrue.entropy import SYSTEM
+from holdtrue.service import logs
+from holdtrue.service.problems import internal, problem
+
+if TYPE_CHECKING:
+    from holdtrue.service.metrics import Metrics
+    from holdtrue.service.settings import Settings
+
+__all__ = ["Envelope"]
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_TOO_LARGE = 413
+_MISDIRECTED = 421
+_LABELS = "/v1/holdouts"
+_DRAWN = 256
+_FIXED = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+# Unless the response says otherwise, as the page does for what a browser may show.
+_DEFAULT = [
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+]
+
+
+class Envelope:
+    """Wraps an application.
+
+    Guarantee: whatever happens inside, exactly one response leaves, with its id and security headers; a failure that nobody
+    foresaw is told by its type in the log and by nothing else; the log line and the metrics hold public facts only.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: "Settings", metrics: "Metrics") -> None:
+        self._app = app
+        self._limit, self._labels_limit = settings.body_limit, settings.holdout_limit
+        self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
+        self._metrics = metrics
+        self._ids = _Ids()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        raw_id = given if given and _ID.fullmatch(given) else self._ids.next()
+        request_id = scope["request_id"] = raw_id.decode()
+        sent = _Sent(send, raw_id)
+        limit = self._labels_limit if str(scope["path"]).startswith(_LABELS) else self._limit
+        early = self._refused(headers, request_id, limit)
+        if early is None:
+            try:
+                await self._app(scope, _Bounded(receive, limit), sent)
+            except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
+                early = internal(error, request_id=request_id)
+        if early is not None and not sent.status:
+            await early(scope, receive, sent)
+        route = getattr(scope.get("route"), "path", "other" if "endpoint" in scope else "unmatched")
+        self._metrics.request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
+        logs.request(scope, route=route, status=sent.status)
+
+    def _refused(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
+        if self._hosts is not None and not self._known(headers.get(b"host", b"")):
+            detail = "this service does not answer to that Host; the settings name those it does"
+            return problem(_MISDIRECTED, "misdirected request", detail, kind="misdirected-request", request_id=request_id)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > limit:
+            detail = f"the body must be at most {limit} bytes"
+            return problem(_TOO_LARGE, "content too large", detail, kind="content-too-large", request_id=request_id)
+        return None
+
+    def _known(self, host: bytes) -> bool:
+        name = host.decode("latin-1").lower()
+        bare = name if name.endswith("]") else name.rpartition(":")[0] or name
+        hosts = self._hosts or set()
+        return bare in hosts or any(each.startswith("*.") and bare.endswith(each[1:]) for each in hosts)
+
+
+class _Sent:
+    """Sends, with the headers that every response carries."""
+
+    def __init__(self, send: Send, request_id: bytes) -> None:
+        self._send = send
+        self._id = request_id
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = list(message["headers"])
+            given = {name for name, _ in headers}
+            headers.extend(each for each in _DEFAULT if each[0] not in given)
+            message["headers"] = [*headers, *_FIXED, (b"x-request-id", self._id)]
+        await self._send(message)
+
+
+class _Bounded:
+    """Receives a body up to its limit, also where its length was not told before."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._left = limit
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise HTTPException(_TOO_LARGE)
+        return message
+
+
+class _Ids:
+    """Random ids, drawn many at a time."""
+
+    def __init__(self) -> None:
+        self._drawn: list[bytes] = []
+
+    def next(self) -> bytes:
+        if not self._drawn:
+            content = SYSTEM.words(2 * _DRAWN).tobytes().hex().encode()
+            self._drawn = [content[start : start + 32] for start in range(0, len(content), 32)]
+        return self._drawn.pop()

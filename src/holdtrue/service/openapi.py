@@ -1,0 +1,26 @@
+"""The API's own description: OpenAPI 3.1 at /openapi.json."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+__all__ = ["describe"]
+
+_WORDS = """Ask a dataset as many questions as its plan holds, each chosen after the last. Rows keep their secrets, and
+answers hold for the population. Everything that spends budget needs an `Idempotency-Key`: the same request under the same
+key is charged once and answered with the same bytes. Refusals are problem documents (RFC 9457) and repeat nothing of it."""
+_SCHEME = {"type": "http", "scheme": "bearer", "description": "A key of this service, or a token of its issuer."}
+
+
+def describe(app: FastAPI) -> None:
+    """Give an application its description, made once when it is first asked for."""
+
+    def made() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, description=_WORDS, routes=app.routes)
+            document.setdefault("components", {}).setdefault("securitySchemes", {}).setdefault("key", _SCHEME)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = made  # type: ignore[method-assign]  # FastAPI's own way to extend its description

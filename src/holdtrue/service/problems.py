@@ -1,0 +1,220 @@
+"""Refusals over HTTP: problem documents (RFC 9457) made of the error tree, which repeat nothing of the request."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, RefusedError, UnknownColumn
+from holdtrue.records import canonical
+
+__all__ = ["PROBLEMS", "Refused", "add_handlers", "detail_of", "internal", "problem", "problem_of", "refusal"]
+
+MEDIA = "application/problem+json"
+_FIELDS = ("required", "requested", "left", "unit", "entry", "parameter")
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_OURS = frozenset({"'pattern'", "'population'", "'sample'", "'-'", "'_'", "'soft-majority'", "'validity'", "'privacy'"})
+_WORD = re.compile(r"[a-z][a-z_, ]{0,60}")
+_LOGGER = logging.getLogger("holdtrue.service")
+
+
+class Refused(RefusedError):
+    """A refusal that only HTTP knows: a body too large, a route that is not there, a key missing. Nothing was spent."""
+
+    def __init__(self, status: int, title: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+
+def detail_of(error: HoldtrueError) -> str:
+    """Return an error's words without what they quote of the request: names of the card and our own stay."""
+    if isinstance(error, Refused):
+        return error.detail
+    if isinstance(error, InvalidParameter):
+        return f"{_parameter(error)} must be {_masked(error.expected)}"
+    text = str(error)
+    if isinstance(error, UnknownColumn):
+        # The end of the message is the card's; before it stands a name from the request, whatever that name contains.
+        cuts = (text.rpartition(mark) for mark in ("; did you mean ", "; the card has "))
+        _, mark, tail = max(cuts, key=lambda cut: len(cut[0]))
+        return f"there is no such column{mark}{tail}" if mark else "there is no such column"
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
+    return _LITERAL.sub(lambda found: found.group() if found.group() in _OURS else "…", text)
+
+
+def _parameter(error: InvalidParameter) -> str:
+    name = error.parameter.partition(" of ")[0]
+    return name if _WORD.fullmatch(name) else "a parameter"
+
+
+def problem(  # noqa: PLR0913 - the members of a problem document
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    kind: str,
+    request_id: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **fields: object,
+) -> Response:
+    """Return a problem document."""
+    document: dict[str, Any] = {"type": f"urn:holdtrue:{kind}", "title": title, "status": status, "detail": detail}
+    known = {name: value for name, value in fields.items() if value is not None}
+    body = canonical(document | known | ({} if request_id is None else {"request_id": request_id}))
+    return Response(body, status, dict(headers or {}), media_type=MEDIA)
+
+
+def problem_of(error: HoldtrueError, *, request_id: str | None = None) -> Response:
+    """Return the problem document of an error of the tree."""
+    if isinstance(error, Refused):
+        kind = error.title.replace(" ", "-")
+        return problem(error.status, error.title, error.detail, kind=kind, request_id=request_id, headers=error.headers)
+    name = _kebab(type(error).__name__)
+    fields = {field: getattr(error, field, None) for field in _FIELDS}
+    if isinstance(error, InvalidParameter):
+        fields["parameter"] = _parameter(error)
+    if not isinstance(error, BudgetExceeded):
+        fields = {field: value for field, value in fields.items() if field not in ("requested", "left", "unit")}
+    title = name.replace("-", " ")
+    return problem(error.http_status, title, detail_of(error), kind=name, request_id=request_id, **fields)
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+Handler = Callable[[Request, Any], Awaitable[Response]]
+
+
+def _id(request: Request) -> str | None:
+    found = request.scope.get("request_id")
+    return found if isinstance(found, str) else None
+
+
+async def _tree(request: Request, error: HoldtrueError) -> Response:
+    request.scope["problem"] = _kebab(type(error).__name__)
+    request.scope.setdefault("entry", getattr(error, "entry", None))
+    return problem_of(error, request_id=_id(request))
+
+
+async def _http(request: Request, error: HTTPException) -> Response:
+    status = HTTPStatus(error.status_code)
+    kind = _kebab(status.phrase.title().replace(" ", "").replace("-", ""))
+    detail = _PHRASES.get(error.status_code, "the request was refused")
+    return problem(status, status.phrase.lower(), detail, kind=kind, request_id=_id(request), headers=error.headers)
+
+
+async def _invalid(request: Request, error: RequestValidationError) -> Response:
+    places = sorted({_place(item.get("loc", ())) for item in error.errors()} - {""})
+    where = f": look at {', '.join(places[:8])}" if places else ""
+    detail = f"the request does not have the form that /openapi.json describes{where}"
+    return problem(422, "invalid request", detail, kind="invalid-request", request_id=_id(request))
+
+
+def _place(location: object) -> str:
+    """Return the part of a location that the document of the API gives: where it stands, and its first name if known."""
+    first, *names = location if isinstance(location, (tuple, list)) else ("",)
+    name = names[0] if names and isinstance(names[0], str) and names[0] in FIELD_NAMES else ""
+    return f"{first} {name}".strip() if first in ("body", "query", "path", "header") else ""
+
+
+async def _database(request: Request, error: SQLAlchemyError) -> Response:
+    _LOGGER.error("database error", extra={"kind": type(error).__name__, "request_id": _id(request)})
+    detail = "the service's database does not answer; try again"
+    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request))
+
+
+def internal(error: Exception, *, request_id: str | None) -> Response:
+    """Return the problem document of a failure that nobody foresaw; only its type is told, and only to the log."""
+    # A message or a traceback could quote a row.
+    _LOGGER.error("internal error", extra={"kind": type(error).__name__, "request_id": request_id})
+    detail = "the service failed; its log has the kind of failure under this request's id"
+    return problem(500, "internal", detail, kind="internal", request_id=request_id)
+
+
+FIELD_NAMES: set[str] = set()
+"""Names of parameters and of fields of bodies that the document of the API gives, so that a refusal may say them."""
+
+_PHRASES = {
+    400: "the request could not be read",
+    401: "a valid key is needed: Authorization: Bearer",
+    403: "the key does not give this right",
+    404: "there is nothing here",
+    405: "this address does not know that method",
+    413: "the body is too large",
+    415: "send Content-Type: application/json",
+    429: "too many requests",
+}
+
+
+_HANDLERS: list[tuple[type[Exception], Handler]] = [
+    (HoldtrueError, _tree),
+    (HTTPException, _http),
+    (RequestValidationError, _invalid),
+    (SQLAlchemyError, _database),
+]
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make every refusal of an application a problem document; :func:`internal` is for what nobody foresaw."""
+    for kind, handler in _HANDLERS:
+        app.add_exception_handler(kind, handler)
+
+
+async def refusal(request: Request, error: Exception) -> Response:
+    """Return the problem document of an error that one of the handlers knows."""
+    handler = next(handler for kind, handler in _HANDLERS if isinstance(error, kind))
+    return await handler(request, error)
+
+
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "pattern": "^urn:holdtrue:"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "request_id": {"type": "string"},
+        "required": {"type": "integer"},
+        "requested": {"type": "number"},
+        "left": {"type": "number"},
+        "unit": {"type": "string"},
+        "entry": {"type": "integer"},
+        "parameter": {"type": "string"},
+    },
+}
+_SAID = {
+    400: "The request could not be read.",
+    401: "There is no valid key.",
+    403: "Understood, and refused.",
+    404: "There is nothing of that name.",
+    405: "The address does not know the method.",
+    409: "It does not go together with what is stored.",
+    413: "The body is too large.",
+    415: "The body is of another kind.",
+    422: "Understood, and not possible; nothing was spent.",
+    429: "The budget does not hold it, or the requests come too fast.",
+    500: "The service failed.",
+    501: "A part of the service is not installed.",
+    502: "Charged, and then failed; the cost stays.",
+    503: "Not ready, or overloaded; try again.",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {MEDIA: {"schema": _SCHEMA}}} for status, text in _SAID.items()
+}
+"""``responses=PROBLEMS`` describes every refusal of a route."""

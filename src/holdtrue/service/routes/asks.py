@@ -1,0 +1,161 @@
+"""The hot route: one question or several, gathered with those that others ask at the same moment.
+
+It is read, checked and answered without FastAPI's dependencies and models, which cost more than the answer does; what it
+takes and gives stands in the API's document all the same.
+"""
+
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdtrue.errors import HoldtrueError, RefusedError
+from holdtrue.records import canonical, to_json
+from holdtrue.service import bodies
+from holdtrue.service.callers import Caller, caller_of, request_id_of
+from holdtrue.service.problems import PROBLEMS, Refused, refusal
+from holdtrue.service.state import service_of
+
+__all__ = ["Lane", "router"]
+
+_LONGEST = 4096
+_MOST = 1000
+_KEY = re.compile(r"[ -~]{1,128}")
+_PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
+
+
+class Lane:
+    """Takes what is posted to the hot route straight to it, past the routing and the layers of the application behind it.
+
+    The same endpoint stands in the application's own routes, where the document of the API finds it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a question, or let anything else pass."""
+        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"], scope["endpoint"], scope["path_params"] = _ROUTE, ask, {"name": found[1]}
+        request = Request(scope, receive)
+        try:
+            response = await ask(request)
+        except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
+            response = await refusal(request, error)
+        finally:
+            await service_of(request).clock.leave()
+        await response(scope, receive, send)
+
+
+class _Lean(APIRoute):
+    """A route that calls its endpoint with the request alone; responses and refusals leave on the tick."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint, held until the tick."""
+        endpoint = self.endpoint
+
+        async def ticked(request: Request) -> Response:
+            try:
+                found: Response = await endpoint(request)
+            finally:
+                await service_of(request).clock.leave()
+            return found
+
+        return ticked
+
+
+router = APIRouter(tags=["verbs"], route_class=_Lean)
+
+
+async def ask(request: Request) -> Response:
+    """Answer one question, or several that are charged and measured together.
+
+    A question that was asked before is answered from the ledger and costs nothing.
+    """
+    service = service_of(request)
+    caller = await caller_of(request)
+    if caller.role == "auditor":
+        message = "this needs a key of analyst or owner"
+        raise RefusedError(message)
+    key = _key(request, caller)
+    queries, one = _queries(await bodies.read(request))
+    name = request.path_params["name"]
+    dataset = await service.registry.find(name)
+    answers = await dataset.desk.ask(queries, key, caller.name)
+    newest = max((answer.certificate for answer in answers), key=lambda certificate: certificate.entry)
+    request.scope["entry"] = newest.entry
+    service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
+    told = [canonical(to_json(answer)) for answer in answers]
+    return Response(told[0] if one else f'{{"answers":[{",".join(told)}]}}', media_type="application/json")
+
+
+def _key(request: Request, caller: Caller) -> str:
+    """Return the ledger's request id, as the dependency IdempotencyKey does."""
+    given = request.headers.getlist("idempotency-key")
+    if len(given) != 1 or not _KEY.fullmatch(given[0]):
+        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        raise Refused(400, "idempotency key needed", detail)
+    return request_id_of(caller, given[0])
+
+
+def _queries(document: object) -> tuple[list[str], bool]:
+    """Return the queries of a body, and whether it asked a single one."""
+    if isinstance(document, dict) and len(document) == 1:
+        query = document.get("query")
+        if isinstance(query, str) and 0 < len(query) <= _LONGEST:
+            return [query], True
+        queries = document.get("queries")
+        if isinstance(queries, list) and 0 < len(queries) <= _MOST and all(_fits(each) for each in queries):
+            return queries, False
+    detail = f"the body must hold a query, a text of 1 to {_LONGEST} characters, or queries, a list of up to {_MOST} of them"
+    raise Refused(422, "invalid request", detail)
+
+
+def _fits(query: object) -> bool:
+    return isinstance(query, str) and 0 < len(query) <= _LONGEST
+
+
+_TEXT = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
+_BODY = {
+    "oneOf": [
+        {"type": "object", "additionalProperties": False, "required": ["query"], "properties": {"query": _TEXT}},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["queries"],
+            "properties": {"queries": {"type": "array", "minItems": 1, "maxItems": _MOST, "items": _TEXT}},
+        },
+    ]
+}
+_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
+    "description": "Names this request: sent again with the same key it is charged once, and answered alike.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]{0,126}[!-~])?$"},
+}
+_NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 63}}
+_ANSWER = {"description": "The answer, or the answers.", "content": {"application/json": {"schema": {"type": "object"}}}}
+
+router.add_api_route(
+    "/v1/datasets/{name}/ask",
+    ask,
+    methods=["POST"],
+    summary="Ask.",
+    response_class=Response,
+    responses={**PROBLEMS, 200: _ANSWER},
+    openapi_extra={
+        "parameters": [_NAME, _HEADER],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}},
+        "security": [{"key": []}],
+    },
+)
+_ROUTE = router.routes[-1]

@@ -1,0 +1,63 @@
+"""Datasets: what is guarded here, and what is public about it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from holdtrue.records import canonical
+from holdtrue.service.bodies import DatasetBody
+from holdtrue.service.callers import Anyone, Owner
+from holdtrue.service.documents import budget_document, dataset_document
+from holdtrue.service.problems import PROBLEMS
+from holdtrue.service.registry import Dataset
+from holdtrue.service.state import service_of
+from holdtrue.service.ticking import Ticked
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=Ticked, responses=PROBLEMS)
+DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
+_JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+def _reply(document: dict[str, Any], status: int = 200) -> Response:
+    return Response(canonical(document), status, media_type="application/json")
+
+
+@router.get("", response_class=Response, responses={200: {"description": "All datasets.", **_JSON}})
+async def datasets(request: Request, _: Anyone) -> Response:
+    """Return every dataset, by name, with its budget."""
+    import anyio
+
+    def listed() -> list[dict[str, Any]]:
+        return [_brief(each) for each in service_of(request).registry.datasets()]
+
+    return _reply({"datasets": await anyio.to_thread.run_sync(listed)})
+
+
+@router.post("", response_class=Response, status_code=201, responses={201: {"description": "It is registered.", **_JSON}})
+async def register(request: Request, caller: Owner, body: DatasetBody) -> Response:
+    """Put data under guard: open them with a new ledger and a plan that is fixed for good."""
+    import anyio
+
+    registry = service_of(request).registry
+    given = body.model_dump(exclude_none=True)
+    document = {name: value for name, value in given.items() if name != "name"} | {"owner": caller.name}
+    made = await anyio.to_thread.run_sync(registry.register, body.name, document)
+    return _reply(await made.desk.call(dataset_document, made), 201)
+
+
+@router.get("/{name}", response_class=Response, responses={200: {"description": "The card, the plan, the budget.", **_JSON}})
+async def dataset(request: Request, _: Anyone, name: DatasetName) -> Response:
+    """Return what is public about a dataset: its card, its plan and its budget."""
+    found = await service_of(request).registry.find(name)
+    return _reply(await found.desk.call(dataset_document, found))
+
+
+def _brief(found: Dataset) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "description": found.description,
+        "rows": found.curator.card.rows,
+        "budget": budget_document(found.curator),
+    }

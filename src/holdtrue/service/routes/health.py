@@ -1,0 +1,36 @@
+"""Is the process there, is it ready, and what has it counted."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from holdtrue.service.metrics import MEDIA
+from holdtrue.service.problems import PROBLEMS, Refused
+from holdtrue.service.state import service_of
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["health"])
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Yes.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get("/healthz", responses=_TEXT, response_class=Response, summary="Is the process there?")
+async def healthz() -> Response:
+    """Answer as long as the process does."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz", responses={**_TEXT, 503: PROBLEMS[503]}, response_class=Response, summary="Is everything open?")
+async def readyz(request: Request) -> Response:
+    """Answer 200 once every registered dataset is open in this worker, 503 before."""
+    if not service_of(request).registry.ready:
+        raise Refused(503, "not ready", "not everything that is registered is open yet", headers={"Retry-After": "1"})
+    return Response("ready\n", media_type="text/plain")
+
+
+@router.get("/metrics", responses=_TEXT, response_class=Response, summary="Counts, in Prometheus' text format.")
+async def metrics(request: Request) -> Response:
+    """Return what this worker counted: public numbers only."""
+    return Response(service_of(request).metrics.text(), media_type=MEDIA)

@@ -1,0 +1,75 @@
+"""Keys, which the owner gives and takes back, and what the holder of one may still spend."""
+
+import time
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+
+from holdtrue.service.allowances import grant, share_of
+from holdtrue.service.bodies import Name, Strict, StrictModel
+from holdtrue.service.callers import Anyone, Owner
+from holdtrue.service.keys import Key, check_record
+from holdtrue.service.problems import PROBLEMS
+from holdtrue.service.settings import Role
+from holdtrue.service.state import service_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["keys"], route_class=Strict, responses=PROBLEMS)
+
+_DAY = 86_400
+_Prefix = Annotated[str, Path(pattern=r"^[a-z2-7]{8}$", description="The eight characters after ht_.")]
+
+
+class KeyBody(StrictModel):
+    """Whom a key is for, what it may do, how many asks of which dataset, and for how many days (for ever, if left out)."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: Role
+    allowances: Annotated[dict[Name, Annotated[int, Field(ge=0, le=10**12)]], Field(max_length=1000, default_factory=dict)]
+    days: Annotated[int | None, Field(ge=1, le=36_500)] = None
+
+
+@router.get("/me")
+async def me(request: Request, caller: Anyone) -> dict[str, Any]:
+    """Return who the key is for, its role, and what its name may spend, has spent and has left of each dataset."""
+    registry = service_of(request).registry
+    shares = []
+    for dataset in await run_sync(registry.datasets):
+        share = await dataset.desk.call(share_of, dataset.curator, dataset=dataset.name, name=caller.name)
+        shares.append(share.to_json())
+    return {"name": caller.name, "role": caller.role, "prefix": caller.prefix, "datasets": shares}
+
+
+@router.get("/keys")
+async def keys(request: Request, _: Owner) -> dict[str, Any]:
+    """Return every key that was given, without its secret."""
+    found = await run_sync(service_of(request).keyring.list)
+    return {"keys": [_document(key) for key in found]}
+
+
+@router.post("/keys", status_code=201)
+async def create_key(request: Request, body: KeyBody, _: Owner) -> dict[str, Any]:
+    """Give a key. Its text is in this response and can never be seen again.
+
+    Allowances belong to the name and stand in the datasets' ledgers before the key exists; a further key of the same name
+    shares them, and gives them anew where it has its own.
+    """
+    service = service_of(request)
+    check_record(body.name, body.role, body.allowances)
+    await grant(service.registry, body.name, body.allowances)
+    expires = None if body.days is None else int(time.time()) + body.days * _DAY
+    text, key = await run_sync(service.keyring.create, body.name, body.role, body.allowances, expires)
+    return {"key": text} | _document(key)
+
+
+@router.delete("/keys/{prefix}")
+async def revoke_key(request: Request, prefix: _Prefix, _: Owner) -> dict[str, Any]:
+    """Take a key back: no request that comes after this response passes with it, on any worker."""
+    return _document(await run_sync(service_of(request).keyring.revoke, prefix))
+
+
+def _document(key: Key) -> dict[str, Any]:
+    return {name: getattr(key, name) for name in Key.__slots__}

@@ -1,0 +1,132 @@
+"""`holdtrue key` and `holdtrue serve`: keys given, listed and taken back from a shell; settings checked before a start."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.command import main
+from holdtrue.errors import Unauthorized
+from holdtrue.service.database import open_database
+from holdtrue.service.keys import Keyring
+from holdtrue.service.metrics import Metrics
+from holdtrue.service.registry import Registry
+from holdtrue.service.settings import Settings
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run `holdtrue` in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["holdtrue", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return SimpleNamespace(code=left.value.code, out=out, err=err)
+
+    return call
+
+
+@pytest.fixture
+def keyring(tmp_path):
+    database = open_database(Settings(home=tmp_path / ".holdtrue"))
+    made = Keyring(database)
+    yield made
+    made.close()
+    database.close()
+
+
+def test_a_key_is_given_on_standard_output_alone_and_opens(run, keyring):
+    done = run("key", "create", "ada", "--role", "auditor")
+    assert done.code == 0
+    text = done.out.strip()
+    assert text not in done.err
+    assert (keyring.check(text).name, keyring.check(text).role) == ("ada", "auditor")
+
+
+def test_keys_are_listed_without_their_secret_and_taken_back(run, keyring):
+    made = json.loads(run("key", "create", "ada", "--days", 3, "--json").out)
+    assert made["expires"] - made["created"] == 3 * 86_400
+    shown = run("key", "list")
+    assert made["prefix"] in shown.out
+    assert made["key"][12:] not in shown.out
+    listed = json.loads(run("key", "list", "--json").out)["keys"]
+    assert [key["prefix"] for key in listed] == [made["prefix"]]
+    assert "digest" not in listed[0]
+    assert run("key", "revoke", made["prefix"]).code == 0
+    assert json.loads(run("key", "list", "--json").out)["keys"][0]["revoked"] is not None
+    with pytest.raises(Unauthorized):
+        keyring.check(made["key"])
+
+
+def test_an_allowance_reaches_the_ledger_without_the_data(run, tmp_path):
+    rows = np.random.default_rng(1).integers(0, 100, 20_000)
+    (tmp_path / "people.csv").write_text("\n".join(["age", *map(str, rows)]), encoding="utf-8")
+    settings = Settings(home=tmp_path / ".holdtrue")
+    database = open_database(settings)
+    registry = Registry(settings, database, Metrics())
+    document = {"path": "people.csv", "queries": 50, "iid": True, "types": {"age": "integer"}}
+    curator = registry.register("people", document).curator
+    assert run("key", "create", "ada", "--allow", "people=2").code == 0
+    for number in (10, 20):
+        curator.ask(f"age > {number}", analyst="ada")
+    with pytest.raises(ht.BudgetExceeded):
+        curator.ask("age > 30", analyst="ada")
+    assert curator.ask("age > 30", analyst="bob").value > 0
+    registry.close()
+    (tmp_path / "people.csv").unlink()
+    assert run("key", "create", "ada", "--allow", "people=5").code == 0
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["key", "create", "ada", "--allow", "nowhere=2"], 2, "nowhere"),
+        (["key", "create", "ada", "--allow", "people"], 2, "--allow"),
+        (["key", "create", "ada", "--allow", "people=-2"], 2, "--allow"),
+        (["key", "create", "oidc:ada"], 2, "name"),
+        (["key", "create", ""], 2, "name"),
+        (["key", "create", "ada", "--role", "root"], 2, "root"),
+        (["key", "create", "ada", "--days", "0"], 2, "days"),
+        (["key", "revoke", "aaaaaaaa"], 2, "no key"),
+        (["key", "list", "--config", "absent.toml"], 2, "absent.toml"),
+        (["key", "list", "--ledger", "mysql://u:opensesame@h/d"], 2, "postgresql"),
+        (["serve", "--port", "65536"], 2, "port"),
+        (["serve", "--workers", "0"], 2, "workers"),
+        (["serve", "--tick", "nan"], 2, "tick"),
+        (["serve", "--ledger", "people.ledger"], 2, "postgresql"),
+        (["serve", "--config", "absent.toml"], 2, "absent.toml"),
+        (["serve", "--host", "999.0.0.1", "--port", "0"], 3, "999.0.0.1"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_no_key(run, tmp_path, words, code, said):
+    done = run(*words)
+    assert done.code == code
+    assert said in done.err
+    assert "opensesame" not in done.err
+    assert not done.out
+    if (tmp_path / ".holdtrue").exists():
+        assert json.loads(run("key", "list", "--json").out) == {"keys": []}
+
+
+def test_a_setting_that_does_not_exist_is_named(run, tmp_path):
+    (tmp_path / "holdtrue.toml").write_text('home = "h"\nprot = 80\n', encoding="utf-8")
+    done = run("serve", "--config", "holdtrue.toml")
+    assert (done.code, "prot" in done.err) == (2, True)
+
+
+def test_the_command_itself_does_not_load_the_service():
+    script = "import sys, holdtrue.command; print({'fastapi', 'uvicorn', 'limits', 'jwt', 'sqlalchemy'} & set(sys.modules))"
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120, env=os.environ.copy()
+    )
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,196 @@
+"""Datasets: registering, who sees what, what a restart and another worker find; plans and health beside them."""
+
+import asyncio
+import threading
+import time
+
+import httpx
+import pytest
+
+from holdtrue.errors import InvalidParameter, UnknownName
+from holdtrue.service import create
+from holdtrue.service.registry import check_name
+from holdtrue.service.settings import Settings
+from holdtrue.service.ticking import Clock
+from service.conftest import PEOPLE, closed, made, write_people
+from service.living import living
+
+
+def test_the_owner_registers_and_everybody_sees_the_card(owner, analyst):
+    body = PEOPLE | {"name": "town", "unit": "row"}
+    assert owner.post("/v1/datasets", json=body).status_code == 201
+    assert owner.post("/v1/datasets", json=body).status_code == 409
+    names = [each["name"] for each in analyst.get("/v1/datasets").json()["datasets"]]
+    assert names == sorted(names)
+    assert "town" in names
+    found = analyst.get("/v1/datasets/town").json()
+    assert found["card"]["rows"] == 4_000
+    assert found["plan"]["queries"] == 1_000
+    assert found["budget"]["spent"] == 0
+    assert found["description"] == "people of a town"
+    assert "path" not in found
+    assert analyst.get("/v1/datasets/nobody").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/passwd", "../outside.parquet", "nothing.parquet", "link.parquet", ".", "*", "home", "people.parquet\x00", "~/x"],
+)
+def test_only_files_in_the_data_folders_are_registered(served, owner, path):
+    outside = served.folder.parent / "outside.parquet"
+    outside.write_bytes((served.folder / "people.parquet").read_bytes())
+    link = served.folder / "link.parquet"
+    if not link.is_symlink():
+        link.symlink_to(outside)
+    refused = owner.post("/v1/datasets", json=PEOPLE | {"name": "bad", "path": path})
+    assert refused.status_code in (400, 422), refused.text
+    assert str(served.folder) not in refused.text
+    assert owner.get("/v1/datasets/bad").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["", "A", "1a", "a" * 64, "a/b", "a.b", "a b", "ä", "a\n", None, 7])
+def test_names_are_short_and_plain(name):
+    with pytest.raises(InvalidParameter):
+        check_name(name)
+
+
+def test_a_restart_finds_everything_and_is_ready_only_then(tmp_path):
+    found = made(tmp_path)
+    key = found.keys["analyst"]
+    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "one"}
+    with living(found.app) as client:
+        first = client.post("/v1/datasets/people/ask", json={"query": "age > 50"}, headers=headers)
+    app = create(found.service.settings)
+    assert app.state.service.registry.ready is False
+    with living(app) as client:
+        while client.get("/readyz").status_code == 503:
+            time.sleep(0.01)
+        assert client.get("/healthz").status_code == 200
+        again = client.post("/v1/datasets/people/ask", json={"query": "age > 50"}, headers=headers)
+    assert first.content == again.content
+
+
+def test_a_dataset_that_cannot_be_opened_keeps_the_service_not_ready(tmp_path):
+    found = made(tmp_path)
+    closed(found)
+    write_people(tmp_path, canary=False)  # other rows under the same name
+    app = create(found.service.settings)
+    registry = app.state.service.registry
+    with living(app) as client:
+        registry._opening.join()
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+        reply = client.get("/v1/datasets/people", headers={"Authorization": f"Bearer {found.keys['owner']}"})
+    assert reply.status_code == 409
+
+
+def test_another_workers_registration_is_seen(tmp_path):
+    found = made(tmp_path)
+    other = create(found.service.settings).state.service
+    assert other.registry.dataset("people").curator.card.rows == 4_000
+    other.registry.register("second", PEOPLE)
+    assert found.service.registry.dataset("second").name == "second"
+    with pytest.raises(UnknownName):
+        found.service.registry.dataset("third")
+    closed(found)
+    other.registry.close()
+
+
+def test_only_one_of_many_registers_a_name(tmp_path):
+    found = made(tmp_path)
+    services = [create(found.service.settings).state.service for _ in range(3)]
+    outcomes = []
+
+    def register(service):
+        try:
+            outcomes.append(service.registry.register("race", PEOPLE))
+        except Exception as error:  # noqa: BLE001 - counted below
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=register, args=(service,)) for service in services]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(not isinstance(outcome, Exception) for outcome in outcomes) == 1
+    closed(found)
+    for service in services:
+        service.registry.close()
+
+
+def test_the_truth_of_a_known_population_is_this_workers(tmp_path):
+    found = made(tmp_path)
+    assert found.service.registry.dataset("people").truth is None
+    found.service.registry.tell_truth("people", lambda _: 0.5)
+    assert found.service.registry.dataset("people").truth("age > 3") == 0.5
+    closed(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "field"),
+    [
+        ("", {"queries": 1000, "alpha": 0.1}, "rows"),
+        ("/learning", {"size": 1000, "alpha": 0.05, "epsilon": 0.5}, "rows"),
+        ("/selection", {"candidates": 50, "epsilon": 0.5}, "shortfall"),
+        ("/prediction", {"epsilon": 1.0, "alpha": 0.1, "size": 1000}, "rows"),
+        ("/holdout", {"cases": 5000, "looks": 200}, "lines"),
+    ],
+)
+def test_plans_by_query_and_by_body_are_the_same(analyst, path, given, field):
+    by_query = analyst.get(f"/v1/plan{path}", params=given)
+    by_body = analyst.post(f"/v1/plan{path}", json=given)
+    assert by_query.status_code == by_body.status_code == 200, by_query.text
+    assert by_query.content == by_body.content
+    assert field in by_query.json() or field == "lines"
+
+
+def test_a_plan_compares_every_method_and_refuses_nonsense(analyst):
+    told = analyst.get("/v1/plan", params={"rows": 100_000, "queries": 100, "compare": "true"}).json()
+    assert len(told["comparison"]) > 2
+    for bad in (
+        {"rows": "nan", "queries": 3},
+        {"alpha": "inf", "rows": 3},
+        {"rows": 10},
+        {"rows": 1, "queries": 10**9},
+        {"x": 1},
+    ):
+        assert analyst.get("/v1/plan", params=bad).status_code == 422
+    assert httpx.get(f"{analyst.base_url}/v1/plan").status_code == 401
+
+
+def test_metrics_count_public_things(owner, analyst):
+    analyst.post("/v1/datasets/people/ask", json={"query": "age > 5"}, headers={"Idempotency-Key": "metrics"})
+    analyst.post("/v1/datasets/people/ask", json={"query": "nobody > 5"}, headers={"Idempotency-Key": "metrics 2"})
+    text = owner.get("/metrics").text
+    assert 'holdtrue_requests_total{method="POST",route="/v1/datasets/{name}/ask",status="200"}' in text
+    assert 'holdtrue_charges_total{dataset="people",verb="ask"}' in text
+    assert 'holdtrue_refusals_total{kind="unknown-column"}' in text
+    assert 'holdtrue_budget_left{dataset="people"}' in text
+    assert "nobody" not in text
+
+
+def test_p9_responses_leave_on_the_tick_whatever_they_are():
+    """Law: leave() returns within one wake-up of a multiple of the tick, and all that wait leave together."""
+
+    async def times(tick):
+        clock = Clock(tick)
+        left = []
+
+        async def one(delay):
+            await asyncio.sleep(delay)
+            number = await clock.leave()
+            left.append((time.monotonic(), number))
+
+        await asyncio.gather(*(one(0.003 * place) for place in range(20)))
+        return left
+
+    left = asyncio.run(times(0.05))
+    # The tick's number says which wake-up it was: far fewer than there were arrivals, and none left before its own.
+    assert len({number for _, number in left}) < 20
+    assert all(moment >= number * 0.05 for moment, number in left)
+    # The planted fault: without a tick everybody leaves at once, each by itself.
+    assert len({round(moment, 6) for moment, _ in asyncio.run(times(0.0))}) > 3
+
+
+def test_settings_turn_the_tick_off(tmp_path):
+    assert Settings(home=tmp_path, tick=0).tick == 0

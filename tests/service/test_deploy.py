@@ -1,0 +1,181 @@
+"""What is deployed: settings that are read, a unit that systemd accepts and is locked down, a Dockerfile that adds up."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from holdtrue.command import application
+from holdtrue.service.settings import Settings, read_settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+_NAMES = "FROM RUN CMD EXPOSE ENV COPY ENTRYPOINT VOLUME USER WORKDIR ARG STOPSIGNAL HEALTHCHECK"
+INSTRUCTIONS = set(_NAMES.split())
+
+
+def test_the_sample_settings_are_read_and_show_the_values_that_hold_without_them():
+    told = read_settings(DEPLOY / "holdtrue.toml")
+    plain = Settings(home="/var/lib/holdtrue")
+    shown = {
+        "host",
+        "port",
+        "workers",
+        "secure_cookies",
+        "tick",
+        "body_limit",
+        "holdout_limit",
+        "rate",
+        "ledger",
+        "issuer",
+        "demo",
+    }
+    assert {name: getattr(told, name) for name in shown} == {name: getattr(plain, name) for name in shown}
+    assert told.data == (Path("/srv/holdtrue"),)
+
+
+def test_what_the_sample_settings_only_mention_is_right_too(tmp_path):
+    text = (DEPLOY / "holdtrue.toml").read_text(encoding="utf-8")
+    lines = [line.removeprefix("# ") for line in text.splitlines() if re.match(r"(# )?(\[|[a-z_-]+ = )", line)]
+    path = tmp_path / "holdtrue.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    told = read_settings(path)
+    assert told.ledger.startswith("postgresql://")
+    assert told.issuer.roles == {"data-custodians": "owner", "data-scientists": "analyst", "data-auditors": "auditor"}
+    mentioned = {line.split(" = ")[0] for line in lines}
+    assert {field.name for field in fields(Settings)} - {"issuer", "demo"} <= mentioned
+
+
+def unit():
+    """Return the settings of the unit, section by section; one that comes twice has both values."""
+    found, section = {}, None
+    for line in (DEPLOY / "holdtrue.service").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = found.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            section.setdefault(name, []).append(value)
+    return found
+
+
+def test_the_unit_runs_our_command_and_gives_it_time_to_stop():
+    service = unit()["Service"]
+    program, *words = shlex.split(service["ExecStart"][0])
+    assert program.endswith("/holdtrue")
+    assert words[0] == "serve"
+    for option in (word for word in words if word.startswith("--")):
+        assert option in CliRunner().invoke(application, ["serve", "--help"], env={"COLUMNS": "200"}).output
+    assert service["KillSignal"] == ["SIGTERM"]
+    assert int(service["TimeoutStopSec"][0]) > 60
+    assert service["User"] == ["holdtrue"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("ProtectHome", "yes"),
+        ("PrivateTmp", "yes"),
+        ("PrivateDevices", "yes"),
+        ("ProtectKernelTunables", "yes"),
+        ("ProtectKernelModules", "yes"),
+        ("ProtectControlGroups", "yes"),
+        ("RestrictSUIDSGID", "yes"),
+        ("RestrictNamespaces", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("UMask", "0077"),
+        ("LimitCORE", "0"),
+    ],
+)
+def test_the_unit_is_locked_down(name, value):
+    assert unit()["Service"][name] == [value]
+
+
+def test_systemd_accepts_the_unit(tmp_path):
+    checker = shutil.which("systemd-analyze")
+    sections = unit()
+    assert set(sections) == {"Unit", "Service", "Install"}
+    if checker is None:
+        return
+    # Where the service is not installed, its program stands for nothing.
+    text = (DEPLOY / "holdtrue.service").read_text(encoding="utf-8")
+    path = tmp_path / "holdtrue.service"
+    path.write_text(text.replace("/opt/holdtrue/bin/holdtrue", "/bin/true"), encoding="utf-8")
+    done = subprocess.run([checker, "verify", str(path)], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    ours = [line for line in done.stderr.splitlines() if "holdtrue.service" in line]
+    assert ours == []
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("ProtectSystem=strict", "ProtectSistem=strict"), encoding="utf-8"
+    )
+    done = subprocess.run([checker, "verify", str(path)], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    assert "ProtectSistem" in done.stderr
+
+
+def dockerfile():
+    """Return the Dockerfile's instructions in order, each with its arguments on one line."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    whole = re.sub(r"\\\n\s*", "", "\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    return [tuple(line.split(None, 1)) for line in whole.splitlines() if line.strip()]
+
+
+def test_the_dockerfile_has_known_instructions_in_an_order_that_works():
+    names = [name for name, _ in dockerfile()]
+    assert set(names) <= INSTRUCTIONS
+    assert names[0] == "FROM"
+    assert names.index("USER") > max(place for place, name in enumerate(names) if name in ("RUN", "COPY"))
+    assert names.count("ENTRYPOINT") == names.count("CMD") == names.count("HEALTHCHECK") == 1
+
+
+def test_the_image_runs_as_nobody_in_particular_and_stops_as_the_service_does():
+    found = dict(dockerfile())
+    user, group = found["USER"].split(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert found["STOPSIGNAL"] == "SIGTERM"
+    assert all("latest" not in told and ":" in told for name, told in dockerfile() if name == "FROM")
+    assert not any(re.search(r"password|secret|pepper|token", told, re.IGNORECASE) for _, told in dockerfile())
+
+
+def test_the_image_starts_our_command_without_a_shell():
+    found = dict(dockerfile())
+    words = json.loads(found["ENTRYPOINT"]) + json.loads(found["CMD"])
+    assert words[:2] == ["holdtrue", "serve"]
+    told = CliRunner().invoke(application, ["serve", "--help"], env={"COLUMNS": "200"}).output
+    assert all(word in told for word in words if word.startswith("--"))
+    check = json.loads(found["HEALTHCHECK"].partition("CMD ")[2])
+    compile(check[2], "healthcheck", "exec")
+    assert "/healthz" in check[2]
+
+
+def test_everything_that_the_image_copies_is_there():
+    stages = [told.split()[-1] for name, told in dockerfile() if name == "FROM" and " AS " in told]
+    assert stages == ["build"]
+    kept = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert kept[0] == "*"
+    for told in (told for name, told in dockerfile() if name == "COPY"):
+        *sources, _ = [word for word in told.split() if not word.startswith("--")]
+        if "--from=build" not in told:
+            assert all((ROOT / source).exists() for source in sources)
+            assert all(f"!{source}" in kept for source in sources)
+
+
+def test_the_image_pins_every_version_of_the_lock():
+    (told,) = (told for name, told in dockerfile() if name == "RUN" and "requirements.lock" in told)
+    script = re.search(r"sed -nE '([^']*)'", told)[1]
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    done = subprocess.run(["sed", "-nE", script], input=lock, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603, S607
+    pins = done.stdout.split()
+    assert len(pins) == len(re.findall(r"^\S+==", lock, re.MULTILINE)) > 100
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", pin) for pin in pins)
+
+
+def test_the_guide_names_every_setting():
+    guide = (ROOT / "docs" / "how-to" / "operate.md").read_text(encoding="utf-8")
+    assert [field.name for field in fields(Settings) if f"`{field.name}`" not in guide and field.name != "demo"] == []

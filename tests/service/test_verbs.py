@@ -1,0 +1,189 @@
+"""The verbs over HTTP: P5, what each one says, who may."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from holdtrue import Stumps, verify
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction, from_json
+
+ASK = "/v1/datasets/people/ask"
+STUMPS = Stumps(bounds={"age": (0, 100)}, steps=20).to_json()
+
+
+def key(name: str) -> dict[str, str]:
+    return {"Idempotency-Key": name}
+
+
+def charges(served) -> int:
+    return len(served.service.registry.dataset("people").curator.history)
+
+
+def test_p5_fifty_identical_posts_are_one_charge_and_fifty_identical_bodies(served, service_url, analyst_key):
+    before = charges(served)
+
+    async def all_at_once():
+        headers = {"Authorization": f"Bearer {analyst_key}", **key("fifty")}
+        async with httpx.AsyncClient(base_url=service_url, headers=headers, timeout=60.0) as client:
+            posts = (client.post(ASK, json={"query": "age > 41 AND smoker"}) for _ in range(50))
+            return await asyncio.gather(*posts)
+
+    replies = asyncio.run(all_at_once())
+    assert {reply.status_code for reply in replies} == {200}
+    assert len({reply.content for reply in replies}) == 1
+    assert charges(served) == before + 1
+    assert json.loads(replies[0].content)["repeated"] is False
+
+
+def test_p5_the_same_key_with_another_body_is_refused_and_costs_nothing(served, analyst):
+    assert analyst.post(ASK, json={"query": "age > 7"}, headers=key("once")).status_code == 200
+    before = charges(served)
+    for other in ({"query": "age > 8"}, {"queries": ["age > 7", "age > 9"]}):
+        refused = analyst.post(ASK, json=other, headers=key("once"))
+        assert refused.status_code in (403, 409)
+        assert refused.headers["content-type"] == "application/problem+json"
+    assert charges(served) == before
+
+
+def test_one_key_of_two_callers_is_two_requests(served, analyst, owner):
+    before = charges(served)
+    mine = analyst.post(ASK, json={"query": "age > 11"}, headers=key("shared"))
+    theirs = owner.post(ASK, json={"query": "age > 12"}, headers=key("shared"))
+    assert (mine.status_code, theirs.status_code) == (200, 200)
+    assert charges(served) == before + 2
+
+
+def test_a_question_asked_before_is_a_repeat_and_free(served, analyst, owner):
+    first = analyst.post(ASK, json={"query": "smoker AND age > 20"}, headers=key("first")).json()
+    before = charges(served)
+    second = owner.post(ASK, json={"query": "age > 20 AND smoker"}, headers=key("second")).json()
+    assert charges(served) == before
+    assert (first["repeated"], second["repeated"]) == (False, True)
+    assert first["value"] == second["value"]
+
+
+def test_several_questions_come_back_in_order(analyst):
+    told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
+    answers = [from_json(item) for item in told["answers"]]
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert answers[0].value == answers[2].value != answers[1].value
+
+
+def test_asks_of_many_clients_have_each_their_own_outcome(analyst):
+    queries = [f"age > {number}" if number % 4 else "nobody > 3" for number in range(40, 72)]
+
+    def post(item):
+        return analyst.post(ASK, json={"query": item[1]}, headers=key(f"many {item[0]}")).status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(post, enumerate(queries)))
+    assert statuses == [200 if "age" in query else 422 for query in queries]
+
+
+@pytest.mark.parametrize("verb", ["select", "learn", "predict"])
+def test_p5_every_spending_verb_replays_the_same_bytes(served, analyst, owner, verb):
+    train = {"name": "risk", "estimator": {"kind": "logistic-regression"}, "target": "smoker", "parts": 20}
+    assert owner.post("/v1/datasets/people/train", json=train).status_code == 200
+    body, kind, other = {
+        "select": ({"candidates": {"old": "age > 50", "young": "age < 20"}}, Choice, {"candidates": ["smoker", "age > 3"]}),
+        "learn": ({"hypotheses": STUMPS, "target": "smoker"}, Hypothesis, {"hypotheses": STUMPS, "target": "age > 50"}),
+        "predict": (
+            {"model": "risk", "row": {"age": 30, "income": 50_000}},
+            Prediction,
+            {"model": "risk", "row": {"age": 31, "income": 50_000}},
+        ),
+    }[verb]
+    before = charges(served)
+    replies = [analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=key(verb)) for _ in range(3)]
+    assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
+    assert len({reply.content for reply in replies}) == 1
+    assert isinstance(from_json(replies[0].json()), kind)
+    assert charges(served) == before + 1
+    assert analyst.post(f"/v1/datasets/people/{verb}", json=other, headers=key(verb)).status_code in (403, 409)
+    assert charges(served) == before + 1
+
+
+def test_the_same_prediction_for_several_rows(owner, analyst):
+    train = {"name": "many", "estimator": {"kind": "decision-tree", "parameters": {"max_depth": 2}}, "target": "smoker"}
+    assert owner.post("/v1/datasets/people/train", json=train | {"parts": 10}).status_code == 200
+    rows = [{"age": 30, "income": 1}, {"age": 80, "income": 2}]
+    told = analyst.post("/v1/datasets/people/predict", json={"model": "many", "rows": rows}, headers=key("rows"))
+    assert len(told.json()["predictions"]) == 2
+
+
+def test_analysts_see_their_own_lines_and_others_all(served, analyst, owner):
+    analyst.post(ASK, json={"query": "age > 1"}, headers=key("mine"))
+    owner.post(ASK, json={"query": "age > 2"}, headers=key("theirs"))
+    own = analyst.get("/v1/datasets/people/history").json()["lines"]
+    every = owner.get("/v1/datasets/people/history").json()["lines"]
+    assert {line["analyst"] for line in own} == {"the analyst"}
+    assert {"the analyst", "the owner"} <= {line["analyst"] for line in every}
+    assert len(every) == charges(served)
+    page = analyst.get("/v1/datasets/people/report")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert "the owner" not in page.text
+
+
+def test_the_auditor_downloads_the_ledger_and_verifies_it_offline(served, service_url, analyst, tmp_path):
+    receipt = analyst.post(ASK, json={"query": "age > 77"}, headers=key("receipt")).json()["certificate"]
+    headers = {"Authorization": f"Bearer {served.keys['auditor']}"}
+    with httpx.Client(base_url=service_url, headers=headers, timeout=60.0) as auditor:
+        reply = auditor.get("/v1/datasets/people/ledger")
+        refused = auditor.post(ASK, json={"query": "age > 3"}, headers=key("auditor"))
+    assert reply.status_code == 200
+    (tmp_path / "copy.ledger").write_bytes(reply.content)
+    found = verify(tmp_path / "copy.ledger", receipts=[(receipt["entry"], receipt["digest"])])
+    assert found.entries >= receipt["entry"]
+    assert refused.status_code == 403
+    assert analyst.get("/v1/datasets/people/ledger").status_code == 403
+    assert not list(served.service.settings.home.glob("export-*"))
+
+
+def test_verify_recomputes_the_ledger_and_takes_receipts(analyst):
+    receipt = analyst.post(ASK, json={"query": "age > 78"}, headers=key("kept")).json()["certificate"]
+    good = {"receipts": [{"entry": receipt["entry"], "digest": receipt["digest"]}]}
+    found = analyst.post("/v1/datasets/people/verify", json=good)
+    assert found.status_code == 200
+    assert found.json()["entries"] >= receipt["entry"]
+    forged = {"receipts": [{"entry": receipt["entry"], "digest": "0" * 64}]}
+    assert analyst.post("/v1/datasets/people/verify", json=forged).status_code == 500
+
+
+def test_preview_and_budget_are_free(served, analyst):
+    before = charges(served)
+    seen = analyst.post("/v1/datasets/people/preview", json={"query": "income > 50000"}).json()
+    assert seen["cost"] > 0
+    budget = analyst.get("/v1/datasets/people/budget").json()
+    assert budget["left"] == pytest.approx(budget["cap"] - budget["spent"])
+    assert charges(served) == before
+
+
+def test_a_spent_budget_is_a_429_with_its_numbers(owner, analyst):
+    small = {"name": "small", "path": "people.parquet", "queries": 3, "epsilon": 1.0, "delta": 1e-6, "reserve": 0.0}
+    assert owner.post("/v1/datasets", json=small).status_code == 201
+    statuses = [
+        analyst.post("/v1/datasets/small/ask", json={"query": f"age > {n}"}, headers=key(f"s{n}")).status_code
+        for n in range(4)
+    ]
+    assert statuses == [200, 200, 200, 429]
+    told = analyst.post("/v1/datasets/small/ask", json={"query": "age > 9"}, headers=key("s9")).json()
+    assert told["type"] == "urn:holdtrue:budget-exceeded"
+    assert {"requested", "left", "unit"} <= set(told)
+
+
+def test_estimators_are_a_short_list_without_code(owner):
+    train = {"name": "bad", "estimator": {"kind": "os.system"}, "target": "smoker"}
+    assert owner.post("/v1/datasets/people/train", json=train).status_code == 422
+    for parameters in ({"random_state": 1}, {"C": -1}, {"C": "1"}, {"solver": "lbfgs"}):
+        bad = train | {"estimator": {"kind": "logistic-regression", "parameters": parameters}}
+        assert owner.post("/v1/datasets/people/train", json=bad).status_code == 422
+
+
+def test_training_and_registering_are_the_owners(analyst):
+    train = {"name": "mine", "estimator": {"kind": "ridge"}, "target": "age"}
+    assert analyst.post("/v1/datasets/people/train", json=train).status_code == 403
+    assert analyst.post("/v1/datasets", json={"name": "mine", "path": "people.parquet"}).status_code == 403

@@ -1,0 +1,143 @@
+"""Holdouts and leaderboards of a service: the same looks, shared by everyone who has a key."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from holdtrue.clients import readings
+from holdtrue.clients.wires import Wire, segment
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number
+from holdtrue.holdouts import Place, Score, Verdict
+
+__all__ = ["RemoteHoldout", "RemoteLeaderboard", "listed"]
+
+
+def listed(name: str, values: object) -> list[Any]:
+    """Return one row of values as plain JSON; missing numbers are null."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidParameter(name, f"an array with {array.ndim} dimensions", "one row of values")
+    return [_plain(name, value) for value in array.tolist()]
+
+
+def _plain(name: str, value: object) -> object:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    raise InvalidParameter(name, type(value).__name__, "numbers, texts, True or False")
+
+
+class _Kept:
+    """What the service keeps under a name."""
+
+    def __init__(self, wire: Wire, name: str) -> None:
+        self._wire = wire
+        self.name = name
+        self._path = f"/v1/holdouts/{segment(name)}"
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """Return what is public: kind, mode, cases, looks and how many are left."""
+        found: dict[str, Any] = self._wire.read(self._path)
+        return found
+
+    @property
+    def looks_left(self) -> int:
+        """Return how many looks are left, over everyone."""
+        return int(self.card["looks_left"])
+
+    def _look(self, verb: str, document: Mapping[str, object], key: str | None) -> Any:  # noqa: ANN401 - JSON
+        told = {name: value for name, value in document.items() if value is not None}
+        return self._wire.send(f"{self._path}/{verb}", told, key=key)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} at {self._wire.url}>"
+
+
+class RemoteHoldout(_Kept):
+    """A holdout of a service, with the looks of :class:`~holdtrue.holdouts.Holdout`; functions are not sent as metrics."""
+
+    def score(  # noqa: PLR0913 - a submission, how to score it, and its key
+        self,
+        y_pred: object = None,
+        *,
+        metric: str = "accuracy",
+        cases: object = None,
+        train: object = None,
+        of: object = None,
+        ids: object = None,
+        key: str | None = None,
+    ) -> Score:
+        """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case."""
+        if not isinstance(metric, str):
+            raise InvalidParameter("metric", type(metric).__name__, "the name of a metric; give cases= for one of your own")
+        asked = _submitted(y_pred, cases, ids) | {"train": _row("train", train), "of": of}
+        if y_pred is not None:
+            asked["metric"] = metric
+        return readings.score(self._look("score", asked, key))
+
+    def gate(
+        self,
+        y_pred: object = None,
+        *,
+        margin: Number = 0,
+        cases: object = None,
+        ids: object = None,
+        key: str | None = None,
+    ) -> Verdict:
+        """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent."""
+        asked = _submitted(y_pred, cases, ids) | {"margin": float(margin)}
+        return readings.verdict(self._look("gate", asked, key))
+
+    def certify(self, *, key: str | None = None) -> Score:
+        """Close a gate for good and return its incumbent's score; for the owner."""
+        return readings.score(self._look("certify", {}, key))
+
+    def compare(self, first: object, second: object, *, ids: object = None, key: str | None = None) -> Score:
+        """Return by how much the first submission's accuracy is above the second's: one look."""
+        asked = {"first": _row("first", first), "second": _row("second", second), "ids": _row("ids", ids)}
+        return readings.score(self._look("compare", asked, key))
+
+    def compare_cases(
+        self, first: object, second: object, *, differ: object = None, ids: object = None, key: str | None = None
+    ) -> Score:
+        """Return by how much the first submission's results are above the second's: one look."""
+        asked = {
+            "first": _row("first", first),
+            "second": _row("second", second),
+            "ids": _row("ids", ids),
+            "differ": _row("differ", differ),
+            "results": True,
+        }
+        return readings.score(self._look("compare", asked, key))
+
+
+class RemoteLeaderboard(_Kept):
+    """A leaderboard of a service."""
+
+    def submit(self, name: str | None, y_pred: object, *, ids: object = None, key: str | None = None) -> Score:
+        """Take a submission; it stands under the key's name, with ``name`` behind it if given."""
+        asked = {"name": name, "y_pred": _row("y_pred", y_pred), "ids": _row("ids", ids)}
+        return readings.score(self._look("submit", asked, key))
+
+    def standings(self) -> list[Place]:
+        """Return every name with what was told of its best submission, the best first, ties as ties. Free."""
+        return [readings.place(item) for item in self._wire.read(f"{self._path}/standings")["standings"]]
+
+    @property
+    def left(self) -> int:
+        """Return how many submissions are left."""
+        return self.looks_left
+
+
+def _row(name: str, values: object) -> list[Any] | None:
+    return None if values is None else listed(name, values)
+
+
+def _submitted(y_pred: object, cases: object, ids: object) -> dict[str, Any]:
+    if (y_pred is None) == (cases is None):
+        raise InvalidParameter("y_pred", "none or two", "given, or cases in its place")
+    return {"y_pred": _row("y_pred", y_pred), "cases": _row("cases", cases), "ids": _row("ids", ids)}

@@ -1,0 +1,261 @@
+"""A dataset of a service: the verbs of a curator, asked over HTTP."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+
+from holdtrue.clients import readings
+from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, listed
+from holdtrue.clients.wires import Wire, segment
+from holdtrue.curator.budgets import Budget, Preview
+from holdtrue.curator.histories import Line
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Number
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.unions import Union
+from holdtrue.ledgers import Receipt, Verification
+from holdtrue.queries.cards import Card
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction
+
+__all__ = ["Remote"]
+
+
+class Remote:
+    """One dataset of a service. What a curator says, this says: the same records, the same errors with their fields.
+
+    ``key=`` names a request, so that sending it again, in this process or a later one, is charged once; left out, each
+    call takes a new one and keeps it over its own retries. Who asks is told by the service's key, so there is no analyst.
+    """
+
+    def __init__(self, wire: Wire, *, dataset: str | None = None) -> None:
+        self._wire = wire
+        self._name = dataset
+        self._about: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the dataset's name: the one that was given, or that of the only one there is."""
+        if self._name is None:
+            names = self.datasets
+            if len(names) != 1:
+                raise InvalidParameter("dataset", None, f"given: the service has {', '.join(names) or 'none yet'}")
+            (self._name,) = names
+        return self._name
+
+    @property
+    def datasets(self) -> list[str]:
+        """Return the names of all datasets of the service."""
+        told = self._wire.read("/v1/datasets")
+        return [str(item["name"]) for item in told["datasets"]]
+
+    @property
+    def holdouts(self) -> list[str]:
+        """Return the names of all holdouts and leaderboards of the service."""
+        return [str(item["name"]) for item in self._wire.read("/v1/holdouts")["holdouts"]]
+
+    def dataset(self, name: str) -> "Remote":
+        """Return another dataset of the same service, over the same connection."""
+        return Remote(self._wire, dataset=name)
+
+    def holdout(self, name: str) -> RemoteHoldout:
+        """Return a holdout of the service."""
+        return RemoteHoldout(self._wire, name)
+
+    def leaderboard(self, name: str) -> RemoteLeaderboard:
+        """Return a leaderboard of the service."""
+        return RemoteLeaderboard(self._wire, name)
+
+    @property
+    def card(self) -> Card:
+        """Return what is public about the rows."""
+        return Card.from_json(self._public["card"])
+
+    @property
+    def plan(self) -> Any:  # noqa: ANN401 - one of two kinds of plan
+        """Return the plan that the dataset was opened with."""
+        from holdtrue.planning import read_plan
+        from holdtrue.records import canonical
+
+        return read_plan(canonical(self._public["plan"]))
+
+    @property
+    def _public(self) -> dict[str, Any]:
+        if self._about is None:
+            found: dict[str, Any] = self._wire.read(self._path())
+            self._about = found
+        return self._about
+
+    def _path(self, verb: str = "") -> str:
+        return f"/v1/datasets/{segment(self.name)}{verb}"
+
+    @overload
+    def ask(self, queries: str, *, key: str | None = None) -> Answer: ...
+    @overload
+    def ask(self, queries: list[str] | tuple[str, ...], *, key: str | None = None) -> list[Answer]: ...
+    def ask(self, queries: str | list[str] | tuple[str, ...], *, key: str | None = None) -> Answer | list[Answer]:
+        """Answer one question, or several at once. One that was asked before is answered from the ledger, for nothing."""
+        if isinstance(queries, str):
+            return readings.answer(self._wire.send(self._path("/ask"), {"query": queries}, key=key))
+        texts = list(queries)
+        if not texts:
+            return []
+        told = self._wire.send(self._path("/ask"), {"queries": texts}, key=key)
+        return [readings.answer(item) for item in told["answers"]]
+
+    def select(
+        self,
+        candidates: Mapping[str, str | int] | Sequence[str],
+        *,
+        epsilon: Number | None = None,
+        key: str | None = None,
+    ) -> Choice:
+        """Pick a candidate that is true of about as many rows as the best."""
+        named = dict(candidates) if isinstance(candidates, Mapping) else list(candidates)
+        return readings.choice(self._send("/select", {"candidates": named, "epsilon": _number(epsilon)}, key))
+
+    def learn(  # noqa: PLR0913 - the numbers of one pick
+        self,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        epsilon: Number | None = None,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        weights: Sequence[Number] | None = None,
+        anyway: bool = False,
+        key: str | None = None,
+    ) -> Hypothesis:
+        """Pick a hypothesis that errs about as seldom as the best of a finite class; it predicts here, for nothing."""
+        numbers = {"epsilon": _number(epsilon), "alpha": _number(alpha), "beta": _number(beta)}
+        asked = {
+            "hypotheses": _joined(hypotheses, weights).to_json(),
+            "target": target,
+            "features": None if features is None else list(features),
+            "anyway": anyway or None,
+        }
+        return readings.hypothesis(self._send("/learn", asked | numbers, key), self.card)
+
+    def train(  # noqa: PLR0913 - the public facts of one model
+        self,
+        name: str,
+        estimator: str,
+        *,
+        target: str,
+        parameters: Mapping[str, Any] | None = None,
+        features: Sequence[str] | None = None,
+        parts: int = 200,
+        labels: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        """Let the service train a model on disjoint parts of the rows; for its owner. Releases nothing.
+
+        ``estimator`` is the name of one that the service knows, with ``parameters``: code is never sent.
+        """
+        if not isinstance(estimator, str):
+            raise InvalidParameter("estimator", type(estimator).__name__, "the name of an estimator that the service knows")
+        asked = {
+            "name": name,
+            "estimator": {"kind": estimator} | ({} if parameters is None else {"parameters": dict(parameters)}),
+            "target": target,
+            "features": None if features is None else list(features),
+            "parts": parts,
+            "labels": None if labels is None else listed("labels", labels),
+        }
+        told: dict[str, Any] = self._send("/train", asked, None, spends=False)
+        return told
+
+    def predict(
+        self, name: str, rows: object, *, epsilon: Number | None = None, key: str | None = None
+    ) -> Prediction | list[Prediction]:
+        """Return a private prediction for one record, or a list of them for a table."""
+        one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
+        points = _points(rows)
+        asked = {"model": name, "epsilon": _number(epsilon)} | ({"row": points[0]} if one else {"rows": points})
+        if not points:
+            return []
+        told = self._send("/predict", asked, key)
+        return readings.prediction(told) if one else [readings.prediction(item) for item in told["predictions"]]
+
+    def preview(self, query: str) -> Preview:
+        """Return what a question would cost and how wide its answer would be. Free."""
+        return readings.preview(self._send("/preview", {"query": query}, None, spends=False))
+
+    @property
+    def budget(self) -> Budget:
+        """Return what is spent and what is left, over all analysts."""
+        return readings.budget(self._wire.read(self._path("/budget")))
+
+    @property
+    def history(self) -> list[Line]:
+        """Return the charges that this key may see and their responses, oldest first."""
+        return [readings.line(item) for item in self._wire.read(self._path("/history"))["lines"]]
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write everything the ledger has as one self-contained HTML page."""
+        page = self._wire.text(self._path("/report"))
+        try:
+            Path(path).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise InvalidParameter("path", str(path), f"a file that can be written ({error.strerror})") from None
+
+    def ledger(self, path: str | PathLike[str]) -> None:
+        """Write a copy of the ledger to a file, for an auditor, who checks it with ``holdtrue.verify`` offline."""
+        content = self._wire.content(self._path("/ledger"))
+        try:
+            Path(path).write_bytes(content)
+        except OSError as error:
+            raise InvalidParameter("path", str(path), f"a file that can be written ({error.strerror})") from None
+
+    def verify(self, *, receipts: Iterable[Receipt] = ()) -> Verification:
+        """Let the service recompute its ledger, and hold it against receipts; IntegrityError where it is not whole."""
+        kept = [{"entry": int(entry), "digest": str(digest)} for entry, digest in receipts]
+        return readings.verification(self._send("/verify", {"receipts": kept}, None, spends=False))
+
+    def close(self) -> None:
+        """Let go of the connection, and with it of all that share it."""
+        self._wire.close()
+
+    def _send(self, verb: str, document: Mapping[str, Any], key: str | None, *, spends: bool = True) -> Any:  # noqa: ANN401 - JSON
+        told = {name: value for name, value in document.items() if value is not None}
+        return self._wire.send(self._path(verb), told, key=key, spends=spends)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Remote {self._name or 'service'} at {self._wire.url}>"
+
+
+def _number(value: Number | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter("epsilon", type(value).__name__, "a number") from None
+
+
+def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
+    classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
+    if len(classes) == 1 and weights is None:
+        return classes[0]
+    return Union(classes, weights=weights)
+
+
+def _points(rows: object) -> list[dict[str, Any]]:
+    """Return rows as records, from a record, a mapping of columns or a data frame."""
+    names = names_of(rows)
+    if not names:
+        raise InvalidParameter("rows", type(rows).__name__, "a record, a mapping from names to columns, or a data frame")
+    columns = {name: listed(name, np.atleast_1d(np.asarray(rows[name]))) for name in names}  # type: ignore[index]  # it has columns
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise InvalidParameter("rows", sorted(names), "columns of one length")
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

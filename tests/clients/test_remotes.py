@@ -1,0 +1,215 @@
+"""A dataset at a distance: the curator's verbs, records and errors."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.clients import Remote
+
+
+def test_ask_returns_what_the_ledger_has(analyst, curator):
+    answer = analyst.ask("age > 65")
+    assert answer == curator.history[-1].responses[0]
+    assert answer.interval.low <= answer.value <= answer.interval.high
+    assert curator.history[-1].analyst == "test_ask_returns_what_the_ledger_has"
+    assert analyst.ask("65 < age").repeated
+    assert analyst.ask("age > 65").value == answer.value
+
+
+def test_ask_takes_lists_and_returns_lists(analyst, curator):
+    asked = ["bmi / 60", "smoker AND age < 30", "bmi / 60"]
+    answers = analyst.ask(asked)
+    assert [type(each).__name__ for each in answers] == ["Answer"] * 3
+    assert answers[0].value == answers[2].value
+    assert [each.value for each in curator.ask(asked)] == [each.value for each in answers]
+    assert analyst.ask([]) == []
+
+
+def test_the_truth_is_in_the_intervals(analyst, served):
+    for low in (10, 30, 50, 70):
+        assert float((served.rows["age"] > low).mean()) in analyst.ask(f"age > {low}").sample_interval
+
+
+def test_select_returns_a_choice(analyst, curator):
+    regions = {"north": "region = 'N'", "south": "region = 'S'"}
+    choice = analyst.select(regions, epsilon=0.05)
+    assert choice == curator.history[-1].responses[0]
+    assert (choice.name, choice.index) == ("south", 1)
+    assert analyst.select(["age > 99", "age >= 0"], epsilon=0.05).name == "age >= 0"
+
+
+def test_a_learned_hypothesis_predicts_here(analyst, curator, served):
+    stumps = ht.Stumps(bounds={"age": (0, 100), "bmi": (10, 60)}, steps=50)
+    learned = analyst.learn(stumps, target="sick = 1", epsilon=0.1)
+    assert learned == curator.history[-1].responses[0]
+    assert learned.excess_error is not None
+    rows = {name: served.rows[name] for name in ("age", "bmi")}
+    labels = learned.predict(rows)
+    assert np.array_equal(labels, curator.learn(stumps, target="sick = 1", epsilon=0.1).predict(rows))
+    assert (labels == (served.rows["sick"] == 1)).mean() > 0.9
+    with_questions = analyst.learn(ht.Conjunctions(["smoker", "age > 50"], width=1), target="sick = 1", epsilon=0.05)
+    one = with_questions.predict({"smoker": False, "age": 90})
+    assert one.shape == (1,)
+
+
+def test_several_classes_are_learned_from_at_once(analyst):
+    classes = [ht.Thresholds(0, 100, steps=20, column="age"), ht.Thresholds(10, 60, steps=20, column="bmi")]
+    assert "age" in analyst.learn(classes, target="sick = 1", weights=[0.5, 0.5], epsilon=0.05).text
+
+
+def test_train_and_predict(owner, analyst, curator):
+    features = ["age", "bmi", "smoker"]
+    made = owner.train("risk", "decision-tree", target="sick", features=features, parts=100, parameters={"max_depth": 2})
+    assert (made["name"], made["parts"], made["labels"]) == ("risk", 100, [0, 1])
+    row = {"age": 90, "bmi": 31.5, "smoker": True}
+    said = analyst.predict("risk", row, epsilon=0.3)
+    assert said == curator.history[-1].responses[0]
+    assert said.label == 1
+    table = {"age": np.array([90, 20]), "bmi": [31.5, 22.0], "smoker": [True, False]}
+    several = analyst.predict("risk", table, epsilon=0.3)
+    assert [each.label for each in several] == [1, 0]
+    assert (several[0].certificate.entry, several[0].repeated) == (said.certificate.entry, True)
+
+
+def test_a_prediction_sent_again_is_charged_once_and_a_row_that_cannot_be_read_costs_nothing(owner, analyst, curator):
+    owner.train("often", "decision-tree", target="sick", features=["age", "bmi"], parts=20, parameters={"max_depth": 1})
+    table = {"age": [1, 2], "bmi": [20.0, 21.0]}
+    first = analyst.predict("often", table, epsilon=0.1, key="again")
+    charges = len(curator.history)
+    assert analyst.predict("often", table, epsilon=0.1, key="again") == first
+    with pytest.raises(ht.RefusedError):
+        analyst.predict("often", {"age": 3, "bmi": 20.0}, epsilon=0.1, key="again")
+    for row in ({"age": "old", "bmi": 20.0}, {"age": 1.5, "bmi": 20.0}, {"age": 1}, {"age": True, "bmi": "x"}):
+        with pytest.raises(ht.RequestError):
+            analyst.predict("often", row, epsilon=0.1)
+    assert len(curator.history) == charges
+
+
+def test_preview_budget_history_report_and_verify(analyst, owner, curator, tmp_path):
+    asked = "bmi > 31"
+    preview = analyst.preview(asked)
+    assert preview == curator.preview(asked)
+    before = analyst.budget
+    assert before == curator.budget
+    assert before.epsilon(1e-6) == curator.budget.epsilon(1e-6)
+    answer = analyst.ask(asked)
+    assert analyst.budget.left < before.left
+    mine = analyst.history
+    assert [line.responses[0] for line in mine] == [answer]
+    assert owner.history == curator.history
+    assert len(owner.history) > len(mine)
+    analyst.report(tmp_path / "page.html")
+    assert "<html" in (tmp_path / "page.html").read_text()
+    found = analyst.verify(receipts=[(answer.certificate.entry, answer.certificate.digest)])
+    assert found
+    assert found.receipt == curator._house.ledger.head
+    with pytest.raises(ht.IntegrityError):
+        analyst.verify(receipts=[(answer.certificate.entry, "0" * 64)])
+
+
+def test_an_auditor_verifies_a_copy_offline(served, analyst, tmp_path):
+    analyst.ask("age < 40")
+    with served.connect("checker", "auditor") as auditor:
+        auditor.ledger(tmp_path / "copy.ledger")
+        assert ht.verify(tmp_path / "copy.ledger").receipt == auditor.verify().receipt
+    with pytest.raises(ht.RefusedError):
+        analyst.ledger(tmp_path / "other.ledger")
+
+
+def test_card_plan_and_names(analyst, curator):
+    assert analyst.card == curator.card
+    assert analyst.plan == curator.plan
+    assert analyst.datasets == ["people"]
+    assert analyst.name == "people"
+    assert analyst.dataset("people").ask("age > 65").value == analyst.ask("age > 65").value
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda remote: remote.ask("agge > 65"), ht.UnknownColumn, "did you mean"),
+        (lambda remote: remote.ask("SELECT 1"), ht.UnsupportedQuery, "."),
+        (lambda remote: remote.dataset("nowhere").ask("age > 1"), ht.UnknownName, "no dataset"),
+        (lambda remote: remote.predict("nothing", {"age": 1}), ht.UnknownName, "."),
+        (lambda remote: remote.train("m", "ridge", target="bmi"), ht.RefusedError, "owner"),
+        (lambda remote: remote.select({"a": "age > 1"}, epsilon=1000.0), ht.BudgetExceeded, "left"),
+        (lambda remote: remote.ask("age > 1", key="\n"), ht.InvalidParameter, "printable"),
+        (lambda remote: remote.ask("x" * 5000), ht.RequestError, "."),
+    ],
+)
+def test_errors_are_the_curators(analyst, curator, call, error, words):
+    before = curator.budget.spent
+    with pytest.raises(error, match=words):
+        call(analyst)
+    assert curator.budget.spent == before
+
+
+def test_errors_carry_their_facts(analyst):
+    with pytest.raises(ht.BudgetExceeded) as refused:
+        analyst.select({"a": "age > 1", "b": "age > 2"}, epsilon=900.0)
+    assert refused.value.requested > refused.value.left > 0
+    assert "mu squared" in refused.value.unit
+    with pytest.raises(ht.InsufficientSamples) as short:
+        analyst.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=90), target="sick = 1", alpha=0.0001, epsilon=0.01)
+    assert hasattr(short.value, "required")
+    with pytest.raises(ht.InvalidParameter) as wrong:
+        analyst.learn(ht.Stumps(bounds={"age": (0, 100)}, steps=90), target="bmi / 60", epsilon=0.01)
+    assert wrong.value.parameter == "target"
+
+
+def test_the_same_key_is_charged_once_and_another_request_under_it_is_refused(analyst, curator):
+    first = analyst.ask("age > 33", key="mine")
+    charges = len(curator.history)
+    assert analyst.ask("age > 33", key="mine") == first
+    with pytest.raises(ht.RefusedError):
+        analyst.ask("age > 34", key="mine")
+    assert len(curator.history) == charges
+
+
+def test_the_key_is_shown_nowhere(served, caplog):
+    caplog.set_level(logging.DEBUG)
+    key = served.key("quiet")
+    with ht.connect(served.url, key) as remote:
+        remote.ask("age > 41")
+        holdout = remote.holdout("none")
+        shown = [repr(remote), str(remote), repr(holdout), repr(remote._wire), repr(vars(remote._wire))]
+        for call in (lambda: remote.ask("agge"), lambda: holdout.score([1]), lambda: pickle.dumps(remote)):
+            with pytest.raises(ht.HoldtrueError) as refused:
+                call()
+            shown.append(repr(refused.value) + str(refused.value))
+    with pytest.raises(ht.InvalidParameter) as refused:
+        ht.connect(served.url, f"{key} and a space")
+    shown.append(str(refused.value))
+    secret = key.rpartition("_")[2]
+    assert secret not in "\n".join(shown) + caplog.text
+    with ht.connect(served.url, key[:-2] + "xx") as stranger, pytest.raises(ht.Unauthorized):
+        stranger.ask("age > 41")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.com", "http://10.0.0.1:8000", "http://127.0.0.1.example.com", "http://localhost.test"]
+)
+def test_an_open_line_is_refused(url):
+    with pytest.raises(ht.RefusedError, match="open line"):
+        ht.connect(url, "ht_key")
+    assert isinstance(ht.connect(url, "ht_key", insecure=True), Remote)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host", "host", "", "http://", "https://me:secret@host", "https://host/?a=b", "https://host/#a"]
+)
+def test_an_address_is_checked(url):
+    with pytest.raises(ht.InvalidParameter) as refused:
+        ht.connect(url, "ht_key")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"timeout": 0}, {"timeout": float("nan")}, {"retries": -1}, {"certificates": "/nowhere.pem"}]
+)
+def test_what_is_given_is_checked(given):
+    with pytest.raises(ht.RequestError):
+        ht.connect("https://host", "ht_key", **given)

@@ -27,12 +27,26 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# What tests start for real, and the Debian package that has it.
+.PHONY: packages
+packages:  ## install the Debian packages that tests and benches start, where they are missing
+	@missing=(); \
+	command -v chromium >/dev/null || missing+=(chromium); \
+	command -v java >/dev/null || missing+=(openjdk-17-jre-headless); \
+	command -v wrk >/dev/null || missing+=(wrk); \
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql); \
+	if [ $${#missing[@]} -gt 0 ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	  then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
+	  else echo "the tests need these Debian packages: $${missing[*]}"; fi; \
+	fi
+
 .PHONY: run
-run: setup  ## show what the holdtrue command can do
-	$(BIN)/holdtrue --help
+run: setup  ## open the demonstration in a browser; PORT=8000 for another port
+	$(BIN)/holdtrue demo $(if $(PORT),--port $(PORT))
 
 .PHONY: test
-test: setup  ## run the tests, statistical ones from bits seeded by their names
+test: setup packages  ## run the tests, statistical ones from bits seeded by their names
 	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 .PHONY: statistical

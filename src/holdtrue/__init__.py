@@ -29,7 +29,9 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
-    from holdtrue.auditing import Finding, audit_privacy, audit_stability
+    from holdtrue.auditing import Finding, audit_generalization, audit_privacy, audit_stability, audit_timing
+    from holdtrue.auditing.ledgers import audit_ledger
+    from holdtrue.clients import connect
     from holdtrue.curator import Curator
     from holdtrue.holdouts import Holdout, Leaderboard, Score, Verdict
     from holdtrue.hypotheses import (
@@ -114,9 +116,13 @@ __all__ = [
     "UnsupportedQuery",
     "Verdict",
     "__version__",
+    "audit_generalization",
+    "audit_ledger",
     "audit_privacy",
     "audit_stability",
+    "audit_timing",
     "compose",
+    "connect",
     "plan",
     "plan_holdout",
     "plan_learning",
@@ -127,7 +133,9 @@ __all__ = [
 
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
-    "auditing": ["Finding", "audit_privacy", "audit_stability"],
+    "auditing": ["Finding", "audit_generalization", "audit_privacy", "audit_stability", "audit_timing"],
+    "auditing.ledgers": ["audit_ledger"],
+    "clients": ["connect"],
     "curator": ["Curator"],
     "holdouts": ["Holdout", "Leaderboard", "Score", "Verdict"],
     "hypotheses": [

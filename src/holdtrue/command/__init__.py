@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, learning, opening, planning, predicting, reviewing, scoring
+from holdtrue.command import (
+    asking,
+    auditing,
+    demonstrating,
+    learning,
+    opening,
+    planning,
+    predicting,
+    reviewing,
+    scoring,
+    serving,
+)
 from holdtrue.command.talking import printable
 from holdtrue.errors import HoldtrueError, ReleaseError
 
@@ -21,6 +32,7 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
 )
 application.add_typer(planning.application, name="plan")
+application.add_typer(auditing.application, name="audit")
 application.command(name="open")(opening.open_data)
 for _verb in (
     asking.ask,
@@ -35,8 +47,11 @@ for _verb in (
     reviewing.history,
     reviewing.verify,
     reviewing.report,
+    serving.serve,
+    demonstrating.demo,
 ):
     application.command()(_verb)
+application.add_typer(serving.keys, name="key")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,97 @@
+"""The planner: of rows, questions and width two are given, and the third is solved for. Touches no data."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from holdtrue.errors import HoldtrueError
+from holdtrue.planning import Plan, plan
+from holdtrue.planning.asking import Intractable
+from holdtrue.service.page.guards import PageRoute, Visitor
+from holdtrue.service.page.reading import number_of
+from holdtrue.service.page.rendering import asked_by_htmx, show
+from holdtrue.service.problems import detail_of
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_FOUND = ("rows", "alpha", "queries")
+_DELTA = 1e-6
+_ENDS = {"rows": (100, 1e8, 40_000), "queries": (1, 1e6, 1000), "alpha": (0.005, 0.5, 0.1), "beta": (1e-6, 0.5, 0.05)}
+_EPSILON = (0.01, 20.0)
+_WORDS = {
+    "transfer-gaussian": "Holdtrue",
+    "transfer-gaussian-zcdp": "Holdtrue, zCDP ledger",
+    "transfer-laplace": "Holdtrue, Laplace noise",
+    "nonadaptive": "No adaptivity allowed",
+    "splitting": "Fresh rows for each question",
+    "rounding": "Rounded answers",
+    "jung20": "Jung et al. 2020",
+    "rrstww20": "Rogers et al. 2020",
+    "rrstww20-sharp": "Rogers et al. 2020, sharpened",
+    "bassily16": "Bassily et al. 2016",
+    "lecture19": "Textbook lecture",
+}
+
+
+@router.get("/planner")
+async def planner(request: Request, _: Visitor) -> Response:
+    """Show what a plan needs; the address holds the numbers, so that it can be kept and sent."""
+    given, wrong = _given(request.query_params)
+    context = {"given": given, "ends": _ENDS, "found": given["find"]}
+    if wrong is None:
+        made, wrong = await to_thread.run_sync(_made, given)
+        context |= made
+    context |= {"wrong": wrong}
+    return show(request, "parts/plan.html" if asked_by_htmx(request) else "planner.html", context)
+
+
+def _given(told: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
+    find = told.get("find", "rows")
+    given: dict[str, Any] = {"find": find if find in _FOUND else "rows", "epsilon": ""}
+    given |= {name: default for name, (_, _, default) in _ENDS.items()}
+    try:
+        for name, (low, high, default) in _ENDS.items():
+            given[name] = number_of(told, name, low=low, high=high, default=default)
+        if told.get("epsilon", "").strip():
+            given["epsilon"] = number_of(told, "epsilon", low=_EPSILON[0], high=_EPSILON[1], default=1.0)
+    except HoldtrueError as error:
+        return given, detail_of(error)
+    given["rows"], given["queries"] = round(given["rows"]), round(given["queries"])
+    return given, None
+
+
+def _made(given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    numbers = {name: given[name] for name in _FOUND if name != given["find"]} | {"beta": given["beta"]}
+    if given["epsilon"] != "":
+        numbers |= {"epsilon": given["epsilon"], "delta": _DELTA}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Intractable)  # the page says so by what it finds
+            found = plan(**numbers)
+        lines = _methods(found)
+    except HoldtrueError as error:
+        return {}, detail_of(error)
+    return {"plan": found, "methods": lines, "sure": f"{100 * (1 - found.beta):.4g}\u00a0%"}, None
+
+
+def _methods(found: Plan) -> list[dict[str, Any]]:
+    """Return the methods that speak, fewest rows first, as the plot reads them."""
+    return [
+        {
+            "method": line.method,
+            "label": f"{_WORDS.get(line.method, line.method)} {line.note}".rstrip(),
+            "rows": line.rows,
+            "needed": f"{line.rows:,}",
+            "alpha": None if line.alpha is None else round(line.alpha, 4),
+            "note": line.theorem,
+            "chosen": line.method == found.method,
+        }
+        for line in found.compare()
+        if line.rows is not None
+    ]

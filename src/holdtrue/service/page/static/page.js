@@ -1,0 +1,97 @@
+// What HTML cannot do by itself: theme, drafts, chips, sliders, copying. Without it every form still works.
+
+const store = {
+  read(name) { try { return localStorage.getItem(name); } catch { return null; } },
+  write(name, value) { try { value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value); } catch { /* off */ } },
+};
+
+function dark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function changed(field) {
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// A column or an example goes into the question, where the caret is.
+function insert(field, text) {
+  const start = field.selectionStart ?? field.value.length;
+  const before = field.value.slice(0, start);
+  const gap = before && !/[\s(]$/.test(before) ? " " : "";
+  field.setRangeText(gap + text, start, field.selectionEnd ?? start, "end");
+  field.focus();
+  changed(field);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  const field = document.getElementById("query");
+  if (button.matches("[data-theme-toggle]")) {
+    const theme = dark() ? "light" : "dark";
+    document.documentElement.dataset.theme = theme;
+    store.write("theme", theme);
+    document.dispatchEvent(new Event("themed"));
+  } else if (button.dataset.column && field) {
+    insert(field, button.dataset.column);
+  } else if (button.dataset.query && field) {
+    field.value = button.dataset.query;
+    field.focus();
+    changed(field);
+  } else if (button.dataset.copy) {
+    copy(button);
+  }
+});
+
+async function copy(button) {
+  const told = button.dataset.told ?? (button.dataset.told = button.textContent);
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "copied";
+  } catch {
+    button.textContent = button.dataset.copy;
+    return;
+  }
+  setTimeout(() => { button.textContent = told; }, 1600);
+}
+
+// A draft survives a reload; the address, if it holds a question, wins.
+for (const field of document.querySelectorAll("[data-draft]")) {
+  const name = `draft:${field.dataset.draft}`;
+  if (!field.value) field.value = store.read(name) ?? "";
+  field.addEventListener("input", () => store.write(name, field.value || null));
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      field.form.requestSubmit();
+    }
+  });
+}
+
+// Sliders of the planner: each moves the number beside it, on a logarithmic scale, and follows it.
+const STEPS = 1000;
+function shown(value) {
+  return String(value >= 1 ? Math.round(Number(value.toPrecision(2))) : Number(value.toPrecision(2)));
+}
+for (const slider of document.querySelectorAll("[data-logarithmic]")) {
+  const field = document.getElementById(slider.dataset.logarithmic);
+  const [low, high] = [Math.log(Number(field.min)), Math.log(Number(field.max))];
+  Object.assign(slider, { min: 0, max: STEPS, step: 1 });
+  const follow = () => { slider.value = (STEPS * (Math.log(Number(field.value)) - low)) / (high - low); };
+  follow();
+  field.addEventListener("input", follow);
+  slider.addEventListener("input", () => { field.value = shown(Math.exp(low + ((high - low) * slider.value) / STEPS)); });
+}
+
+// What is to be found is not asked for.
+function hide() {
+  const wanted = document.querySelector("input[name=find]:checked")?.value;
+  for (const field of document.querySelectorAll("[data-needs]")) {
+    const off = field.dataset.needs === wanted;
+    field.toggleAttribute("data-off", off);
+    for (const input of field.querySelectorAll("input")) input.disabled = off;
+  }
+}
+for (const choice of document.querySelectorAll("input[name=find]")) choice.addEventListener("input", hide);
+hide();

@@ -1,0 +1,239 @@
+"""From records to what a page shows: plain numbers and words, nothing that is not in the ledger or on the card."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from holdtrue.accounting.filters import amount
+from holdtrue.curator import Curator
+from holdtrue.curator.budgets import Budget
+from holdtrue.curator.histories import Line
+from holdtrue.errors import HoldtrueError
+from holdtrue.planning import AnyPlan
+from holdtrue.queries.cards import Column
+from holdtrue.records import Answer, Response
+from holdtrue.reports import questions_of
+from holdtrue.service.callers import Caller
+from holdtrue.service.registry import Dataset
+
+__all__ = ["Asked", "Gauge", "Standing", "asked_of", "card_of", "from_answer", "plotted", "standing"]
+
+Truth = Callable[[str], float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question with its answer. Ends and truth are None where there are none."""
+
+    entry: int
+    time: datetime
+    analyst: str
+    verb: str
+    question: str
+    said: str
+    cost: float
+    digest: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    near: float | None = None
+    far: float | None = None
+    truth: float | None = None
+    repeated: bool = False
+    reason: str | None = None
+    confidence: float | None = None
+    theorem: str | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Return whether the truth is inside the interval; None where one of them is not known."""
+        if self.truth is None or self.low is None or self.high is None:
+            return None
+        return self.low <= self.truth <= self.high
+
+    @property
+    def receipt(self) -> str:
+        """Return what to keep away from the ledger."""
+        return f"{self.entry}:{self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A budget as shares of its cap."""
+
+    spent: float
+    reserve: float
+    next: float
+    asks: int
+    queries: int
+
+    @classmethod
+    def of(cls, budget: Budget, plan: AnyPlan) -> "Gauge":
+        """Return the shares."""
+        cap = budget.cap or 1.0
+        return cls(
+            spent=min(1.0, budget.spent / cap),
+            reserve=min(1.0, budget.reserve / cap),
+            next=amount(plan.cost) / cap,
+            asks=budget.asks,
+            queries=plan.queries,
+        )
+
+    @property
+    def words(self) -> str:
+        """Return the same in words, for those who cannot see it."""
+        return f"{self.spent:.1%} of the budget spent; {self.asks:,} of {self.queries:,} questions left"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the page knows of one dataset at one moment, as one caller may see it."""
+
+    dataset: Dataset
+    budget: Budget
+    gauge: Gauge
+    lines: tuple[Line, ...]
+
+    @property
+    def plan(self) -> AnyPlan:
+        """Return the plan."""
+        return self.dataset.curator.plan
+
+    @property
+    def alpha(self) -> float:
+        """Return how far an interval reaches from an answer, at most."""
+        return self.plan.alpha if self.plan.iid else self.plan.sample_alpha
+
+    def latest(self, count: int) -> list[Asked]:
+        """Return the newest answers, newest first."""
+        return list(islice(self._backwards(), count))
+
+    def paid(self, count: int) -> list[Asked]:
+        """Return the newest answers that cost something, newest first."""
+        return list(islice((asked for asked in self._backwards() if asked.cost), count))
+
+    def answers(self, count: int) -> list[Asked]:
+        """Return the newest answers to questions, newest first."""
+        return list(islice((asked for asked in self._backwards() if asked.value is not None), count))
+
+    def _backwards(self) -> Iterator[Asked]:
+        for line in reversed(self.lines):
+            yield from reversed(asked_of(line, self.dataset.truth))
+
+
+async def standing(dataset: Dataset, caller: Caller) -> Standing:
+    """Return where a dataset stands; analysts see their own lines, owner and auditor all."""
+    return await dataset.desk.call(_read, dataset, caller)
+
+
+def _read(dataset: Dataset, caller: Caller) -> Standing:
+    curator: Curator = dataset.curator
+    budget, history = curator.budget, curator.history
+    own = caller.role == "analyst"
+    lines = tuple(line for line in history if not own or line.analyst == caller.name)
+    plan = curator.plan
+    return Standing(dataset, budget, Gauge.of(budget, plan), lines)
+
+
+def asked_of(line: Line, truth: Truth = None) -> list[Asked]:
+    """Return a line of the history question by question; a charge without a response says so."""
+    questions = questions_of(line)
+    responses: Sequence[Response | None] = line.responses or (None,)
+    if len(questions) != len(responses):
+        questions = questions * len(responses)
+    share = line.cost / len(responses)
+    return [_asked(line, question, response, share, truth) for question, response in zip(questions, responses, strict=True)]
+
+
+def _asked(line: Line, question: str, response: Response | None, cost: float, truth: Truth) -> Asked:
+    shared: dict[str, Any] = {
+        "entry": line.entry,
+        "time": line.time,
+        "analyst": line.analyst,
+        "verb": line.verb,
+        "question": question,
+        "cost": cost,
+        "digest": line.digest,
+    }
+    if not isinstance(response, Answer):
+        said = response.brief if response is not None else "not answered" if cost else "free"
+        if response is None and not cost:
+            shared["question"] = "asked before"
+        return Asked(said=said, **shared)
+    ends, sample = response.interval, response.sample_interval
+    return Asked(
+        said=f"{response.value:.3f}",
+        value=response.value,
+        low=None if ends is None else ends.low,
+        high=None if ends is None else ends.high,
+        near=max(0.0, sample.low),
+        far=min(1.0, sample.high),
+        truth=_known(question, truth),
+        repeated=response.repeated,
+        reason=response.reason,
+        confidence=(ends or sample).confidence,
+        theorem=response.certificate.theorem,
+        **shared,
+    )
+
+
+def from_answer(question: str, answer: Answer, truth: Truth = None) -> Asked:
+    """Return an answer that has just come."""
+    receipt = answer.certificate
+    line = Line(
+        receipt.entry, datetime.now(UTC), "", "ask", question, receipt.cost, receipt.spent, receipt.digest, (answer,)
+    )
+    return _asked(line, question, answer, receipt.cost, truth)
+
+
+def _known(question: str, truth: Truth) -> float | None:
+    if truth is None or question == "values":
+        return None
+    try:
+        return truth(question)
+    except HoldtrueError:
+        return None
+
+
+def plotted(answers: Sequence[Asked]) -> list[dict[str, Any]]:
+    """Return answers as the plot of them reads them."""
+    return [
+        {
+            "place": place,
+            "question": asked.question,
+            "said": asked.said,
+            "value": asked.value,
+            "low": asked.near if asked.low is None else asked.low,
+            "high": asked.far if asked.high is None else asked.high,
+            "near": asked.near,
+            "far": asked.far,
+            "truth": asked.truth,
+            "ends": "" if asked.low is None else f"{asked.low:.3f} to {asked.high:.3f}",
+            "told": "not known" if asked.truth is None else f"{asked.truth:.4f}",
+        }
+        for place, asked in enumerate(answers)
+    ]
+
+
+def card_of(columns: Sequence[Column]) -> list[dict[str, str]]:
+    """Return the columns with what is public about them, in a few words; names that need quotes have them."""
+    return [
+        {
+            "name": column.name,
+            "insert": column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"',
+            "told": _told(column),
+        }
+        for column in columns
+    ]
+
+
+def _told(column: Column) -> str:
+    if column.labels is not None:
+        words = ", ".join(map(str, column.labels))
+        return words if len(words) <= 32 else f"{len(column.labels)} labels"  # noqa: PLR2004 - the width of a column
+    if column.bounds is not None:
+        low, high = column.bounds
+        return f"{low:g} to {high:g}"
+    return {"boolean": "yes or no", "integer": "whole number", "real": "number", "text": "text"}[column.type]

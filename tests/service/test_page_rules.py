@@ -1,0 +1,174 @@
+"""What the page keeps to whoever asks: sessions, empty budgets, its files, its policy, its contrast. No browser needed."""
+
+import re
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+
+from holdtrue.service.page import statics
+from holdtrue.service.page.guards import home_address
+from holdtrue.service.page.statics import address
+
+
+def test_without_a_session_the_page_asks_for_a_key(served):
+    """The same page where it is no demonstration: nobody is let in, whatever the application was told besides."""
+    served.app.state.demo_visitor = served.service.keyring.list()[0].prefix
+    with httpx.Client(base_url=served.url) as client:
+        reply = client.get("/datasets/people?query=age")
+        assert (reply.status_code, reply.headers["location"]) == (303, "/login?next=/datasets/people%3Fquery%3Dage")
+        assert client.get("/", headers={"HX-Request": "true"}).headers["hx-redirect"] == "/login"
+        origin = {"Origin": served.url}
+        wrong = client.post("/page/login", data={"key": "ht_no", "next": "/"}, headers=origin)
+        assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+        right = client.post("/page/login", data={"key": served.keys["auditor"], "next": "/history"}, headers=origin)
+        assert (right.status_code, right.headers["location"]) == (303, "/history")
+        assert "HttpOnly" in right.headers["set-cookie"]
+        assert "SameSite=strict" in right.headers["set-cookie"]
+        assert "the auditor" in client.get("/").text
+        refused = client.post("/page/datasets/people/ask", data={"query": "age > 3"}, headers=origin)
+        assert refused.status_code == 403
+        assert client.get("/datasets/people/ledger").content[:15] == b"SQLite format 3"
+        assert b"Holdtrue report" in client.get("/datasets/people/report").content
+        assert client.get("/v1/me").status_code == 401
+        client.post("/page/logout", headers=origin)
+        assert client.get("/").status_code == 303
+
+
+def test_an_empty_budget_is_told_before_and_after_asking(served):
+    small = {"path": "people.parquet", "queries": 1, "iid": True, "bounds": {"age": [0, 100]}}
+    served.service.registry.register("small", small)
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
+        client.post("/page/login", data={"key": served.keys["analyst"]})
+        assert "Costs <strong>1 question" in client.post("/page/datasets/small/preview", data={"query": "age > 3"}).text
+        assert client.post("/page/datasets/small/ask", data={"query": "age > 3"}).status_code == 200
+        assert "Costs nothing" in client.post("/page/datasets/small/preview", data={"query": "age > 3"}).text
+        assert "does not hold" in client.post("/page/datasets/small/preview", data={"query": "age > 4"}).text
+        refused = client.post("/page/datasets/small/ask", data={"query": "age > 4"}, headers={"HX-Request": "true"})
+        assert refused.status_code == 429
+        assert "Nothing was spent" in refused.text
+        assert "<b>0</b> of 1 questions left" in client.get("/datasets/small").text
+
+
+def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
+    labels = [number % 2 for number in range(4000)]
+    owner = {"Authorization": f"Bearer {served.keys['owner']}", "Idempotency-Key": "one"}
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True, timeout=60) as client:
+        for body in ({"name": "exam", "looks": 50}, {"name": "race", "kind": "leaderboard", "submissions": 20}):
+            assert client.post("/v1/holdouts", json=body | {"y_true": labels}, headers=owner).status_code == 201
+        hostile = {"y_pred": labels, "name": "<script>window.canary=1</script>"}
+        assert client.post("/v1/holdouts/race/submit", json=hostile, headers=owner).status_code == 200
+        client.post("/page/login", data={"key": served.keys["analyst"]})
+        page = client.get("/holdouts").text
+    assert ">50</dd>" in page
+    assert "&lt;script&gt;window.canary" in page
+    assert inline(page) == []
+
+
+def test_data_that_is_not_independent_has_no_interval_for_a_population_and_says_so(served):
+    registry = served.service.registry
+    plain = {"path": "people.parquet", "epsilon": 2.0, "delta": 1e-6, "queries": 50, "bounds": {"age": [0, 100]}}
+    registry.register("plain", plain | {"iid": False})
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
+        client.post("/page/login", data={"key": served.keys["owner"]})
+        seen = client.post("/page/datasets/plain/preview", data={"query": "age > 30"})
+        assert re.search(r"± 0\.\d+</strong> for these rows", seen.text)
+        said = client.post("/page/datasets/plain/ask", data={"query": "age > 30", "form": "1"})
+        assert "in these rows" in said.text
+        assert "No interval for the population" in said.text
+        assert "the truth" not in said.text.lower()
+        for path in ("/", "/history", "/datasets/plain"):
+            assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given", ["//evil.example", "https://evil.example", "/\\evil", "javascript:1", "/page/logout", "", None]
+)
+def test_signing_in_leads_to_a_place_of_this_page_only(given):
+    assert home_address(given) == "/"
+    assert home_address("/planner?rows=5") == "/planner?rows=5"
+
+
+def test_files_are_kept_by_browsers_and_carry_their_licences(served):
+    reply = httpx.get(served.url + address("style.css"))
+    assert "immutable" in reply.headers["cache-control"]
+    again = httpx.get(served.url + address("style.css"), headers={"If-None-Match": reply.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert httpx.get(f"{served.url}/static/old/style.css").headers["cache-control"] == "no-cache"
+    for path in ("nothing.js", "..%2froutes.py", "vendor/../../routes.py", "%2e%2e/routes.py"):
+        assert httpx.get(f"{served.url}/static/x/{path}").status_code == 404
+    folder = statics._FOLDER
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 1_500_000
+    for file in [*folder.glob("vendor/*.js"), *folder.glob("fonts/*.woff2")]:
+        name = file.name.split(".")[0].removesuffix("-latin").removesuffix("-greek")
+        assert (file.parent / f"{name}.LICENSE").exists(), file.name
+        assert file.name in (folder / "vendor" / "VERSIONS").read_text()
+
+
+def inline(text):
+    """Return whatever in a page would be a script or a style of its own."""
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            names = dict(attributes)
+            if tag == "style" or (tag == "script" and "src" not in names):
+                found.append(tag)
+            found.extend(name for name in names if name == "style" or name.startswith("on"))
+
+    Reader().feed(text)
+    return found
+
+
+def test_every_page_forbids_foreign_and_inline_scripts(served):
+    with httpx.Client(base_url=served.url, follow_redirects=True) as client:
+        client.post("/page/login", data={"key": served.keys["owner"]}, headers={"Origin": served.url})
+        for path in (
+            "/",
+            "/datasets/people",
+            "/planner",
+            "/attack",
+            "/keys",
+            "/history",
+            "/holdouts",
+            "/login",
+            "/datasets/none",
+        ):
+            reply = client.get(path)
+            policy = reply.headers["content-security-policy"]
+            assert "unsafe" not in policy
+            assert "default-src 'none'" in policy
+            assert inline(reply.text) == []
+    planted = "<script>1</script><b style='a'></b><i onclick='a'></i><style></style><p>' onfocus='1'</p>"
+    assert inline(planted) == ["script", "style", "onclick", "style"]
+
+
+def contrast(first, second):
+    def luminance(colour):
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_has_the_contrast_that_wcag_aa_asks_for():
+    style = (statics._FOLDER / "style.css").read_text()
+    themes = [
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root[^{]*\{([^}]*)\}", style)
+    ]
+    themes = [theme for theme in themes if "ink" in theme]
+    assert len(themes) == 3
+    assert themes[1] == themes[2]
+    for theme in themes:
+        for text, ground in [
+            *((text, ground) for text in ("ink", "soft", "accent") for ground in ("page", "card", "wash", "sunk")),
+            ("on-accent", "accent"),
+            ("wrong", "wrong-wash"),
+            ("wrong", "card"),
+            ("ink", "wrong-wash"),
+        ]:
+            assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
+        assert contrast(theme["edge"], theme["card"]) >= 3
+        assert contrast(theme["truth"], theme["band"]) >= 3

@@ -1,0 +1,271 @@
+"""Write what the command and the service say of themselves into the pages; with --check, only say where a page is behind.
+
+Between two marks a page belongs to this script, and the rest of it to its author::
+
+    .venv/bin/python docs/generate.py
+"""
+# ruff: noqa: INP001 - a script beside the pages, no package
+
+import ast
+import difflib
+import importlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Document = Mapping[str, Any]
+
+_PAGES = Path(__file__).parent
+_MARKED = "<!-- generated: {} -->\n"
+_END = "<!-- end of what is generated -->"
+_FAMILIES = ("asks", "verbs", "datasets", "plans", "holdouts", "inference", "keys", "health")
+_TITLES = {
+    "verbs": "Verbs of a dataset",
+    "datasets": "Datasets",
+    "plans": "Plans",
+    "holdouts": "Holdouts and leaderboards",
+    "inference": "Open Inference Protocol",
+    "keys": "Keys",
+    "health": "Health",
+}
+# Read and answered without FastAPI's dependencies, which would name its role.
+_BY_HAND = {("post", "/v1/datasets/{name}/ask"): "analyst, owner"}
+_LARGEST_SHOWN = 10**15
+_UNKNOWN = ("internal", "service-unavailable")
+_TERMINAL = {"COLUMNS": "92", "TERMINAL_WIDTH": "92", "TERM": "dumb", "NO_COLOR": "1"}
+
+
+def help_texts() -> str:
+    """Return the help of the command and of every subcommand, in the order of the command's own list."""
+    from typer.main import get_command
+    from typer.testing import CliRunner
+
+    from holdtrue.command import application
+
+    runner, told = CliRunner(), []
+    for words in _commands(get_command(application), ()):
+        shown = runner.invoke(application, [*words, "--help"], catch_exceptions=False).stdout
+        plain = "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).strip("\n").splitlines())
+        told.append(f"### holdtrue {' '.join(words)}".rstrip() + f"\n\n```text\n{plain.rstrip()}\n```\n")
+    return "\n".join(told)
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:  # noqa: ANN401 - Click's own class
+    yield words
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _commands(each, (*words, name))
+
+
+def routes() -> str:
+    """Return every route of the API: who may call it, what it takes, what it gives."""
+    from holdtrue.service import create
+    from holdtrue.service.settings import Settings
+
+    with tempfile.TemporaryDirectory() as folder:
+        document = create(Settings(home=Path(folder) / "home")).openapi()
+    told, roles = [], _roles()
+    for tag, title in _TITLES.items():
+        told.append(f"### {title}\n")
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                if operation["tags"][0] == tag:
+                    told.append(_route(method, path, operation, document, roles[method, path]))
+    return "\n".join(told)
+
+
+def _roles() -> dict[tuple[str, str], str]:
+    """Return who may call a route, by what the route depends on."""
+    from holdtrue.service import callers
+
+    named = {callers._owner: "owner", callers._auditor: "auditor, owner", callers._analyst: "analyst, owner"}  # noqa: SLF001
+    found: dict[tuple[str, str], str] = {}
+    for family in _FAMILIES:
+        for route in importlib.import_module(f"holdtrue.service.routes.{family}").router.routes:
+            calls = set(_calls(route.dependant))
+            role = next((role for call, role in named.items() if call in calls), None)
+            role = role or ("everybody with a key" if callers._anyone in calls else "everybody, without a key")  # noqa: SLF001
+            found |= {(method.lower(), route.path): role for method in route.methods}
+    return found | _BY_HAND
+
+
+def _calls(dependant: Any) -> Iterator[Any]:  # noqa: ANN401 - FastAPI's own class
+    yield dependant.call
+    for each in dependant.dependencies:
+        yield from _calls(each)
+
+
+def _route(method: str, path: str, operation: Document, document: Document, role: str) -> str:
+    words = " ".join((operation.get("description") or operation["summary"]).split())
+    lines = [f"#### {method.upper()} {path}\n", f"{words}\n", f"*Who:* {role}."]
+    parameters = operation.get("parameters", [])
+    if any(each["name"] == "Idempotency-Key" for each in parameters):
+        lines[-1] += " *Header:* `Idempotency-Key`."
+    good = next((status, each) for status, each in operation["responses"].items() if status.startswith("2"))
+    said = good[1]["description"]
+    lines[-1] += f" *Gives:* {good[0]}" + ("." if said == "Successful Response" else f", {said[0].lower()}{said[1:]}")
+    asked = [each for each in parameters if each["in"] == "query"]
+    if asked:
+        table = [(each["name"], each["schema"], bool(each.get("required"))) for each in asked]
+        lines += ["", *_table("parameter", table, document)]
+    for body in operation.get("requestBody", {}).get("content", {}).values():
+        for number, schema in enumerate(_choices(body["schema"], document)):
+            needed = schema.get("required", [])
+            table = [(name, each, name in needed) for name, each in schema.get("properties", {}).items()]
+            lines += [*(["", "or"] if number else []), "", *_table("field", table, document)]
+    return "\n".join(lines) + "\n"
+
+
+def _choices(schema: Document, document: Document) -> list[Document]:
+    found = _resolved(schema, document)
+    return [_resolved(each, document) for each in found.get("oneOf", [found])]
+
+
+def _resolved(schema: Document, document: Document) -> Document:
+    reference = schema.get("$ref")
+    return document["components"]["schemas"][reference.rsplit("/", 1)[1]] if reference else schema
+
+
+def _table(head: str, entries: list[tuple[str, Document, bool]], document: Document) -> Iterator[str]:
+    yield f"| {head} | is | unless given |"
+    yield "|---|---|---|"
+    for name, schema, needed in entries:
+        default = schema.get("default")
+        without = "needed" if needed else ("" if default is None else f"`{_json(default)}`")
+        yield f"| `{name}` | {_kind(schema, document)} | {without} |"
+
+
+def _json(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).replace("'", '"')
+
+
+def _kind(schema: Document, document: Document) -> str:
+    schema = _resolved(schema, document)
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if options:
+        kinds = dict.fromkeys(_kind(each, document) for each in options if each.get("type") != "null")
+        return "true, false, number or text" if {"true or false", "text"} <= set(kinds) else " or ".join(kinds)
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    match schema.get("type"):
+        case "array":
+            return f"list of ({_kind(schema['items'], document)})"
+        case "object" if schema.get("properties"):
+            fields = (f"`{name}` ({_kind(each, document)})" for name, each in schema["properties"].items())
+            return f"object of {', '.join(fields)}"
+        case "object":
+            inner = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
+            return f"object by name of ({_kind(inner, document)})" if isinstance(inner, Mapping) else "object"
+        case "boolean":
+            return "true or false"
+        case "integer" | "number" as kind:
+            return ("whole number" if kind == "integer" else "number") + _range(schema)
+        case "string":
+            return "text"
+    return "anything"
+
+
+def _range(schema: Document) -> str:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    limits = [(sign, schema[name]) for name, sign in signs.items() if name in schema]
+    said = [
+        f"{sign} {limit:g}" if abs(limit) < 1 else f"{sign} {int(limit):,}"
+        for sign, limit in limits
+        if abs(limit) < _LARGEST_SHOWN
+    ]
+    return f" {' and '.join(said)}" if said else ""
+
+
+def problems() -> str:
+    """Return every type of problem document: those of the error tree, and those that only HTTP knows."""
+    from holdtrue import errors
+    from holdtrue.service.problems import _kebab
+
+    lines = ["| type | status | means | was budget spent? |", "|---|---|---|---|"]
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        meaning = " ".join(kind.__doc__.split("\n\n")[0].replace("``", "`").split())
+        spent = "yes, and it stays spent" if issubclass(kind, errors.ReleaseError) else "no"
+        if kind not in (errors.HoldtrueError, errors.MissingExtra):
+            lines.append(f"| `urn:holdtrue:{_kebab(name)}` | {kind.http_status} | {meaning} | {spent} |")
+    lines.append(
+        f"| `urn:holdtrue:missing-extra` | {errors.MissingExtra.http_status} | {errors.MissingExtra.__doc__} | no |"
+    )
+    known = "\n".join(lines)
+    raised = {title: (status, said) for title, status, said in _raised() if f":{title}`" not in known}
+    for title, (status, said) in sorted(raised.items()):
+        spent = "perhaps: send it again under the same key" if title in _UNKNOWN else "no"
+        lines.append(f"| `urn:holdtrue:{title}` | {status} | {said} | {spent} |")
+    return "\n".join(lines) + "\n"
+
+
+def _raised() -> Iterator[tuple[str, int, str]]:
+    """Yield (type, status, what the status means) of every refusal that the service's own code writes down."""
+    import holdtrue.service
+    from holdtrue.service.problems import _PHRASES, _SAID, _kebab
+
+    for name, code in (("NotFound", 404), ("MethodNotAllowed", 405)):  # what the framework refuses by itself
+        yield _kebab(name), code, f"{_PHRASES[code].capitalize()}."
+    room = Path(holdtrue.service.__path__[0])
+    for path in sorted(room.rglob("*.py")):
+        if "page" in path.relative_to(room).parts:
+            continue
+        module = importlib.import_module(".".join(("holdtrue.service", *path.relative_to(room).with_suffix("").parts)))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Refused", "problem") and len(node.args) > 1:
+                status, title, *detail = (_value(each, module) for each in node.args)
+                if isinstance(status, int) and isinstance(title, str):
+                    said = detail[0] if detail and isinstance(detail[0], str) else _SAID.get(status, title)
+                    yield title.replace(" ", "-"), int(status), f"{said[0].upper()}{said[1:]}".rstrip(".") + "."
+
+
+def _value(node: ast.expr, module: object) -> object:
+    """Return a literal, or what a module calls by a name; None for all else."""
+    return getattr(module, node.id, None) if isinstance(node, ast.Name) else getattr(node, "value", None)
+
+
+_PARTS = {
+    "command.md": {"help": help_texts},
+    "http.md": {"routes": routes, "problems": problems},
+}
+
+
+def renewed(page: str, text: str) -> str:
+    """Return a page's text with what stands between its marks made anew."""
+    for name, made in _PARTS[page].items():
+        head, mark, rest = text.partition(_MARKED.format(name))
+        _, end, tail = rest.partition(_END)
+        if not (mark and end):
+            message = f"{page} has lost its marks {mark!r} and {_END!r}"
+            raise SystemExit(message)
+        text = f"{head}{mark}\n{made()}\n{end}{tail}"
+    return text
+
+
+def main() -> int:
+    """Write the pages, or compare them; returns the exit code."""
+    # Help is laid out for a terminal: its width and colours are fixed before Typer is imported and reads them.
+    os.environ.update(_TERMINAL)
+    for forced in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        os.environ.pop(forced, None)
+    behind = 0
+    for page in _PARTS:
+        path = _PAGES / page
+        old = path.read_text(encoding="utf-8")
+        new = renewed(page, old)
+        if "--check" not in sys.argv:
+            path.write_text(new, encoding="utf-8")
+        elif new != old:
+            behind = 1
+            lines = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), page, "as it is now")
+            sys.stdout.writelines(list(lines)[:60])
+    return behind
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -47,11 +47,11 @@ run: setup  ## open the demonstration in a browser; PORT=8000 for another port
 
 .PHONY: test
 test: setup packages  ## run the tests, statistical ones from bits seeded by their names
-	$(BIN)/python -m pytest --numprocesses $(JOBS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
 .PHONY: statistical
 statistical: setup  ## run the same tests on system entropy
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --entropy system
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup --entropy system
 
 .PHONY: lint
 lint: setup  ## lint, formatting, types and layers
@@ -75,6 +75,15 @@ docs: setup  ## build the documentation into build/docs
 .PHONY: bench
 bench: setup  ## measure against peers, side by side; NAME=noise for one of them
 	$(BIN)/python -m benchmarks $(NAME)
+
+.PHONY: soak
+soak: setup packages  ## kill the service a thousand times under load on each store, and look at what is left
+	HOLDTRUE_KILLS=1000 $(BIN)/python -m pytest tests/service/test_crashes.py
+
+.PHONY: pages
+pages: setup  ## write anew the pictures of bounds, the help texts and the routes that the documentation shows
+	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/generate.py
 
 .PHONY: reproduce
 reproduce: setup  ## write the tables of results into reports/; NAME=learn for one, DATA=folder for real data

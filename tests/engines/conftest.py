@@ -28,7 +28,29 @@ def _numpy(table):
 
 
 @pytest.fixture(scope="session")
-def opener(tmp_path_factory):
+def spark_cluster(tmp_path_factory):
+    """A standalone cluster with authentication: a master and two workers, of this test process alone."""
+    from engines.spark_cluster import Standalone
+
+    with Standalone(tmp_path_factory.mktemp("spark") / "cluster") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def spark_session(spark_cluster):
+    """A session on that cluster."""
+    from engines.spark_cluster import SETTINGS
+    from holdtrue.engines.clusters import Cluster, start
+
+    settings = SETTINGS | {"spark.local.dir": str(spark_cluster.folder / "driver")}
+    settings |= {"spark.sql.warehouse.dir": str(spark_cluster.folder / "warehouse")}
+    session = start(Cluster(spark_cluster.master, settings, str(spark_cluster.secret_file), wait=300))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def opener(tmp_path_factory, request):
     """Open an Arrow table with the engine of that name; empty tables too, which open_engine refuses."""
     opened = []
 
@@ -48,6 +70,9 @@ def opener(tmp_path_factory):
                 path = tmp_path_factory.mktemp("rows") / "rows.parquet"
                 pq.write_table(table, path, row_group_size=101)
                 engine = open_files(path, declared=declared, threads=int(threads or 2), **options)
+            case "spark":
+                frame = request.getfixturevalue("spark_session").createDataFrame(table).repartition(int(threads))
+                engine = open_engine_of_spark(frame, declared)
             case _:
                 relation = PEER.from_arrow(table)
                 engine = open_relation(relation, declared=declared, threads=2, **options)
@@ -57,6 +82,14 @@ def opener(tmp_path_factory):
     yield open_with
     for engine in opened:
         engine.close()
+
+
+def open_engine_of_spark(frame, declared):
+    """Open a Spark frame; imported here, since pyspark takes long to load."""
+    from holdtrue.engines.clusters import SparkRows
+    from holdtrue.engines.spark import open_rows
+
+    return open_rows(SparkRows(frame, wait=300), declared=declared)
 
 
 _TYPES = {"int64": "integer", "double": "real", "bool": "boolean", "string": "text", "large_string": "text"}

@@ -2,11 +2,23 @@
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from holdtrue.command.clusters import (
+    ClusterOption,
+    EngineOption,
+    InsecureOption,
+    MasterOption,
+    RowKeyOption,
+    check_settings,
+    ledger_beside,
+    remember,
+    spark_rows,
+)
 from holdtrue.command.places import LEDGER, Data, LedgerOption, check_data, check_free, ledger_of, shown
 from holdtrue.command.showing import JSON, Json, print_json
 from holdtrue.command.talking import TICKER, print_table, watched
@@ -61,6 +73,11 @@ def open_data(
             "column. Types that are not given are read from the data.",
         ),
     ] = None,
+    engine: EngineOption = "local",
+    master: MasterOption = None,
+    cluster: ClusterOption = None,
+    row_key: RowKeyOption = None,
+    insecure_cluster: InsecureOption = False,
     ledger: LedgerOption = LEDGER,
     as_json: Json = JSON,
 ) -> None:
@@ -68,15 +85,18 @@ def open_data(
 
     Everything said here is fixed for good. The ledger is tied to these rows and takes no others.
     """
-    check_data(data)
+    spark = check_settings(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
+    if spark is None:
+        check_data(data)
     declared = _declared(card) if card is not None else {}
-    where = ledger_of(data, ledger)
+    where = ledger_of(data, ledger) if spark is None else ledger_beside(data, ledger)
     check_free(where)
-    with watched(f"reading {data}"):
+    reader: Any = nullcontext(data) if spark is None else spark_rows(data, spark)
+    with reader as rows, watched(f"reading {data}"):
         from holdtrue.curator import Curator
 
         curator = Curator(
-            data,
+            rows,
             ledger=where,
             queries=queries,
             alpha=alpha,
@@ -91,6 +111,8 @@ def open_data(
             progress=TICKER,
             **declared,
         )
+        if spark is not None:
+            remember(where, spark)
     with curator:
         if as_json:
             print_json({"ledger": shown(where), "plan": curator.plan.to_json(), "card": curator.card.to_json()})

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdtrue.command.clusters import ledger_beside, remembered, spark_rows
 from holdtrue.command.talking import TICKER, printable, watched
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName
 
@@ -36,7 +37,12 @@ __all__ = [
 ]
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="The data: a Parquet, CSV or JSON file, or a quoted pattern: 'parts/*.csv'.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="The data: a Parquet, CSV or JSON file, or a quoted pattern: 'parts/*.csv'; "
+        "a table or a path of Spark's where they were opened with it.",
+    ),
 ]
 Source = Annotated[
     str, typer.Argument(metavar="LEDGER", help="The ledger, or the data beside which it lies. No rows are read.")
@@ -103,15 +109,20 @@ def check_free(where: str) -> None:
 @contextmanager
 def opened(data: str, ledger: str | None) -> "Iterator[Curator]":
     """Yield a curator of data that have a ledger already."""
-    check_data(data)
-    where = ledger_of(data, ledger)
+    named = ledger is not None or not ("://" in data or _PATTERN.search(data))
+    spark = remembered(ledger_beside(data, ledger)) if named else None
+    if spark is None:
+        check_data(data)
+    where = ledger_of(data, ledger) if spark is None else ledger_beside(data, ledger)
     _existing(where).close()
-    with watched(f"reading {data}"):
-        from holdtrue.curator import Curator
+    reader: Any = nullcontext(data) if spark is None else spark_rows(data, spark)
+    with reader as rows:
+        with watched(f"reading {data}"):
+            from holdtrue.curator import Curator
 
-        curator = Curator(data, ledger=where, progress=TICKER)
-    with curator:
-        yield curator
+            curator = Curator(rows, ledger=where, progress=TICKER)
+        with curator:
+            yield curator
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Progress
+from holdtrue.engines.clusters import SparkRows
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.features import Feature
+from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InsufficientSamples, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query
 
-__all__ = ["Engine", "Progress", "open_engine"]
+__all__ = ["Engine", "Progress", "SparkRows", "Trainer", "open_engine"]
 
 
 @runtime_checkable
@@ -78,6 +81,17 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Trainer(Protocol):
+    """An engine that trains the members of an ensemble where the rows are, rather than bring the rows here."""
+
+    def train(
+        self, recipe: Recipe, features: Sequence[Feature], goal: Feature, *, progress: Progress | None = None
+    ) -> Ensemble:
+        """Return the ensemble that a single machine would train on the same rows: a member a part."""
+        ...
+
+
 def open_engine(  # noqa: PLR0913 - what is public about the data, and two settings of the machine
     data: object,
     *,
@@ -87,7 +101,9 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     threads: int | None = None,
     memory: int = MEMORY,
 ) -> Engine:
-    """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table in memory, or a DuckDB relation.
+    """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table, a DuckDB relation, a Spark DataFrame.
+
+    :class:`SparkRows` says how Spark is to read a frame, a table of its catalogue, or a path.
 
     ``types`` ("boolean", "integer", "real", "text" by column) are read from the data unless given; for CSV and JSON they
     are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are public and go onto the
@@ -113,6 +129,10 @@ def _opened(data: object, declared: Declared, threads: int | None, memory: int) 
         from holdtrue.engines.loading import open_relation
 
         return open_relation(data, declared=declared, threads=threads, memory=memory)
+    if isinstance(data, SparkRows) or type(data).__module__.startswith("pyspark.sql."):
+        from holdtrue.engines.spark import open_rows
+
+        return open_rows(data if isinstance(data, SparkRows) else SparkRows(data), declared=declared)
     if data is None or isinstance(data, (bytes, int, float, list, tuple, set)):
         message = (
             f"a {type(data).__name__} is no table: give a path, a data frame, an Arrow table, a dict of arrays or a relation"

@@ -98,6 +98,16 @@ class Fingerprint:
     def _digest(self, text: str) -> bytes:
         return hashlib.blake2b(text.encode("utf-8"), key=self._text, digest_size=_BLOCK).digest()
 
+    def totals(self) -> tuple[int, int, int]:
+        """Return what all rows so far come to: how many, and the two sums. Totals of disjoint rows add up in any order."""
+        return self._rows, self._sums[0], self._sums[1]
+
+    def merge(self, totals: tuple[int, int, int]) -> None:
+        """Add rows that another fingerprint under the same key and schema took, by their totals."""
+        rows, *sums = totals
+        self._rows += rows
+        self._sums = [(before + more) % (1 << 128) for before, more in zip(self._sums, sums, strict=True)]
+
     def finish(self) -> bytes:
         """Return the 32 bytes for all rows so far."""
         whole = hashlib.blake2b(key=self._derived(b"whole"), digest_size=32)

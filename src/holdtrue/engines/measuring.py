@@ -1,4 +1,4 @@
-"""What both engines of this machine share: the measure step, in one order, under one lock, with one way to fail."""
+"""What engines share: the measure step, in one order, under one lock, with one way to fail."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import checked_bits
 from holdtrue.queries.trees import Boolean, Query
 
-__all__ = ["CHUNK", "Measuring", "total"]
+__all__ = ["CHUNK", "Guarding", "Measuring", "total"]
 
 CHUNK = 1 << 16
 """Rows that are looked at together: a multiple of 64."""
@@ -29,18 +29,17 @@ CHUNK = 1 << 16
 T = TypeVar("T")
 
 
-class Measuring(ABC):
-    """An engine that holds a card, a cache of bitmaps and a lock.
+class Guarding(ABC):
+    """A card, a lock, and one way to fail: what every engine has, wherever its rows are.
 
     Law: every number that leaves is an exact sum of integers over all rows. An error that leaves is of Holdtrue's own
     tree, and its text depends on the request and on public state only.
     """
 
-    def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
+    def __init__(self, card: Card) -> None:
         self._card = card
         self._lock = threading.RLock()
         self._closed = False
-        self._bitmaps = Bitmaps(self, memory=memory)
 
     @property
     def card(self) -> Card:
@@ -51,6 +50,46 @@ class Measuring(ABC):
     def rows(self) -> int:
         """Return the number of rows."""
         return self._card.rows
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of what is held."""
+
+    def sum_values(self, values: object, *, bits: int) -> int:
+        """Return the sum of a curator's own numbers, one for each row, clamped and rounded as a query's values are."""
+        checked_bits(bits)
+        array = opening(lambda: np.asarray(values), failure="values must be numbers, one for each row")
+        if array.dtype.kind not in "biuf" or array.ndim != 1:
+            raise InvalidParameter(
+                "values", _Shown(f"an array of {array.dtype}, {array.ndim}-dimensional"), "numbers, one for each row"
+            )
+        if array.size != self.rows:
+            message = f"values has {array.size} numbers for {self.rows} rows; give one for each row"
+            raise RequestError(message)
+        return self._sealed(
+            lambda: sum(_rounded(array[start : start + CHUNK], bits) for start in range(0, array.size, CHUNK))
+        )
+
+    def close(self) -> None:
+        """Let go of the rows. Closing twice does nothing; anything else after closing raises CuratorClosed."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._release()
+
+    def _sealed(self, action: Callable[[], T]) -> T:
+        with self._lock:
+            if self._closed:
+                raise closed()
+            return sealed(action)
+
+
+class Measuring(Guarding):
+    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
+
+    def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
+        super().__init__(card)
+        self._bitmaps = Bitmaps(self, memory=memory)
 
     @abstractmethod
     def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
@@ -67,10 +106,6 @@ class Measuring(ABC):
     @abstractmethod
     def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Cells], int]]:
         """Yield all rows, a piece at a time: the cells of the columns of these names in turn, and how many rows."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Let go of what is held."""
 
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return, for each query, the sum over all rows of its value in [0, 1] as a multiple of 2^-bits.
@@ -96,21 +131,6 @@ class Measuring(ABC):
         left = [query for query, found in zip(queries, sums, strict=True) if found is None]
         scanned = iter(self._scan(left, bits, progress))
         return [next(scanned) if found is None else found << bits for found in sums]
-
-    def sum_values(self, values: object, *, bits: int) -> int:
-        """Return the sum of a curator's own numbers, one for each row, clamped and rounded as a query's values are."""
-        checked_bits(bits)
-        array = opening(lambda: np.asarray(values), failure="values must be numbers, one for each row")
-        if array.dtype.kind not in "biuf" or array.ndim != 1:
-            raise InvalidParameter(
-                "values", _Shown(f"an array of {array.dtype}, {array.ndim}-dimensional"), "numbers, one for each row"
-            )
-        if array.size != self.rows:
-            message = f"values has {array.size} numbers for {self.rows} rows; give one for each row"
-            raise RequestError(message)
-        return self._sealed(
-            lambda: sum(_rounded(array[start : start + CHUNK], bits) for start in range(0, array.size, CHUNK))
-        )
 
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
@@ -170,19 +190,6 @@ class Measuring(ABC):
         known = [column.name for column in self._card.columns if column.type in ("integer", "real")]
         chosen = known if columns is None else [self._card.column(name).name for name in columns]
         self._sealed(lambda: self._bitmaps.sort(name for name in chosen if name in known))
-
-    def close(self) -> None:
-        """Let go of the rows. Closing twice does nothing; anything else after closing raises CuratorClosed."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._release()
-
-    def _sealed(self, action: Callable[[], T]) -> T:
-        with self._lock:
-            if self._closed:
-                raise closed()
-            return sealed(action)
 
 
 class _Shown:

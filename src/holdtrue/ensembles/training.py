@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -37,7 +37,7 @@ from holdtrue.ensembles.parts import (
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 
-__all__ = ["Progress", "train"]
+__all__ = ["Progress", "Recipe", "Task", "fit_part", "gathered", "recipe_of", "train"]
 
 Progress: TypeAlias = Callable[[float], None]
 
@@ -82,24 +82,69 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
     Logistic regression of two labels with its defaults (up to C and the intercept) on 256 parts or more is solved for all
     parts at once by Newton's method, to a tighter tolerance than scikit-learn's; everything else is fitted part by part.
     """
-    domain = Domain.of(bounds, width=width_of(X))
-    points = domain.clamped(X)
-    shares = shares_of(len(points), parts=parts, keys=keys)
+    recipe = recipe_of(
+        estimator,
+        width=width_of(X),
+        parts=parts,
+        labels=labels,
+        output_bounds=output_bounds,
+        fallback=fallback,
+        bounds=bounds,
+    )
     workers = (os.cpu_count() or 1) if jobs is None else count("jobs", jobs)
+    task = recipe.task(X, y)
+    shares = shares_of(len(task.points), parts=recipe.parts, keys=keys)
+    return recipe.ensemble(_members(task, shares, workers, progress or _quiet))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """What is public about a training: the same for every part, wherever a part is trained."""
+
+    estimator: Any
+    seeds: tuple[str, ...]
+    parts: int
+    domain: Domain
+    labels: tuple[Label, ...] | None
+    output_bounds: tuple[float, float] | None
+    fallback: float
+
+    def task(self, X: object, y: object) -> "Task":
+        """Return rows and labels as members see them; each by a rule that looks at one row alone."""
+        points = self.domain.clamped(X)
+        if self.labels is not None:
+            codes = codes_of(y, labels=self.labels, rows=len(points))
+            return Task(self, points, np.asarray(self.labels)[codes], codes)
+        targets = targets_of(y, outputs=self.output_bounds or (0.0, 0.0), fallback=self.fallback, rows=len(points))
+        return Task(self, points, targets, None)
+
+    def ensemble(self, members: Members) -> Ensemble:
+        """Return the ensemble of trained members."""
+        return Ensemble(members, self.domain, self.labels, self.output_bounds, self.fallback)
+
+
+def recipe_of(  # noqa: PLR0913 - each is a public fact, given by name
+    estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
+    *,
+    width: int,
+    parts: int,
+    labels: object = None,
+    output_bounds: object = None,
+    fallback: Number | None = None,
+    bounds: object = None,
+) -> Recipe:
+    """Return a training's public facts, checked; see :func:`train` for what each of them is."""
+    domain = Domain.of(bounds, width=width)
+    number = count("parts", parts)
     quiet, seeds = _checked(estimator)
     if (labels is None) == (output_bounds is None):
         raise InvalidParameter(
             "labels", labels, "a public list of labels, or output_bounds=(low, high) for a regressor; not both"
         )
     if labels is not None:
-        names = labels_of(labels)
-        codes = codes_of(y, labels=names, rows=len(points))
-        task = _Task(quiet, seeds, points, np.asarray(names)[codes], codes, names, 0.0)
-        return Ensemble(_members(task, shares, workers, progress or _quiet), domain, names, None, 0.0)
+        return Recipe(quiet, seeds, number, domain, labels_of(labels), None, 0.0)
     span, value = outputs_of(output_bounds, fallback)
-    targets = targets_of(y, outputs=span, fallback=value, rows=len(points))
-    task = _Task(quiet, seeds, points, targets, None, None, value)
-    return Ensemble(_members(task, shares, workers, progress or _quiet), domain, None, span, value)
+    return Recipe(quiet, seeds, number, domain, None, span, value)
 
 
 def _checked(estimator: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401 - what came
@@ -123,22 +168,19 @@ def _quiet(_share: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class Task:
     """What is fitted: rows as members see them, what they learn, and codes of labels where there are any."""
 
-    estimator: Any
-    seeds: tuple[str, ...]
+    recipe: Recipe
     points: Floats
     targets: Any
     codes: Integers | None
-    labels: tuple[Label, ...] | None
-    fallback: float
 
 
-def _members(task: _Task, shares: Integers, workers: int, progress: Progress) -> Members:
+def _members(task: Task, shares: Integers, workers: int, progress: Progress) -> Members:
     """Return one member for each column of ``shares``, which holds the rows of a part."""
     parts = shares.shape[1]
-    kind = kind_of(task.estimator)
+    kind = kind_of(task.recipe.estimator)
     made: dict[int, Any] = dict(_newton(task, shares, workers, progress)) if kind == "linear" else {}
     left = [part for part in range(parts) if part not in made]
     begun = _NEWTONS_SHARE if made else 0.0
@@ -147,17 +189,36 @@ def _members(task: _Task, shares: Integers, workers: int, progress: Progress) ->
         progress(begun + (1 - begun) * (number + 1) / len(left))
     if not left:
         progress(1.0)
-    held = [made[part] for part in range(parts)]
+    return gathered(task.recipe, [made[part] for part in range(parts)])
+
+
+def gathered(recipe: Recipe, held: Sequence[Any]) -> Members:
+    """Return members in the order of their parts as one; None is a part without one, and says what is fixed for it."""
+    kind = kind_of(recipe.estimator)
     if kind == "linear":
         # A score of -1 is not positive: a vote for the first label.
-        fixed = fixed_block(task.fallback if task.labels is None else -1.0, width=task.points.shape[1])
+        fixed = fixed_block(recipe.fallback if recipe.labels is None else -1.0, width=recipe.domain.width)
         return linear_members([fixed if block is None else block for block in held])
     if kind == "trees":
-        return tree_members([fixed_tree(task.fallback) if tree is None else tree for tree in held])
+        return tree_members([fixed_tree(recipe.fallback) if tree is None else tree for tree in held])
     return Others(tuple(held))
 
 
-def _fits(task: _Task, shares: Integers, parts: list[int], workers: int) -> Iterator[Any]:
+def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa: ANN401 - a member or None
+    """Return the member of one part from its rows in order: the very one that :func:`train` makes. None: there is none."""
+    task = recipe.task(X, y)
+    rows = np.arange(len(task.points), dtype=np.int64)[:, np.newaxis]
+    found = _newton(task, rows, 1, _quiet) if kind_of(recipe.estimator) == "linear" else {}
+    if found:
+        return found[0]
+    from threadpoolctl import threadpool_limits
+
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        return _fit(task, rows[:, 0], part)
+
+
+def _fits(task: Task, shares: Integers, parts: list[int], workers: int) -> Iterator[Any]:
     """Yield the members of some parts in order, None for one that cannot be had. Warnings may quote rows: none is seen."""
     from joblib import Parallel, delayed
     from threadpoolctl import threadpool_limits
@@ -169,49 +230,53 @@ def _fits(task: _Task, shares: Integers, parts: list[int], workers: int) -> Iter
         yield from run(delayed(_fit)(task, shares[:, part], part) for part in parts)
 
 
-def _fit(task: _Task, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
+def _fit(task: Task, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
     if task.codes is not None and np.ptp(task.codes[rows]) == 0:
         return None
     try:
         member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
-        match kind_of(task.estimator):
+        match kind_of(task.recipe.estimator):
             case "linear":
-                return block_of(member, labels=task.labels)
+                return block_of(member, labels=task.recipe.labels)
             case "trees":
-                return tree_of(member, labels=task.labels)
+                return tree_of(member, labels=task.recipe.labels)
             case _:
                 return member
     except Exception:  # noqa: BLE001 - whatever it is, it may depend on private rows and is not to be seen
         return None
 
 
-def _seeded(task: _Task, part: int) -> Any:  # noqa: ANN401 - an estimator
+def _seeded(task: Task, part: int) -> Any:  # noqa: ANN401 - an estimator
     """Return a copy whose every ``random_state`` is the number of the part."""
     from sklearn.base import clone
 
-    fresh = clone(task.estimator)
-    if task.seeds == ("random_state",):
+    seeds = task.recipe.seeds
+    fresh = clone(task.recipe.estimator)
+    if seeds == ("random_state",):
         fresh.random_state = part  # what set_params does, in a fraction of its time
         return fresh
-    return fresh.set_params(**dict.fromkeys(task.seeds, part)) if task.seeds else fresh
+    return fresh.set_params(**dict.fromkeys(seeds, part)) if seeds else fresh
 
 
-def _newton(task: _Task, shares: Integers, workers: int, progress: Progress) -> dict[int, Block]:
+def _newton(task: Task, shares: Integers, workers: int, progress: Progress) -> dict[int, Block]:
     """Return the rows of members that Newton's method found together: none where it does not apply (see batching)."""
-    module = loaded("holdtrue.ensembles.batching") if _plain_logistic(task) and shares.shape[1] >= _BATCHED_FROM else None
+    # Decided by public facts, so that a part is solved alike wherever it is.
+    batched = task.recipe.parts >= _BATCHED_FROM and _plain_logistic(task.recipe)
+    module = loaded("holdtrue.ensembles.batching") if batched else None
     if module is None or task.codes is None:
         return {}
     from joblib import Parallel, delayed
 
     codes, width = task.codes, task.points.shape[1]
     parts, steps = shares.shape[1], range(0, shares.shape[1], _TOGETHER)
-    weights = np.zeros((parts, width + bool(task.estimator.fit_intercept)))
+    estimator = task.recipe.estimator
+    weights = np.zeros((parts, width + bool(estimator.fit_intercept)))
     solved = np.zeros(parts, dtype=np.bool_)
 
     def solve(start: int) -> None:
         some = slice(start, start + _TOGETHER)
         rows = shares[:, some]
-        module.newton(task.points[rows], codes[rows], float(task.estimator.C), weights[some], solved[some])
+        module.newton(task.points[rows], codes[rows], float(estimator.C), weights[some], solved[some])
 
     for number, _ in enumerate(
         Parallel(n_jobs=workers, backend="threading", return_as="generator")(delayed(solve)(start) for start in steps)
@@ -226,13 +291,13 @@ def _newton(task: _Task, shares: Integers, workers: int, progress: Progress) -> 
     }
 
 
-def _plain_logistic(task: _Task) -> bool:
+def _plain_logistic(recipe: Recipe) -> bool:
     """Return whether this is logistic regression with two labels and nothing but its defaults, up to what Newton covers."""
     from sklearn.linear_model import LogisticRegression
 
-    if type(task.estimator) is not LogisticRegression or task.labels is None or len(task.labels) != 2:  # noqa: PLR2004 - binary
+    if type(recipe.estimator) is not LogisticRegression or recipe.labels is None or len(recipe.labels) != 2:  # noqa: PLR2004 - binary
         return False
-    given, plain = task.estimator.get_params(), LogisticRegression().get_params()
+    given, plain = recipe.estimator.get_params(), LogisticRegression().get_params()
     alike = all(given[name] == plain[name] for name in plain if name not in _FREE)
     strength = given["C"]
     usual = given["max_iter"] >= plain["max_iter"] and given["tol"] >= _TIGHTEST

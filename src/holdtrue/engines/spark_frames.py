@@ -1,0 +1,186 @@
+"""Spark DataFrames as tables of the card: types, the files behind them, and where each row stands."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from holdtrue.engines.chunks import CONVERSIONS, check_names, refuse_type
+from holdtrue.engines.clusters import SparkRows
+from holdtrue.engines.declaring import Declared
+from holdtrue.engines.spark_jobs import attended
+from holdtrue.engines.spark_tasks import POSITION
+from holdtrue.errors import InvalidParameter, NotCertified, RequestError
+from holdtrue.queries.cards import Card
+from holdtrue.queries.dialects import Spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["frame_of", "placed", "seal", "shaped"]
+
+_DIALECT = Spark()
+_INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+_AS_TEXT = {"date", "timestamp_ntz", "void"}
+# The emitter writes constants as these settings read them.
+_ASSUMED = {"spark.sql.parser.escapedStringLiterals": "false"}
+_FILE = "holdtrue_file"
+_OFFSET = "holdtrue_offset"
+
+
+def frame_of(rows: SparkRows) -> "DataFrame":
+    """Return the frame that a source means; refuse one whose rows are not the same each time they are read."""
+    if isinstance(rows.source, str):
+        if rows.session is None:
+            raise InvalidParameter("session", None, "a SparkSession, where the rows are named rather than given")
+        frame = _named(rows.session, rows.source)
+    else:
+        frame = rows.source
+    if type(frame).__module__ != "pyspark.sql.classic.dataframe":
+        message = (
+            "Spark Connect has no place for tasks of this engine's; open the rows with a session of the driver itself"
+            if "connect" in type(frame).__module__
+            else f"a {type(frame).__name__} is no Spark DataFrame, table name or path"
+        )
+        raise RequestError(message)
+    for name, wanted in _ASSUMED.items():
+        if str(frame.sparkSession.conf.get(name)).lower() != wanted:
+            message = f"the session has {name} set; Holdtrue's expressions need it {wanted}"
+            raise RequestError(message)
+    if not frame._jdf.queryExecution().analyzed().deterministic():  # noqa: SLF001 - there is no other way to ask
+        message = (
+            "these rows are made by chance or by how they are spread over tasks (rand, monotonically_increasing_id): "
+            "a task that is tried again would see others. Write them to Parquet, and open that"
+        )
+        raise RequestError(message)
+    return frame
+
+
+def _named(session: "SparkSession", source: str) -> "DataFrame":
+    """Return the table of a name, or the files of a path; the text is looked up and is never SQL."""
+    if re.fullmatch(r"\w+(\.\w+){0,2}", source) and session.catalog.tableExists(source):
+        return session.read.table(source)
+    try:
+        with_delta = bool(re.search(r"(^|/)_delta_log$", source)) or _has_delta(session, source)
+        reader = session.read.format("delta") if with_delta else session.read.format("parquet")
+        return attended(session, lambda: reader.load(source))
+    except Exception:  # noqa: BLE001, S110 - Spark's words are many, and ours are below
+        pass
+    message = f"{source}: Spark finds no table of that name, and no Parquet or Delta files at that path"
+    raise RequestError(message)
+
+
+def _has_delta(session: "SparkSession", source: str) -> bool:
+    paths = _filesystem(session, [f"{source.rstrip('/')}/_delta_log"])
+    return any(system.exists(path) for system, path in paths)
+
+
+def _filesystem(session: "SparkSession", names: Sequence[str]) -> list[tuple[Any, Any]]:
+    """Return Hadoop's file system and path for each name."""
+    jvm: Any = session._jvm  # noqa: SLF001 - Hadoop's classes are reached no other way
+    configuration = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
+    paths = [jvm.org.apache.hadoop.fs.Path(name) for name in names]
+    system = paths[0].getFileSystem(configuration) if paths else None
+    return [(system, path) for path in paths]
+
+
+def seal(frame: "DataFrame") -> bytes:
+    """Return a digest of the files behind a frame: names, lengths and times of change. Empty where there are none.
+
+    One question to the file system for all of them, however many they are.
+    """
+    session = frame.sparkSession
+    names = sorted(frame.inputFiles())
+    if not names:
+        return b""
+    found = _filesystem(session, names)
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - arrays of Java are made no other way
+    jvm = gateway.jvm
+    asked, listed = (gateway.new_array(kind, len(found)) for kind in (jvm.org.apache.hadoop.fs.Path, jvm.java.lang.Object))
+    for place, (_, path) in enumerate(found):
+        asked[place] = path
+    # Copied, since toString is looked up by the type of an array, and there is none for this one.
+    jvm.java.lang.System.arraycopy(found[0][0].listStatus(asked), 0, listed, 0, len(found))
+    told = str(jvm.java.util.Arrays.toString(listed))
+    facts = re.findall(r"path=([^;]*);.*?length=(\d+);.*?modification_time=(\d+)", told)
+    if len(facts) != len(names):
+        message = "the files behind a frame are not all there"
+        raise RequestError(message)
+    return hashlib.blake2b(repr(sorted(facts)).encode(), digest_size=32).digest()
+
+
+def shaped(frame: "DataFrame", *, declared: Declared) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the columns of a frame as expressions of the card's types, and their names and types."""
+    fields = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+    check_names([name for name, _ in fields], declared.types)
+    expressions, named = [], []
+    for name, found in fields:
+        kind = _kind(name, found, declared.types.get(name))
+        column = _DIALECT.name(name)
+        # Through text a decimal becomes the nearest double, as it does on every engine.
+        inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") else column
+        expressions.append(f"TRY_CAST({inner} AS {_DIALECT.types[kind]}) AS {column}")  # type: ignore[index]  # of the card
+        named.append((name, kind))
+    return expressions, named
+
+
+def _kind(name: str, found: str, wanted: str | None) -> str:
+    kind = _type(found)
+    if kind is None and wanted is not None and (found == "void" or (wanted == "text" and found in _AS_TEXT)):
+        kind = wanted
+    if kind is None:
+        refuse_type(name, found=found, castable=found in _AS_TEXT)
+    wanted = wanted or kind
+    if (kind, wanted) not in CONVERSIONS:
+        message = f"column {name!r} has type {found}, which cannot be read as {wanted}"
+        raise RequestError(message)
+    return wanted
+
+
+def _type(found: str) -> str | None:
+    if found == "boolean":
+        return "boolean"
+    if found in _INTEGERS:
+        return "integer"
+    if found in ("float", "double") or found.startswith("decimal"):
+        return "real"
+    return "text" if re.match(r"string|varchar\(|char\(", found) else None
+
+
+def placed(frame: "DataFrame", expressions: Sequence[str], *, card: Card, key: str | None) -> "DataFrame":
+    """Return the rows with their positions, 0 to rows - 1, which stay where they are when a row is replaced (E10).
+
+    By a public key that numbers the rows, or else by the order of files by name and of the rows in them: the order in which
+    every other engine reads them. NotCertified where there is neither.
+    """
+    from pyspark.sql import functions
+
+    if key is not None:
+        if card.column(key).type != "integer":
+            raise InvalidParameter("key", key, "a column of whole numbers, one for each row and without gaps")
+        column = _DIALECT.name(key)
+        (found,) = frame.selectExpr(f"MIN({column})", f"MAX({column})", f"COUNT({column})").toArrow().to_pylist()
+        low, high, there = found.values()
+        if there != card.rows or high - low + 1 != card.rows:
+            raise InvalidParameter("key", key, "a column of whole numbers, one for each row and without gaps")
+        return frame.selectExpr(*expressions, f"{column} - {_DIALECT.number(low)} AS {POSITION}")
+    needs = "parts of an ensemble need positions: open Parquet files, or SparkRows(..., key=) with a column of row numbers"
+    if not frame.inputFiles():
+        raise NotCertified(needs)
+    try:
+        within = frame.selectExpr(*expressions, f"_metadata.file_path AS {_FILE}", f"_metadata.row_index AS {POSITION}")
+        counted = within.groupBy(_FILE).agg(functions.count("*"), functions.max(POSITION)).toArrow().to_pylist()
+    except Exception:  # noqa: BLE001 - no such columns: a frame that was joined, say
+        raise NotCertified(needs) from None
+    offsets, start = [], 0
+    for path, rows, last in sorted((tuple(line.values()) for line in counted), key=lambda line: unquote(line[0])):
+        if last + 1 != rows:
+            raise NotCertified(needs)
+        offsets.append((path, start))
+        start += rows
+    if start != card.rows:
+        raise NotCertified(needs)
+    table = frame.sparkSession.createDataFrame(offsets, f"{_FILE} string, {_OFFSET} bigint")
+    numbered = within.join(functions.broadcast(table), _FILE)
+    return numbered.withColumn(POSITION, functions.expr(f"{POSITION} + {_OFFSET}")).drop(_FILE, _OFFSET)

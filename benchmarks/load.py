@@ -1,8 +1,8 @@
 """Durable asks a second over HTTP, at 1 and 16 clients, beside a bare FastAPI handler that commits once a request.
 
 Both keep their rows in SQLite with a rollback journal and synchronous EXTRA, in the same folder, behind one uvicorn worker;
-wrk sends a new question under a new key every time. The service charges, measures and stores each of them: two durable writes
-for one ask, shared by those that come together.
+wrk sends a new question under a new key every time, of three conditions out of 256 each, as an analyst does who varies cuts.
+The service charges, measures and stores each of them: two durable writes for one ask, shared by those that come together.
 """
 
 import os
@@ -36,7 +36,9 @@ local number, start = 0, os.getenv("START")
 request = function()
   number = number + 1
   wrk.headers["Idempotency-Key"] = start .. "-" .. number
-  local body = string.format('{"query": "x > %.7f AND y"}', (number * 7919 + start * 104729) % 9999991 / 1e7)
+  local place = (start + number) * 7919 % 16777216
+  local x, y, z = place % 256 / 256, math.floor(place / 256) % 256 / 256, math.floor(place / 65536) / 256
+  local body = string.format('{"query": "x > %.8f AND y > %.8f AND z > %.8f"}', x, y, z)
   return wrk.format("POST", os.getenv("TARGET"), nil, body)
 end
 """
@@ -67,7 +69,7 @@ def run() -> None:
         (folder / "ask.lua").write_text(_WRK)
         (folder / "bare.py").write_text(_BARE)
         numbers = np.arange(_ROWS)
-        rows = {"x": (numbers * 7919 % _ROWS) / _ROWS, "y": numbers % 3 == 0}
+        rows = {name: numbers * step % _ROWS / _ROWS for name, step in (("x", 7919), ("y", 104729), ("z", 1299709))}
         pq.write_table(pa.table(rows), folder / "rows.parquet")
         with _bare(folder) as bare, _service(folder, tick=0.001) as (ours, key, process):
             _throughput(folder, bare, ours, key)
@@ -79,9 +81,8 @@ def _throughput(folder: Path, bare: str, ours: str, key: str) -> None:
     for turn in range(_TURNS):
         for clients in (1, 16):
             for name, address, target in (("bare", bare, "/ask"), ("ours", ours, "/v1/datasets/rows/ask")):
-                found = _sent(
-                    folder, address, target, key, clients=clients, start=f"{turn + 1}{clients}{len(name)}{name == 'ours':d}"
-                )
+                start = str((turn * 100 + clients) * 40_000)
+                found = _sent(folder, address, target, key, clients=clients, start=start)
                 best[name, clients] = max(best.get((name, clients), (0.0, "")), found)
     rows = []
     for clients in (1, 16):
@@ -96,7 +97,7 @@ def _memory(folder: Path, ours: str, key: str, process: int) -> None:
     """Print the resident memory after the first requests, and after many more."""
     first, sent, began = _resident(process), 0, time.monotonic()
     while sent < _MEMORY_REQUESTS and time.monotonic() - began < 300:
-        rate, _ = _sent(folder, ours, "/v1/datasets/rows/ask", key, clients=16, start=str(7000 + sent), seconds=20)
+        rate, _ = _sent(folder, ours, "/v1/datasets/rows/ask", key, clients=16, start=str(13_000_000 + sent), seconds=20)
         sent += int(rate * 20)
     last = _resident(process)
     rows = [

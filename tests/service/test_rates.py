@@ -46,9 +46,32 @@ def test_a_refusal_says_when_to_come_back():
     assert (refused.value.status, refused.value.title) == (429, "too many requests")
 
 
-def test_a_refusal_never_says_come_back_before_now():
-    rates = Rates("1/hour", now=lambda: 1e12)
-    rates.check(ANN)
+def test_a_share_comes_back_at_the_rate():
+    time = [0.0]
+    rates = Rates("10/second", now=lambda: time[0])
+    assert _passed(rates, ANN, 50) == 10
+    time[0] = 0.35
+    assert _passed(rates, ANN, 50) == 3
+    time[0] = 60.0
+    assert _passed(rates, ANN, 50) == 10  # no more than the whole amount, however long nobody asked
+
+
+def test_what_is_refused_counts_against_nothing():
+    time = [0.0]
+    rates = Rates("2/second;100/hour", now=lambda: time[0])
+    assert _passed(rates, ANN, 1000) == 2
+    time[0] = 1.0
+    assert _passed(rates, ANN, 1000) == 2
     with pytest.raises(Refused) as refused:
         rates.check(ANN)
     assert refused.value.headers["Retry-After"] == "1"
+
+
+def test_callers_whose_share_is_whole_are_forgotten_when_there_are_many(monkeypatch):
+    monkeypatch.setattr("holdtrue.service.rates._MOST_CALLERS", 10)
+    time = [0.0]
+    rates = Rates("10/second", now=lambda: time[0])
+    for number in range(100):
+        time[0] += 1
+        rates.check(Caller(f"caller {number}", "analyst", "cccccccc"))
+        assert len(rates._used) <= 11

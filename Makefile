@@ -14,7 +14,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP)  ## create .venv with the pinned packages and every extra but gpu
@@ -79,6 +79,10 @@ bench: setup  ## measure against peers, side by side; NAME=noise for one of them
 .PHONY: soak
 soak: setup packages  ## kill the service a thousand times under load on each store, and look at what is left
 	HOLDTRUE_KILLS=1000 $(BIN)/python -m pytest tests/service/test_crashes.py
+
+.PHONY: demo-picture
+demo-picture: setup  ## draw the attack of the README anew, on fresh rows
+	$(BIN)/python -c 'from pathlib import Path; from reproductions.attack import picture; picture(Path("docs/images/attack.svg"))'
 
 .PHONY: pages
 pages: setup  ## write anew the pictures of bounds, the help texts and the routes that the documentation shows

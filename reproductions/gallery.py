@@ -1,0 +1,33 @@
+"""The audit gallery: planted faults, the zoo, and Holdtrue's own mechanisms and verbs, each audited on its worst pair."""
+
+import time
+from pathlib import Path
+
+from holdtrue.auditing.galleries import judge, rooms
+from holdtrue.auditing.pages import audit_page, drawn_curves
+from reproductions.tables import write
+
+__all__ = ["run"]
+
+
+def run(data: Path | None, out: Path, *, samples: int = 10**5, confidence: float = 0.95) -> None:
+    """Write gallery.md and gallery.html."""
+    del data
+    began = time.perf_counter()
+    judged = list(judge(rooms(), samples=samples, confidence=confidence))
+    rows = [
+        [
+            each.exhibit.name,
+            f"{each.finding.claimed:.4g}",
+            f"{each.finding.lower_bound:.4f}",
+            f"{each.finding.samples:,}",
+            each.verdict,
+            "as expected" if each.rightly else "NOT AS EXPECTED",
+        ]
+        for each in judged
+    ]
+    words = f"Lower bounds on epsilon that hold all at once with confidence {confidence}, beside what is claimed."
+    header = ["mechanism", "claimed", "lower bound", "samples a side", "verdict", ""]
+    write(out / "gallery.md", title="The audit gallery", words=words, header=header, rows=rows)
+    page = audit_page(judged, curves=drawn_curves(), confidence=confidence, seconds=time.perf_counter() - began)
+    (out / "gallery.html").write_text(page, encoding="utf-8")

@@ -47,11 +47,11 @@ run: setup  ## open the demonstration in a browser; PORT=8000 for another port
 
 .PHONY: test
 test: setup packages  ## run the tests, statistical ones from bits seeded by their names
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 .PHONY: statistical
 statistical: setup  ## run the same tests on system entropy
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup --entropy system
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --entropy system
 
 .PHONY: lint
 lint: setup  ## lint, formatting, types and layers

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
+from xdist.scheduler import LoadScopeScheduling
 
 # Examples follow from a test's name, so that a run never fails by chance; tests that draw noise are seeded likewise.
 settings.register_profile("named", derandomize=True)
@@ -15,16 +16,24 @@ FLOOR = 6300
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/**/*.md", "docs/*.md"]).pytest()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep together what shares something, and fail a full run that collected too little.
+class Together(LoadScopeScheduling):
+    """Hands tests to whichever worker is free, and keeps together what shares something.
 
-    Blocks of a page share their names, and whatever needs Spark shares one cluster: each goes to one worker.
+    Blocks of a page share their names, and whatever needs Spark shares one cluster.
     """
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-        elif item.path.stem.startswith("test_spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        place = nodeid.partition("::")[0]
+        return "spark" if "/test_spark_" in place else place if place.endswith(".md") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:
+    """Return how tests are shared among workers."""
+    return Together(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Fail a full run that collected too little."""
     full = config.args == config.getini("testpaths") and not config.option.keyword and not config.option.markexpr
     if full and len(items) < FLOOR:
         message = f"{len(items)} tests were collected, fewer than the floor of {FLOOR}: something is missing"

@@ -36,7 +36,7 @@ def spark_cluster(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark_session(spark_cluster):
     """A session on that cluster."""
     from engines.spark_cluster import SETTINGS

@@ -234,3 +234,55 @@ def test_a_name_taken_on_trust_is_found():
     card = Card((Column("symmetric", "real"), Column("date", "real")), rows=1)
     with mock.patch.object(skimming, "_plain", return_value=True):
         assert list(differences(["date > 1", "1 BETWEEN symmetric AND 2"], card)) == ["1 BETWEEN symmetric AND 2"]
+
+
+def _outcome(text):
+    try:
+        return parse(text, CARD)
+    except RequestError as error:
+        return type(error), str(error)
+
+
+def _conjunctions(rng):
+    """Texts of tests joined by AND, most of them plain, with names, constants and gaps that try to be taken for another."""
+    names = ["i", "j", "x", "y", "b", "c", "s", "t", "TRUE", "NULL", "NOT", "select", "unknown", "AND", '"a b.c"', "(i)"]
+    constants = [
+        "1",
+        "-1",
+        "0.5",
+        "1e5",
+        "007",
+        "'a'",
+        "'a AND b'",
+        "'it''s'",
+        "''",
+        "x",
+        "TRUE",
+        "NULL",
+        "9223372036854775808",
+    ]
+    signs = ["=", "<>", "!=", "==", "<", "<=", ">", ">=", "=>", "! ="]
+    pick = lambda options: options[rng.integers(len(options))]  # noqa: E731 - short, and used here only
+    for _ in range(3_000):
+        tests = []
+        for _ in range(rng.integers(1, 5)):
+            gap = pick(["", " ", " ", "  "])
+            tests.append(pick(names[:8]) + gap + pick(signs) + gap + pick(constants) if rng.random() < 0.7 else pick(names))
+        yield pick([" AND ", " AND ", " and ", "  AND ", " OR "]).join(tests)
+
+
+def test_tests_that_are_kept_give_the_query_of_the_whole_text():
+    texts = [*PLAIN, *_conjunctions(np.random.default_rng(31))]
+    with mock.patch.object(skimming, "tests_of", return_value=[]):
+        whole = [_outcome(text) for text in texts]
+    used = [bool(skimming.tests_of(text)) for text in texts]
+    assert sum(used) > 300
+    for _ in range(2):  # lowered, and then kept
+        assert [_outcome(text) for text in texts] == whole
+    assert len({found for found in whole if not isinstance(found, tuple)}) > 100
+
+
+def test_tests_are_kept_for_one_card_only():
+    other = Card(tuple(Column(column.name, "real") for column in CARD.columns), CARD.rows)
+    assert parse("i > 0.5 AND i < 9", CARD) != parse("i > 0.5 AND i < 9", other)
+    assert parse("i > 0.5 AND i < 9", CARD) == parse("i >= 1 AND i <= 8", CARD)

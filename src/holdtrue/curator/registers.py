@@ -35,7 +35,7 @@ class Register:
 
     def follow(self) -> None:
         """Read what was entered since the last time."""
-        last = self._ledger.head[0]
+        last = self._ledger.newest()
         if last > self._seen:
             for entry in self._ledger.entries(self._seen + 1, last + 1):
                 self._note(entry)

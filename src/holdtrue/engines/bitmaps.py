@@ -39,6 +39,7 @@ MEMORY = 1 << 30
 _MOST_SLOTS = 1 << 14
 _SEEN_BEFORE_SORTING = 8
 _QUICK_KEPT = 64
+_QUICK_BYTES = 1 << 24  # or as many as fit a large cache
 _MANY = 16
 
 
@@ -72,8 +73,9 @@ class Bitmaps:
         self._places: dict[Hashable, int] = {}
         self._empty = list(range(self._slots - 1, -1, -1))
         self._used = [0] * self._slots
-        # Atoms of sorted columns, made again in no time: few are kept, so that their slots are used over and over.
+        # Atoms of sorted columns, made again in no time: few are kept, so that their slots stay in the processor's cache.
         self._quick: OrderedDict[Hashable, None] = OrderedDict()
+        self._quick_kept = max(_QUICK_KEPT, _QUICK_BYTES // (8 * self._words))
         self._clock = 0
         self._ranks: OrderedDict[str, Ranks] = OrderedDict()
         self._seen: Counter[str] = Counter()
@@ -195,7 +197,7 @@ class Bitmaps:
 
     def _make_room(self, number: int, needed: Container[Hashable]) -> None:
         """Empty slots: of quick atoms beyond the few that are kept, then of the atoms that were used longest ago."""
-        for key in list(islice(self._quick, max(0, len(self._quick) + number - _QUICK_KEPT))):
+        for key in list(islice(self._quick, max(0, len(self._quick) + number - self._quick_kept))):
             if key not in needed:
                 self._drop(key)
         lacking = number - len(self._empty)

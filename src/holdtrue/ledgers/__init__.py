@@ -94,6 +94,10 @@ class Ledger(Protocol):
         """Return the newest receipt."""
         ...
 
+    def newest(self) -> int:
+        """Return the number of the last entry."""
+        ...
+
     @property
     def spent(self) -> int:
         """Return what all analysts together have spent, in units."""

@@ -30,6 +30,7 @@ __all__ = ["Account"]
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1
+_MOST_CHARGED = 4096
 
 
 class Account:
@@ -50,6 +51,7 @@ class Account:
         self._stopped: str | None = None
         self._newest: Receipt = (0, store.terms.digest)
         self._spent = 0
+        self._charged: dict[int, Entry] = {}
         self._process = os.getpid()
         _OPEN.add(self)
 
@@ -74,7 +76,7 @@ class Account:
         The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while whoever
         charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
-        return self._submit(self._charging(Charge(request_id, request_digest, analyst, verb, event, cost, body)))
+        return self._kept(self._submit(self._charging(Charge(request_id, request_digest, analyst, verb, event, cost, body))))
 
     def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
         """Charge several requests in one transaction, in their order; each has its own entry or its own refusal."""
@@ -84,7 +86,7 @@ class Account:
                 tickets.append(self._charging(request))
             except HoldtrueError as refusal:
                 tickets.append(refusal)
-        return self._submit_all(tickets)
+        return [self._kept(entry) if isinstance(entry, Entry) else entry for entry in self._submit_all(tickets)]
 
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
@@ -161,6 +163,10 @@ class Account:
         """Return the newest receipt: number and digest of the last entry, or 0 and the digest of the terms."""
         return self._load(Wanted()).receipt
 
+    def newest(self) -> int:
+        """Return the number of the last entry: as it is remembered, where nobody else has written since."""
+        return self._look(lambda store: None if store.moved() else self._newest[0]) or self.head[0]
+
     @property
     def spent(self) -> int:
         """Return what all analysts together have spent, in units."""
@@ -226,6 +232,14 @@ class Account:
         if request.request_id not in book.requests and request.request_digest not in book.answered:
             books.demand(book, request.analyst, cost=cost)
 
+    def _kept(self, entry: Entry) -> Entry:
+        """Keep a charge that was just made until its response comes, so that it is not read back."""
+        if entry.fresh:
+            while len(self._charged) >= _MOST_CHARGED:
+                self._charged.pop(next(iter(self._charged)))
+            self._charged[entry.number] = entry
+        return entry
+
     def _charging(self, request: Charge) -> Ticket[Entry]:
         floor = self._floor(request)
         wanted = Wanted(frozenset({request.request_id}), frozenset({request.request_digest}), frozenset({request.analyst}))
@@ -233,11 +247,12 @@ class Account:
             self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
         return Ticket(wanted, lambda book: books.charge(book, request, floor=floor))
 
-    @staticmethod
-    def _responding(number: int, body: str) -> Ticket[Entry]:
+    def _responding(self, number: int, body: str) -> Ticket[Entry]:
         text("body", body)
-        wanted = Wanted(numbers=frozenset({count("number", number)}))
-        return Ticket(wanted, lambda book: books.respond(book, number, body=body))
+        only = frozenset({count("number", number)})
+        charged = self._charged.pop(number, None)
+        wanted = Wanted(numbers=only) if charged is None else Wanted(responses=only)
+        return Ticket(wanted, lambda book: books.respond(book, number, body=body, charged=charged))
 
     def _submit(self, ticket: Ticket[T]) -> T:
         self._check()

@@ -22,12 +22,16 @@ __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which rows a request may touch: by request id, by digest of an answered request, by analyst, by number."""
+    """Which rows a request may touch: by request id, by digest of an answered request, by analyst, by number.
+
+    ``numbers`` are entries with their responses, ``responses`` charges of which only the response is wanted.
+    """
 
     ids: frozenset[str] = frozenset()
     digests: frozenset[str] = frozenset()
     analysts: frozenset[str] = frozenset()
     numbers: frozenset[int] = frozenset()
+    responses: frozenset[int] = frozenset()
 
     def __or__(self, other: "Wanted") -> "Wanted":
         return Wanted(
@@ -35,6 +39,7 @@ class Wanted:
             self.digests | other.digests,
             self.analysts | other.analysts,
             self.numbers | other.numbers,
+            self.responses | other.responses,
         )
 
 
@@ -192,9 +197,12 @@ def paid(book: Book, entry: Entry) -> Entry:
     return charged.told(response=answer.body)
 
 
-def respond(book: Book, number: int, *, body: str) -> Entry:
-    """Store the response to a charge, before it leaves; the first one stays, and every later call returns that one."""
-    charged = book.rows.get(number)
+def respond(book: Book, number: int, *, body: str, charged: Entry | None = None) -> Entry:
+    """Store the response to a charge, before it leaves; the first one stays, and every later call returns that one.
+
+    ``charged`` is the charge, where whoever responds made it and still has it.
+    """
+    charged = charged or book.rows.get(number)
     if charged is None or charged.kind != "charge":
         message = f"entry {number} is no charge of this ledger"
         raise UnknownName(message)

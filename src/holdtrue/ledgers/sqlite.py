@@ -41,6 +41,7 @@ class SqliteStore(SqlStore):
         self, path: Path, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
         self._path = path
+        self._version: int | None = None
         _check_place(path, create=create is not None)
         connection = _connected(path, read_only=read_only, seconds=seconds)
         super().__init__(connection, where=str(path), create=create)
@@ -68,6 +69,13 @@ class SqliteStore(SqlStore):
 
     def _tables(self) -> Sequence[object]:
         return self._connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+
+    def moved(self) -> bool:
+        """Return whether another connection has changed the file since this was last asked: SQLite counts that itself."""
+        version = self._connection.exec_driver_sql("PRAGMA data_version").scalar_one()
+        self._connection.rollback()
+        seen, self._version = self._version, version
+        return bool(version != seen)
 
     def examine(self) -> None:
         """Have SQLite check the whole file, its indexes against its tables."""

@@ -37,6 +37,10 @@ class Store(Protocol):
         """Return a book of the head and the rows wanted, each checked against its digest."""
         ...
 
+    def moved(self) -> bool:
+        """Return False only if nobody but this store has written since it was last asked."""
+        ...
+
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries with start <= number < stop as they are stored, unchecked."""
         ...
@@ -71,6 +75,10 @@ class MemoryStore:
         """Return the one book there is."""
         del wanted
         return self._book
+
+    def moved(self) -> bool:
+        """Return that nobody else can write here."""
+        return False
 
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries of a range of numbers."""

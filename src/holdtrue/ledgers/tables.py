@@ -88,7 +88,7 @@ def _padded(name: str, keys: Collection[object]) -> dict[str, object]:
 
 
 @functools.cache
-def _statement(*, ids: int, digests: int, numbers: int, analysts: int) -> sa.CompoundSelect[Any]:
+def _statement(*, ids: int, digests: int, numbers: int, responses: int, analysts: int) -> sa.CompoundSelect[Any]:
     """Return one statement for the head and every kind of key that is wanted; each part finds its rows by an index."""
     newest = sa.select(sa.func.max(_EARLIER.c.number))
     parts = [_SELECT.where(ENTRIES.c.number == newest.scalar_subquery())]
@@ -98,6 +98,8 @@ def _statement(*, ids: int, digests: int, numbers: int, analysts: int) -> sa.Com
         parts.append(_among(ENTRIES.c.request_digest, "digests", digests).where(ENTRIES.c.kind == "response"))
     if numbers:
         parts += [_among(ENTRIES.c.number, "numbers", numbers), _among(ENTRIES.c.answers, "numbers", numbers)]
+    if responses:
+        parts.append(_among(ENTRIES.c.answers, "responses", responses))
     for index in range(analysts):
         last = newest.where(_EARLIER.c.analyst == sa.bindparam(f"analysts_{index}"))
         parts.append(_SELECT.where(ENTRIES.c.number == last.scalar_subquery()))
@@ -274,6 +276,10 @@ class SqlStore(ABC):
         with self._transaction(self._begin):
             return self._loaded(wanted)
 
+    def moved(self) -> bool:
+        """Return that others may have written."""
+        return True
+
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries with start <= number < stop as they are stored, unchecked."""
         with self._transaction(self._begin):
@@ -292,7 +298,7 @@ class SqlStore(ABC):
         return book
 
     def _found(self, wanted: Wanted) -> dict[int, Entry]:
-        sets: dict[str, frozenset[Any]] = {name: getattr(wanted, name) for name in ("ids", "digests", "numbers", "analysts")}
+        sets: dict[str, frozenset[Any]] = {name: getattr(wanted, name) for name in Wanted.__slots__}
         keys = {name: _padded(name, found) for name, found in sets.items()}
         statement = _statement(**{name: len(padded) for name, padded in keys.items()})
         given = dict(itertools.chain.from_iterable(padded.items() for padded in keys.values()))

@@ -10,16 +10,20 @@ from typing import get_args
 
 from holdtrue.errors import RequestError, UnsupportedQuery
 from holdtrue.queries.cards import Card
+from holdtrue.queries.conditions import conjunction
 from holdtrue.queries.lowering import lower
 from holdtrue.queries.notation import digest
 from holdtrue.queries.reading import DEEPEST, LONGEST, MOST_NODES, read, too_deep
 from holdtrue.queries.rendering import render
 from holdtrue.queries.sizes import too_heavy
-from holdtrue.queries.trees import Boolean, Query, columns
+from holdtrue.queries.trees import Boolean, Query, Tree, columns
 
 __all__ = ["parse"]
 
 _BOOLEAN = get_args(Boolean)
+_MOST_KEPT = 8192
+# Tests by card and text. The card is kept beside: while it is, no other card has its number.
+_KEPT: dict[tuple[int, str], tuple[Card, Boolean]] = {}
 
 
 def parse(text: str, card: Card) -> Query:
@@ -41,8 +45,10 @@ def parse(text: str, card: Card) -> Query:
 def _parsed(text: str, card: Card) -> Query:
     from holdtrue.queries.skimming import skim
 
-    plain = skim(text, card)
-    tree = lower(read(text) if plain is None else plain, card)
+    tree: Tree | None = _joined(text, card)
+    if tree is None:
+        plain = skim(text, card)
+        tree = lower(read(text) if plain is None else plain, card)
     piece = render(tree)
     size = len(piece.text.encode())
     if (
@@ -58,6 +64,40 @@ def _parsed(text: str, card: Card) -> Query:
         raise UnsupportedQuery(message)
     held = columns(tree)
     return Query(tree, piece.text, digest(tree, held), isinstance(tree, _BOOLEAN), tuple(held))
+
+
+def _joined(text: str, card: Card) -> Boolean | None:
+    """Return the tree of tests that AND alone joins, each of them lowered once and kept; None where the text is no such.
+
+    The same tree as the whole text would be lowered to, since a conjunction is lowered test by test.
+    """
+    from holdtrue.queries.skimming import tests_of
+
+    parts: list[Boolean] = []
+    for test in tests_of(text):
+        known = _KEPT.get((id(card), test))
+        tree = known[1] if known is not None and known[0] is card else _test(test, card)
+        if tree is None:
+            return None
+        parts.append(tree)
+    return conjunction(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _test(text: str, card: Card) -> Boolean | None:
+    """Lower one plain test and keep it; None where it is not plain or refused, in words that are the whole text's affair."""
+    from holdtrue.queries.skimming import skim
+
+    plain = skim(text, card)
+    try:
+        tree = None if plain is None else lower(plain, card)
+    except RequestError:
+        return None
+    if tree is None or not isinstance(tree, _BOOLEAN):
+        return None
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT[id(card), text] = card, tree
+    return tree
 
 
 def _afresh(text: str, card: Card) -> Query:

@@ -16,7 +16,7 @@ from holdtrue.errors import RequestError
 from holdtrue.queries.cards import Card
 from holdtrue.queries.reading import DEEPEST, LONGEST, MOST_NODES, measure, read
 
-__all__ = ["skim"]
+__all__ = ["skim", "tests_of"]
 
 # Names, numbers, texts, quoted names, signs; whatever else is no space becomes a token that no rule below knows.
 # (sqlglot takes 1e5+2 for one number, so that no sign stands right after an exponent here.)
@@ -25,6 +25,10 @@ _TOKENS = re.compile(
     r"""--|[<>!=]=|<>|[^ \t\r\n]""",
     re.ASCII,
 )
+_NAME, _CONSTANT = r"[A-Za-z_]\w*", r"""(?:-?[0-9]+(?:\.[0-9]+)?|'[^'\\\0 ]*')"""
+_TEST = rf"{_NAME}(?: ?(?:[<>!=]=|<>|[<>=]) ?{_CONSTANT})?"
+_AND_ONLY = re.compile(rf"{_TEST}(?: (?:AND|and) {_TEST})*", re.ASCII)
+_AND = re.compile(r" (?:AND|and) ")
 _WORDS = "AND OR NOT IN BETWEEN LIKE IS NULL TRUE FALSE"
 _SPELT = {"==": "=", "!=": "<>"} | {spelling: word for word in _WORDS.split() for spelling in (word, word.lower())}
 _RESERVED = frozenset(word for keyword in Tokenizer.KEYWORDS for word in re.findall(r"\w+", keyword))
@@ -57,6 +61,15 @@ def skim(text: str, card: Card) -> exp.Expr | None:
     except (_NotPlain, RequestError):
         return None
     return found
+
+
+def tests_of(text: str) -> list[str]:
+    """Return the tests of a short text where AND alone joins them, each a name or one compared with a constant; else []."""
+    if len(text) > LONGEST or not _AND_ONLY.fullmatch(text):
+        return []
+    tests = _AND.split(text)
+    # So few that the whole is neither too many nodes nor too deep, which skim need not measure either.
+    return tests if len(tests) <= DEEPEST // 4 else []
 
 
 def _tokens(text: str) -> list[str]:

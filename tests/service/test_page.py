@@ -118,7 +118,7 @@ def test_the_same_form_sent_twice_is_charged_once(at, demo):
     assert len(demo.app.state.service.registry.dataset("demo").curator.history) == before + 1
     page.dblclick("#ask button.main")
     page.wait_for_selector("#said output")
-    # The very same answer again, with what it cost then; the second click may meet the new form, and is told that it is free.
+    # The very same answer, with what it cost then; the second click may meet the new form, and is told that it is free.
     assert any(said in words(page, "#said") for said in ("Cost 1 question", "Asked before: free"))
     assert len(demo.app.state.service.registry.dataset("demo").curator.history) == before + 1
 

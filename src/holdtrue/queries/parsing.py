@@ -91,13 +91,14 @@ def _test(text: str, card: Card) -> Boolean | None:
     try:
         tree = None if plain is None else lower(plain, card)
     except RequestError:
-        return None
+        tree = None
     if tree is None or not isinstance(tree, _BOOLEAN):
         return None
     if len(_KEPT) >= _MOST_KEPT:
         _KEPT.clear()
-    _KEPT[id(card), text] = card, tree
-    return tree
+    kept: Boolean = tree  # type: ignore[assignment]  # a condition
+    _KEPT[id(card), text] = card, kept
+    return kept
 
 
 def _afresh(text: str, card: Card) -> Query:

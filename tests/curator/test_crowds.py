@@ -204,3 +204,19 @@ def test_a_key_whose_request_was_answered_before_is_taken_for_every_verb(people,
         with pytest.raises(ht.RefusedError, match="another request"):
             curator.select({"young": "age < 31", "old": "age >= 31"}, epsilon=0.1, key="k")
         assert curator.budget.spent == spent
+
+
+def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, monkeypatch):
+    monkeypatch.setattr("holdtrue.curator.registers._RECENT", 3)
+    with opened(people, place) as curator:
+        answers = [curator.ask(f"age > {age}") for age in range(12)]
+        register = curator._house.register
+        assert (len(register._recent), len(register._settled), len(register._open)) == (3, 3, 0)
+        entries = curator.ledger.entries()
+        for age, answer in enumerate(answers):
+            again = curator.ask(f"age > {age}")
+            assert (again.value, again.certificate, again.repeated) == (answer.value, answer.certificate, True)
+        numbers = [entry.number for entry in entries if entry.kind == "charge"]
+        assert [register.standing(number).draws for number in numbers] == list(range(1, 13))
+        assert [register.standing(number).charges for number in numbers] == list(range(12))
+        assert register.other_cost_up_to(numbers[0]) == 0

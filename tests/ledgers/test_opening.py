@@ -151,8 +151,8 @@ def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
 def test_a_charge_finds_its_rows_by_indexes_alone(quick, few):
     path = quick / "people.ledger"
     open_ledger(path, kind="gdp", cap=10, fingerprint=rows).close()
-    statement = _statement(ids=few, digests=few, numbers=few, analysts=2)
-    keys = {"ids": "a", "digests": "b", "numbers": 1, "analysts": "c"}
+    statement = _statement(ids=few, digests=few, numbers=few, responses=few, analysts=2)
+    keys = {"ids": "a", "digests": "b", "numbers": 1, "responses": 1, "analysts": "c"}
     keys = {f"{name}_{index}": key for name, key in keys.items() for index in range(max(few, 2))}
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
     with engine.connect() as connection:

@@ -1,5 +1,6 @@
 """Run the service: one process by default, several workers on request, stopped without losing an answer."""
 
+import gc
 import logging
 import os
 import signal
@@ -28,6 +29,7 @@ _GRACE_SECONDS = 60
 _START_SECONDS = 30
 _KEEP_SECONDS = 15
 _BACKLOG = 2048
+_SELDOM = 50_000
 
 
 def run(settings: Settings, *, out: TextIO | None = None) -> None:
@@ -106,7 +108,12 @@ def application() -> "FastAPI":
 def _created(settings: Settings) -> "FastAPI":
     from holdtrue.service import create
 
-    return create(settings)
+    app = create(settings)
+    # What was imported stays for good: a collector that walks all of it again and again would make answers wait.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_SELDOM)
+    return app
 
 
 def _leave(number: int, frame: object) -> NoReturn:

@@ -1,6 +1,5 @@
 """``holdtrue open``: make the plan for some data and create their ledger."""
 
-import tomllib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,7 +21,7 @@ from holdtrue.command.clusters import (
 from holdtrue.command.places import LEDGER, Data, LedgerOption, check_data, check_free, ledger_of, shown
 from holdtrue.command.showing import JSON, Json, print_json
 from holdtrue.command.talking import TICKER, print_table, watched
-from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from holdtrue.queries.cards import Card, Column
@@ -135,17 +134,9 @@ def _said(column: "Column") -> str:
 
 def _declared(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by name, bounds as pairs, labels as lists."""
-    try:
-        with path.open("rb") as file:
-            document = tomllib.load(file)
-        reason = None
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        reason = f"not TOML: {error}"
-    if reason is not None:
-        message = f"{path}: {reason}"
-        raise RequestError(message)
+    from holdtrue.engines.declaring import read_toml
+
+    document = read_toml(path)
     unknown = sorted(set(document) - set(_TABLES))
     if unknown:
         raise InvalidParameter("card", unknown[0], f"a file with the tables {', '.join(_TABLES)} and nothing else")

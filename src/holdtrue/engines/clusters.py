@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdtrue.engines.declaring import read_toml
 from holdtrue.errors import InvalidParameter, MissingExtra, RefusedError, RequestError
 
 if TYPE_CHECKING:
@@ -68,17 +68,7 @@ class Cluster:
     @classmethod
     def read(cls, path: "str | os.PathLike[str]", **given: Any) -> "Cluster":  # noqa: ANN401 - checked below
         """Return a cluster from a TOML file: master, secret_file, wait, insecure_cluster, and a table of settings."""
-        try:
-            with Path(path).open("rb") as file:
-                document = tomllib.load(file)
-            reason = None
-        except OSError as error:
-            reason = error.strerror or "cannot be read"
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            reason = f"not TOML: {error}"
-        if reason is not None:
-            message = f"{os.fspath(path)}: {reason}"
-            raise RequestError(message)
+        document = read_toml(path)
         unknown = sorted(set(document) - set(_FIELDS))
         if unknown:
             raise InvalidParameter("cluster", unknown[0], f"a file with {', '.join(_FIELDS)} and nothing else")

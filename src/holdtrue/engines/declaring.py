@@ -1,13 +1,29 @@
 """What the custodian declares about the columns, checked, and the card that comes of it."""
 
+import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
-from holdtrue.errors import InvalidParameter, UnknownColumn
+from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.cards import Card, Column, Type
 
-__all__ = ["Declared"]
+__all__ = ["Declared", "read_toml"]
+
+
+def read_toml(path: "str | os.PathLike[str]") -> dict[str, Any]:
+    """Return what a custodian wrote in a TOML file; RequestError says what is wrong with the file."""
+    try:
+        with Path(path).open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = f"not TOML: {error}"
+    message = f"{os.fspath(path)}: {reason}"
+    raise RequestError(message)
 
 
 @dataclass(frozen=True, slots=True)

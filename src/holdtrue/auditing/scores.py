@@ -29,6 +29,7 @@ _MOST_FEATURES = 64
 _SMALL = 4
 _LARGE = 1e15
 _LUCK = 1.5
+_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +201,25 @@ def _learned(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[Sco
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # A fit that has not converged is a score like any other.
         warnings.simplefilter("ignore")
-        linear = LogisticRegression(C=0.1, max_iter=100).fit(design(narrow), sides)
+        linear = LogisticRegression(C=0.1, max_iter=100).fit(design.matrix(narrow), sides)
         trees = HistGradientBoostingClassifier(
             max_iter=50, max_leaf_nodes=15, min_samples_leaf=max(20, size // 500), early_stopping=False, random_state=0
         ).fit(_bounded(wide), sides)
 
-    def grown(seen: Seen) -> Floats:
-        with threadpool_limits(limits=1):
-            found: Floats = trees.decision_function(_bounded([seen[each] for each in chosen]))
-        return found
+    def straightly(seen: Seen) -> Floats:
+        return design.sum([seen[each] for each in straight], linear.coef_[0]) + float(linear.intercept_[0])
 
-    yield Score("a logistic score", lambda seen: linear.decision_function(design([seen[each] for each in straight])))
+    def grown(seen: Seen) -> Floats:
+        columns = [seen[each] for each in chosen]
+        rows = seen.matrix.shape[0]
+        with threadpool_limits(limits=1):
+            found = [
+                trees.decision_function(_bounded([column[start : start + _AT_ONCE] for column in columns]))
+                for start in range(0, rows, _AT_ONCE)
+            ]
+        return np.concatenate(found)
+
+    yield Score("a logistic score", straightly)
     yield Score("a score of gradient-boosted trees", grown)
 
 
@@ -236,8 +245,20 @@ class _Design:
         ends = [np.array([end(column) for column in kept]) for end in (np.min, np.max, np.mean)]
         return cls(ends[0], ends[1], ends[2], np.where(spread > 0, spread, 1.0))
 
-    def __call__(self, columns: Sequence[Floats]) -> Any:  # noqa: ANN401 - a matrix for scikit-learn
-        table = np.column_stack(columns)
-        missing = ~np.isfinite(table)
-        table = (np.clip(np.where(np.isnan(table), self.mean, table), self.low, self.high) - self.mean) / self.scale
-        return np.column_stack([table, missing])
+    def matrix(self, columns: Sequence[Floats]) -> Floats:
+        """Return all columns as they are fit for the model, and then a mark for each where it is missing."""
+        made = [self._fit(place, column) for place, column in enumerate(columns)]
+        return np.column_stack([*made, *(~np.isfinite(column) for column in columns)])
+
+    def sum(self, columns: Sequence[Floats], weights: Floats) -> Floats:
+        """Return the matrix times weights, without making the matrix."""
+        found = np.zeros(columns[0].size)
+        for place, column in enumerate(columns):
+            found += weights[place] * self._fit(place, column)
+            found += weights[len(columns) + place] * ~np.isfinite(column)
+        return found
+
+    def _fit(self, place: int, column: Floats) -> Floats:
+        known = np.where(np.isnan(column), self.mean[place], column)
+        found: Floats = (np.clip(known, self.low[place], self.high[place]) - self.mean[place]) / self.scale[place]
+        return found

@@ -7,7 +7,7 @@ the fourth is only counted. It is drawn after the choice is made, so the rules' 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,10 +30,10 @@ _CUTS = 160
 _FEW_CUTS = 400
 _SPARE = 5.0
 # Sifting keeps, for each of these numbers of standard deviations that luck is charged with, the most promising events.
-_CAUTION = (1.5, 2.5, 3.5)
-_KEPT = 5
-# Of what is left, the best when luck is charged with so many is chosen.
-_CHOICES = (0.5, 1.5, 3.0)
+_CAUTION = (1.0, 2.0, 3.0)
+_KEPT = 8
+# Of what is left, the best when luck is charged with so many is chosen, and is counted with such a share of alpha.
+_CHOICES = {0.5: 0.15, 1.5: 0.7, 3.0: 0.15}
 _ONE_IN = 2.0**-53
 
 
@@ -73,7 +73,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An event, the side on which it is likelier, and which of the rules its counts will be put through."""
+    """An event, the side on which it is likelier, which rule its counts will be put through, and its share of alpha."""
 
     reader: Reader
     score: Score
@@ -81,6 +81,7 @@ class Witness:
     above: bool
     swapped: bool
     rule: int
+    share: float = 0.0
 
     @property
     def words(self) -> str:
@@ -120,7 +121,7 @@ def found(trial: Trial) -> list[Witness]:
     reader = Reader.of(*(side[learning] for side in outputs))
     matrices = [reader.matrix(side) for side in outputs]
     first, sifted, chosen = (tuple(Seen(side[part]) for side in matrices) for part in (learning, sifting, choosing))
-    tried = trial.rules(trial.alpha / len(_CHOICES))
+    tried = trial.rules(trial.alpha * max(_CHOICES.values()))
     kept: list[list[tuple[float, Witness]]] = [[] for _ in _CAUTION]
     for score in scores(first[0], first[1], reader.numeric):
         sides = _Sides.of(score(sifted[0]), score(sifted[1]))
@@ -129,8 +130,17 @@ def found(trial: Trial) -> list[Witness]:
                 kept[place].append((promise, Witness(reader, score, cut, above, swapped, number)))
     left_over = {id(w): w for each in kept for _, w in sorted(each, key=lambda pair: -pair[0])[:_KEPT]}
     promises = [(*_promise_again(w, chosen, tried[w.rule], parts), w) for w in left_over.values()]
-    best = [max(promises, key=lambda each: each[0] - caution * each[1]) for caution in _CHOICES if promises]
-    return list({id(witness): witness for _, _, witness in best}.values())
+    return _chosen(promises)
+
+
+def _chosen(promises: Sequence[tuple[float, float, Witness]]) -> list[Witness]:
+    """Return the best for each degree of caution; one that is best for several has the shares of all of them."""
+    best: dict[int, Witness] = {}
+    for caution, share in _CHOICES.items() if promises else ():
+        _, _, witness = max(promises, key=lambda each: each[0] - caution * each[1])
+        before = best.get(id(witness), witness)
+        best[id(witness)] = replace(before, share=before.share + share)
+    return list(best.values())
 
 
 def _gathered(run: Run, data: object, size: int) -> npt.NDArray[Any]:
@@ -207,18 +217,18 @@ def _cuts(pooled: Floats) -> Floats:
 def counted(witnesses: Sequence[Witness], trial: Trial, *, bits: Bits) -> tuple[float, str]:
     """Count the events in fresh runs; return the largest bound that their rules prove, and its event in words.
 
-    Every rule is given an equal part of alpha, so that all bounds hold at once but for alpha.
+    Every event has its share of alpha, and the shares add up to 1, so that all bounds hold at once but for alpha.
     """
     if not witnesses:
         return 0.0, NOTHING
-    parts, asked = trial.parts, trial.rules(trial.alpha / len(witnesses))
+    parts = trial.parts
+    asked = [trial.rules(trial.alpha * witness.share)[witness.rule] for witness in witnesses]
     # The same Poisson number for all that need one: each count has the law that its rule wants.
     poisson = [_poisson(parts.mean(pooled=True), bits) for _ in trial.sides]
-    limits = [[drawn_runs if asked[w.rule].pooled else parts.counting for w in witnesses] for drawn_runs in poisson]
+    limits = [[drawn_runs if rule.pooled else parts.counting for rule in asked] for drawn_runs in poisson]
     hits = [_hits(witnesses, trial, data, limits[side]) for side, data in enumerate(trial.sides)]
     best = 0.0, witnesses[-1].words
-    for place, witness in enumerate(witnesses):
-        rule = asked[witness.rule]
+    for place, (witness, rule) in enumerate(zip(witnesses, asked, strict=True)):
         if rule.pooled and max(poisson) > parts.counting:
             continue
         first, second = (hits[side][place] for side in ((1, 0) if witness.swapped else (0, 1)))

@@ -27,7 +27,7 @@ __all__ = ["run"]
 
 SAMPLES = 10**6
 CONFIDENCE = 0.95
-# With 10^6 samples a side these are out of reach of any event; the last two pass the published bounds only with more.
+# The first cannot be told with 10^6 samples a side, and is run with more only; the others pass the published bounds so.
 LARGER = {"SVT34Parallel": 10**7, "SVT6": 10**7, "RNM3": 10**8}
 HEADER = [
     "mechanism",
@@ -64,14 +64,15 @@ def run(data: Path | None, out: Path, *, runs: int = 50, samples: int = SAMPLES,
     """Write zoo.md, faults.md and zoo_larger.md."""
     del data
     once = [_Task(name, 0, size * samples // SAMPLES) for name, size in LARGER.items()]
-    many = [_Task(exhibit.name, number, samples) for number in range(runs) for exhibit in (*ZOO, *FAULTS)]
+    shown = [exhibit for exhibit in ZOO if exhibit.least <= SAMPLES or exhibit.ceiling is not None]
+    many = [_Task(exhibit.name, number, samples) for number in range(runs) for exhibit in (*shown, *FAULTS)]
     found = _done([*many, *once], out / "zoo_runs.jsonl", jobs=jobs or os.cpu_count() or 1)
 
     def measured(exhibit: Exhibit, tasks: Sequence[_Task]) -> tuple[Exhibit, _Measured]:
         bounds, seconds = zip(*(found[task] for task in tasks if task.name == exhibit.name), strict=True)
         return exhibit, _Measured(bounds, sum(seconds) / len(seconds))
 
-    _table(out / "zoo.md", "The audit zoo", [measured(exhibit, many) for exhibit in ZOO], runs, samples)
+    _table(out / "zoo.md", "The audit zoo", [measured(exhibit, many) for exhibit in shown], runs, samples)
     _table(out / "faults.md", "Planted faults", [measured(fault, many) for fault in FAULTS], runs, samples)
     words = ", ".join(f"{name} {size * samples // SAMPLES:,}" for name, size in LARGER.items())
     rows = [_row(*measured(exhibit, once)) for exhibit in ZOO if exhibit.name in LARGER]

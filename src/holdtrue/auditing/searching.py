@@ -92,7 +92,8 @@ class Witness:
 
     def happened(self, seen: Seen) -> npt.NDArray[np.bool_]:
         """Return for each output whether it is in the event."""
-        high: npt.NDArray[np.bool_] = self.score(seen) >= self.cut
+        # Events often differ in their cuts alone.
+        high: npt.NDArray[np.bool_] = seen.once(self.score, lambda: self.score(seen)) >= self.cut
         return high if self.above else ~high
 
 

@@ -31,6 +31,8 @@ _SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
+    # Bytes as they are: compressed, a small sum takes fewer of them than a large one.
+    "spark.shuffle.compress": "false",
     # One task a file, whatever its size, so that runs differ in rows and in nothing else.
     "spark.sql.files.maxPartitionBytes": "8g",
     "spark.sql.files.minPartitionNum": str(_FILES),
@@ -64,7 +66,7 @@ def run(sizes: Sequence[int] = _SIZES) -> None:
 
 def _lines(session: Any, folder: Path, sizes: Sequence[int]) -> list[list[str]]:  # noqa: ANN401 - a SparkSession
     lines: list[list[str]] = []
-    before: tuple[int, float] | None = None
+    before: tuple[int, float, int] | None = None
     for rows in sizes:
         place = folder / f"rows-{rows}.parquet"
         session.range(0, rows, 1, _FILES).selectExpr(*_COLUMNS).write.parquet(str(place))
@@ -79,14 +81,14 @@ def _lines(session: Any, folder: Path, sizes: Sequence[int]) -> list[list[str]]:
         told = [stage for name, stage in _stages(session).items() if name not in seen]
         alone, expected = _timed(lambda duck=duck, queries=queries: duck.sums(queries, bits=_BITS))  # type: ignore[misc]
         growth = "" if before is None else f"{taken / before[1] / (rows / before[0]):.2f}"
-        before = rows, taken
+        shuffled = sum(stage["shuffleWriteBytes"] for stage in told)
         lines.append(
             [
                 f"{rows:,}",
                 f"{size / 1e6:,.1f} MB",
                 f"{taken:,.2f} s",
                 growth,
-                f"{sum(stage['shuffleWriteBytes'] for stage in told):,} B",
+                f"{shuffled:,} B",
                 f"{sum(stage['numCompleteTasks'] for stage in told)}",
                 f"{alone:,.2f} s",
                 "yes" if sums == expected else "NO",
@@ -99,6 +101,10 @@ def _lines(session: Any, folder: Path, sizes: Sequence[int]) -> list[list[str]]:
         if sums != expected:
             message = "the two do not count the same"
             raise AssertionError(message)
+        if before is not None and shuffled > before[2]:
+            message = "what is shuffled grew with the rows"
+            raise AssertionError(message)
+        before = rows, taken, shuffled
     return lines
 
 

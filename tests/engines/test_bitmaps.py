@@ -117,7 +117,7 @@ def test_the_memory_cap_holds_and_the_least_used_is_dropped(kernel):
     cache = Bitmaps(source, memory=memory)
     for _ in range(200):
         tree = _random_tree(rng, 3)
-        found = cache.counts([tree, _atom(0)])
+        found = [cache.counts([asked])[0] for asked in (tree, _atom(0))]
         assert cache.held <= memory
         assert cache._arena.nbytes <= memory // 2
         atoms = set(_leaves(tree))
@@ -182,6 +182,75 @@ def test_a_column_is_sorted_after_some_constants_were_seen():
         tree = All((_atom(0), _compare("<", value)))
         assert cache.counts([tree]) == [int(_by_hand(source, tree).sum())]
     assert len(source.scans) < 12
+
+
+class Lettered(Flags):
+    """Rows whose every column is sorted from the same numbers, with a note of each time that one is."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.read = []
+
+    def numbers(self, column):
+        self.read.append(column)
+        return super().numbers("x")
+
+
+def _lettered(column, value):
+    return Comparison("<", Field(column, "integer"), Number(value))
+
+
+def _with_room_for(columns, *, rows=5000):
+    source = Lettered(rows)
+    return source, Bitmaps(source, memory=2 * columns * Ranks.size(rows))
+
+
+def test_columns_asked_about_in_turn_are_not_sorted_in_turn():
+    """With room for one of two columns, either in one batch or one question at a time, one is sorted, and once."""
+    source, cache = _with_room_for(1)
+    cache.counts([All((_lettered("x", value), _lettered("y", value))) for value in range(-30, 30)])
+    assert len(source.read) == 1
+    source, cache = _with_room_for(1)
+    for value in range(-30, 30):
+        cache.counts([All((_lettered("x", value), _lettered("y", value)))])
+        cache.counts([_lettered("xy"[value % 2], value + 100)])
+    assert len(source.read) == 1
+    assert cache._columns == 1
+
+
+def test_a_sorted_column_gives_way_to_one_that_is_asked_about_instead():
+    source, cache = _with_room_for(2)
+    for column in ("x", "y", "z"):
+        for value in range(-20, 20):
+            cache.counts([_lettered("x", 100 * value), _lettered(column, value)])
+    assert source.read == ["x", "y", "z"]
+    assert set(cache._ranks) == {"x", "z"}
+
+
+def test_columns_named_to_be_sorted_do_not_push_one_another_out():
+    source, cache = _with_room_for(2)
+    cache.sort(["w"])
+    cache.sort(["x", "y", "z"])
+    assert source.read == ["w", "x", "y"]
+    assert list(cache._ranks) == ["x", "y"]
+
+
+def test_trees_that_have_no_room_together_are_handed_back_unless_they_share_atoms(kernel):
+    """Nothing that is known is dropped for them; six trees over three atoms are worth the scan of three."""
+    assert kernel
+    source = Flags(10_000)
+    cache = Bitmaps(source, memory=2 * 4 * 8 * words_of(source.rows))
+    cache.counts([_atom(0)])
+    apart = [All((_atom(number), _atom(number + 1))) for number in (1, 3, 5, 7)]
+    assert cache.counts([*apart, _atom(0)]) == [None] * 4 + [int(source.truth(_atom(0)).sum())]
+    assert source.scans == [[_atom(0)]]
+    shared = [
+        kind((_atom(a), _atom(b)))
+        for first in (1, 5)
+        for kind in (All, Any)
+        for a, b in itertools.combinations(range(first, first + 3), 2)
+    ]
+    assert cache.counts(shared) == [int(_by_hand(source, tree).sum()) for tree in shared]
 
 
 COLUMNS = {

@@ -164,6 +164,13 @@ def _two_schemas(tmp_path):
     return tmp_path / "*.parquet"
 
 
+def _delta(folder):
+    (folder / "table" / "_delta_log").mkdir(parents=True)
+    (folder / "table" / "year=2026").mkdir()
+    pq.write_table(pa.table({"a": [1, 2]}), folder / "table" / "year=2026" / "part-0.parquet")
+    return f"{folder}/table/*/*.parquet"
+
+
 def _cases(tmp_path):
     pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "cases.parquet")
     return tmp_path / "cases.parquet"
@@ -207,6 +214,7 @@ WRONG = {
     "case of names": (lambda _: {"a": [1], "A": [2]}, "differ"),
     "case of names in Parquet": (_cases, "differ in nothing but the case"),
     "case of names in a relation": (lambda _: PEER.sql('SELECT 1 AS a, 2 AS "A"'), "differ in nothing but the case"),
+    "a Delta table's files": (_delta, "a Delta table, whose files hold deleted rows as well"),
     "no path": (lambda _: "a,b\n" + "1,2\n" * 5000, "is no path"),
     "a path with NUL": (lambda _: "rows\0.csv", "rows"),
     "none": (lambda _: None, "no table"),

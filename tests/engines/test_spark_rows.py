@@ -239,6 +239,19 @@ def test_a_curator_on_a_cluster_and_a_table_that_changes(people, spark_session, 
         ht.Curator(SparkRows(str(folder), session=spark_session), ledger=ledger)
 
 
+@pytest.mark.parametrize("name", ["two words", "100%25", "signs #&=+;é"])
+def test_files_of_any_name_are_read_and_watched(name, spark_session, tmp_path):
+    file = tmp_path / name / f"{name}.parquet"
+    file.parent.mkdir()
+    table = pa.table({"age": np.arange(400)})
+    pq.write_table(table, file)
+    spark = open_engine(SparkRows(str(file.parent), session=spark_session))
+    assert spark.sums([parse("age > 99", spark.card)], bits=0) == [300]
+    pq.write_table(table.slice(1), file)
+    with pytest.raises(ReleaseError):
+        spark.sums([parse("age > 99", spark.card)], bits=0)
+
+
 def test_the_command_opens_and_asks(people, spark_session, spark_cluster, tmp_path):
     file = tmp_path / "cluster.toml"
     file.write_text(
@@ -308,6 +321,11 @@ def test_what_cannot_be_opened_is_refused_with_a_way_out(spark_session, spark_cl
         open_engine(frame.select("a").withColumn("b", functions.rand()))
     with pytest.raises(RequestError, match="no table of that name, and no Parquet"):
         open_engine(SparkRows(str(tmp_path / "nothing"), session=spark_session))
+    log = tmp_path / "of delta" / "_delta_log"
+    log.mkdir(parents=True)
+    for named in (log, log.parent, f"{log.parent}/"):
+        with pytest.raises(RequestError, match="a Delta table, which this session cannot read"):
+            open_engine(SparkRows(str(named), session=spark_session))
     with pytest.raises(InvalidParameter, match="session"):
         open_engine(SparkRows("people"))
     with pytest.raises(RequestError, match="no rows"):

@@ -2,8 +2,9 @@
 
 Law: a count is the number of rows that satisfy the tree, the same integer whether its atoms were known or not, with or
 without numba. Needs: rows that stay in one order while the cache lives, which every engine gives. What is kept never
-takes more than ``memory`` bytes; a tree that does not fit is handed back uncounted, and the engine scans for it. Whether
-something is kept depends on the queries asked and on the number of rows, never on a cell.
+takes more than ``memory`` bytes; a tree that does not fit, or whose atoms would only push one another out, is handed back
+uncounted, and the engine scans for it. Whether something is kept depends on the queries asked and on the number of rows,
+never on a cell.
 """
 
 from collections import Counter, OrderedDict
@@ -99,7 +100,10 @@ class Bitmaps:
         return int(programs(self._arena, steps, starts, depth=depth)[0])
 
     def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
-        """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for."""
+        """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for.
+
+        Where the trees do not have room together, None also for those whose own scan is the shorter way.
+        """
         self._clock += 1
         counted: list[int | None] = [None] * len(trees)
         known: list[_Placed] = []
@@ -115,8 +119,15 @@ class Bitmaps:
                 if counted[number] is None:
                     waiting.append((number, tree))
         self._run(known, counted)
-        for group in self._groups(waiting):
-            self._admit([atom for _, tree in group for atom in _atoms(tree)], progress)
+        self._consider(tree for _, tree in waiting)
+        groups = list(self._groups(waiting))
+        for group in groups:
+            atoms = [atom for _, tree in group for atom in _atoms(tree)]
+            # To scan an atom takes longer than to scan a tree: of use for a later question, or for several trees at once.
+            # Groups push one another out, so there is no later question.
+            if len(groups) > 1 and self._unknown(atoms) > len(group):
+                continue
+            self._admit(atoms, progress)
             self._run([(number, tree, self._placed(tree) or []) for number, tree in group], counted)
         return counted
 
@@ -137,12 +148,41 @@ class Bitmaps:
             return None
 
     def sort(self, columns: Iterable[str]) -> None:
-        """Sort columns of numbers ahead of the first comparison, as far as the cap has room."""
-        for column in columns:
-            if column not in self._ranks and self._columns:
-                while len(self._ranks) >= self._columns:
-                    self._ranks.popitem(last=False)
-                self._ranks[column] = Ranks.of(*self._source.numbers(column))
+        """Sort columns of numbers ahead of the first comparison, as far as the cap has room for them all."""
+        named = list(dict.fromkeys(columns))
+        for column in named:
+            if column in self._ranks or not self._columns:
+                continue
+            if len(self._ranks) >= self._columns:
+                idle = next((held for held in self._ranks if held not in named), None)
+                if idle is None:
+                    return
+                del self._ranks[idle]
+            self._ranks[column] = Ranks.of(*self._source.numbers(column))
+            del self._seen[column]
+
+    def _consider(self, trees: Iterable[Boolean]) -> None:
+        """Sort the columns of which so many constants were seen that it pays.
+
+        Where all room is taken a column must lead by as many over the sorted one that was used longest ago, and none that
+        the same trees ask about gives way: columns that are asked about in turn would else be sorted in turn, and to sort
+        one takes as long as many scans.
+        """
+        unplaced = {key: atom for tree in trees for atom in _atoms(tree) if (key := _key(atom)) not in self._places}
+        asked = Counter(column for atom in unplaced.values() if (column := indexable(atom)) is not None)
+        self._seen.update({column: number for column, number in asked.items() if column not in self._ranks})
+        self.sort(
+            column for column, _ in asked.most_common() if column in self._ranks or self._seen[column] > _SEEN_BEFORE_SORTING
+        )
+        for column, number in asked.items():
+            if column in self._ranks:
+                self._touch(column, times=number)
+
+    def _touch(self, column: str, *, times: int = 1) -> None:
+        """Remember that a sorted column is of use."""
+        if len(self._ranks) >= self._columns and column == next(iter(self._ranks)):
+            self._seen -= Counter(dict.fromkeys(self._seen, times))
+        self._ranks.move_to_end(column)
 
     def _ranked(self, tree: Boolean) -> int | None:
         """Return the count of a tree over one sorted column, by bisection alone."""
@@ -152,7 +192,7 @@ class Bitmaps:
         ranks = None if column is None else self._ranks.get(column)
         if column is None or ranks is None:
             return None
-        self._ranks.move_to_end(column)
+        self._touch(column)
         return sum(high - low for low, high in spans(tree, ranks))
 
     def _groups(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
@@ -171,6 +211,11 @@ class Bitmaps:
         if group:
             yield group
 
+    def _unknown(self, atoms: Sequence[Boolean]) -> int:
+        """Return how many atoms have neither a slot nor a sorted column to be made from."""
+        missing = {key: atom for atom in atoms if (key := _key(atom)) not in self._places}
+        return sum(indexable(atom) not in self._ranks for atom in missing.values())
+
     def _admit(self, atoms: Sequence[Boolean], progress: Progress | None) -> None:
         """Give every atom a slot and fill it; nothing is remembered of a scan that fails."""
         needed = {_key(atom): atom for atom in atoms}
@@ -182,7 +227,7 @@ class Bitmaps:
         for key, slot in zip(missing, slots, strict=True):
             atom = needed[key]
             column = indexable(atom)
-            ranks = None if column is None else self._sorted(column)
+            ranks = None if column is None else self._ranks.get(column)
             if ranks is None:
                 self._arena[slot].fill(0)
                 scanned.append((atom, slot))
@@ -210,13 +255,6 @@ class Bitmaps:
     def _drop(self, key: Hashable) -> None:
         self._empty.append(self._places.pop(key))
         self._quick.pop(key, None)
-
-    def _sorted(self, column: str) -> Ranks | None:
-        """Return a column's ranks, made when so many constants were seen that they pay; None before."""
-        self._seen[column] += 1
-        if column not in self._ranks and self._seen[column] > _SEEN_BEFORE_SORTING:
-            self.sort([column])
-        return self._ranks.get(column)
 
     def _run(self, queries: Sequence["_Placed"], counted: list[int | None]) -> None:
         """Count queries whose atoms all have slots: conjunctions of one width together, the others as programs."""

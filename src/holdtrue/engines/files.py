@@ -70,6 +70,8 @@ def expand(path: "str | os.PathLike[str]", *, types: Mapping[str, str] | None = 
     for name in paths:
         _readable(name)
     kind = kinds.pop()
+    if kind == "parquet":
+        _refuse_delta(paths)
     if kind != "csv":
         return Files(tuple(paths), kind)
     headers = [_header(name) for name in paths]
@@ -79,6 +81,17 @@ def expand(path: "str | os.PathLike[str]", *, types: Mapping[str, str] | None = 
         raise RequestError(message)
     check_names(headers[0][0], types or {})
     return Files(tuple(paths), kind, headers[0][1])
+
+
+def _refuse_delta(paths: Sequence[str]) -> None:
+    """Refuse the bare files of a Delta table: among them are those of rows that were deleted or replaced."""
+    folders = {folder for name in paths for folder in Path(name).parents}
+    table = next((folder for folder in sorted(folders) if (folder / "_delta_log").is_dir()), None)
+    if table is not None:
+        message = (
+            f"{table}: a Delta table, whose files hold deleted rows as well; open it with Spark, or write its rows to a file"
+        )
+        raise RequestError(message)
 
 
 def _matches(pattern: str) -> list[str]:

@@ -61,28 +61,37 @@ def _named(session: "SparkSession", source: str) -> "DataFrame":
     """Return the table of a name, or the files of a path; the text is looked up and is never SQL."""
     if re.fullmatch(r"\w+(\.\w+){0,2}", source) and session.catalog.tableExists(source):
         return session.read.table(source)
+    delta = bool(re.search(r"(^|/)_delta_log/?$", source))
     try:
-        with_delta = bool(re.search(r"(^|/)_delta_log$", source)) or _has_delta(session, source)
-        reader = session.read.format("delta") if with_delta else session.read.format("parquet")
+        delta = delta or _has_delta(session, source)
+        reader = session.read.format("delta" if delta else "parquet")
         return attended(session, lambda: reader.load(source))
     except Exception:  # noqa: BLE001, S110 - Spark's words are many, and ours are below
         pass
-    message = f"{source}: Spark finds no table of that name, and no Parquet or Delta files at that path"
+    message = (
+        f"{source}: a Delta table, which this session cannot read: start it with Delta's jars and its extension"
+        if delta
+        else f"{source}: Spark finds no table of that name, and no Parquet or Delta files at that path"
+    )
     raise RequestError(message)
 
 
 def _has_delta(session: "SparkSession", source: str) -> bool:
-    paths = _filesystem(session, [f"{source.rstrip('/')}/_delta_log"])
-    return any(system.exists(path) for system, path in paths)
-
-
-def _filesystem(session: "SparkSession", names: Sequence[str]) -> list[tuple[Any, Any]]:
-    """Return Hadoop's file system and path for each name."""
     jvm: Any = session._jvm  # noqa: SLF001 - Hadoop's classes are reached no other way
-    configuration = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
-    paths = [jvm.org.apache.hadoop.fs.Path(name) for name in names]
-    system = paths[0].getFileSystem(configuration) if paths else None
-    return [(system, path) for path in paths]
+    path = jvm.org.apache.hadoop.fs.Path(source, "_delta_log")
+    return bool(_filesystem(session, path).exists(path))
+
+
+def _filesystem(session: "SparkSession", path: Any) -> Any:  # noqa: ANN401 - a path and a file system of Hadoop's
+    return path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 - reached no other way
+
+
+def _path(jvm: Any, name: str) -> Any:  # noqa: ANN401 - Java's, and a path of Hadoop's
+    """Return the path of a file that a frame lists: Spark lists addresses, with %20 for a space; others may list names."""
+    try:
+        return jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
+    except Exception:  # noqa: BLE001 - signs that no address has
+        return jvm.org.apache.hadoop.fs.Path(name)
 
 
 def seal(frame: "DataFrame") -> bytes:
@@ -94,14 +103,13 @@ def seal(frame: "DataFrame") -> bytes:
     names = sorted(frame.inputFiles())
     if not names:
         return b""
-    found = _filesystem(session, names)
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - arrays of Java are made no other way
     jvm = gateway.jvm
-    asked, listed = (gateway.new_array(kind, len(found)) for kind in (jvm.org.apache.hadoop.fs.Path, jvm.java.lang.Object))
-    for place, (_, path) in enumerate(found):
-        asked[place] = path
+    asked, listed = (gateway.new_array(kind, len(names)) for kind in (jvm.org.apache.hadoop.fs.Path, jvm.java.lang.Object))
+    for place, name in enumerate(names):
+        asked[place] = _path(jvm, name)
     # Copied, since toString is looked up by the type of an array, and there is none for this one.
-    jvm.java.lang.System.arraycopy(found[0][0].listStatus(asked), 0, listed, 0, len(found))
+    jvm.java.lang.System.arraycopy(_filesystem(session, asked[0]).listStatus(asked), 0, listed, 0, len(names))
     told = str(jvm.java.util.Arrays.toString(listed))
     facts = re.findall(r"path=([^;]*);.*?length=(\d+);.*?modification_time=(\d+)", told)
     if len(facts) != len(names):

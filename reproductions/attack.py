@@ -7,7 +7,7 @@ from reproductions.tables import write
 
 __all__ = ["picture", "run"]
 
-_INK, _FAINT = "#16201d", "#dfe5e2"
+_INK, _GREY, _FAINT = "#16201d", "#6b7672", "#dfe5e2"
 _SIDES = (("A plain holdout", "naive", "#b0361f"), ("Holdtrue", "held", "#0b6b5e"))
 
 
@@ -41,19 +41,19 @@ def picture(path: Path, steps: list[Step] | None = None) -> None:
 
     mpl.use("svg")
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     told = list(attack()) if steps is None else steps
     with mpl.rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 11}):
-        figure, sides = plt.subplots(1, 2, figsize=(9.2, 3.6), sharey=True, layout="constrained")
+        figure, sides = plt.subplots(1, 2, figsize=(9.2, 3.9), sharey=True, layout="constrained")
         looks = [step.looks for step in told]
         for axes, (name, side, colour) in zip(sides, _SIDES, strict=True):
             bars: list[Bar] = [getattr(step, side) for step in told]
             lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
-            axes.fill_between(looks, lows, highs, color=colour, alpha=0.18, linewidth=0, label="the interval claimed")
-            axes.plot(
-                looks, [bar.value for bar in bars], "o-", color=colour, markersize=3.5, linewidth=1.6, label="the score told"
-            )
-            axes.axhline(TRUTH, color=_INK, linewidth=1.4, label="the truth")
+            axes.fill_between(looks, lows, highs, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(looks, [bar.value for bar in bars], "o-", color=colour, markersize=3.5, linewidth=1.6)
+            axes.axhline(TRUTH, color=_INK, linewidth=1.4)
             verdict = "holds" if bars[-1].holds else "misses the truth"
             axes.set_title(f"{name}: the interval {verdict}", color=colour, loc="left", fontsize=11, fontweight="bold")
             axes.set(xlabel="looks at the same rows", xlim=(0, max(looks) * 1.02), ylim=(0.32, 0.7))
@@ -61,7 +61,13 @@ def picture(path: Path, steps: list[Step] | None = None) -> None:
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(axis="y", color=_FAINT)
             axes.set_axisbelow(True)
-            axes.legend(frameon=False, loc="lower left", fontsize=9.5)
+        sides[0].set_ylabel("share of right guesses")
+        handles = [
+            Patch(facecolor=_GREY, alpha=0.3, label="the interval claimed"),
+            Line2D([], [], color=_GREY, marker="o", markersize=3.5, linewidth=1.6, label="the score told"),
+            Line2D([], [], color=_INK, linewidth=1.4, label="the truth"),
+        ]
+        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=3, fontsize=10)
         figure.savefig(path, metadata={"Date": None}, facecolor="white")
         plt.close(figure)
     print(f"written to {path}", flush=True)

@@ -2,7 +2,8 @@
 
 Both keep their rows in SQLite with a rollback journal and synchronous EXTRA, in the same folder, behind one uvicorn worker;
 wrk sends a new question under a new key every time, of three conditions out of 256 each, as an analyst does who varies cuts.
-The service charges, measures and stores each of them: two durable writes for one ask, shared by those that come together.
+The service charges, measures and stores each of them: its charge is durable before rows are read, its answer before it
+leaves. Those that come together share these writes, and so do answers with the charges of those that come next.
 """
 
 import os

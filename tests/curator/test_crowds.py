@@ -1,10 +1,12 @@
 """Requests that come together are answered as if they had come one after the other."""
 
+import sqlite3
+
 import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import steps
+from holdtrue.curator import crowds, steps
 from holdtrue.curator.crowds import Ask
 from holdtrue.curator.steps import Pending
 from holdtrue.records import to_json
@@ -220,3 +222,128 @@ def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, mo
         assert [register.standing(number).draws for number in numbers] == list(range(1, 13))
         assert [register.standing(number).charges for number in numbers] == list(range(12))
         assert register.other_cost_up_to(numbers[0]) == 0
+
+
+def along(curator, *crowds):
+    """Ask crowds of which each comes while the one before is under way; return replies by token, as they were told."""
+    coming, told = list(crowds), []
+    tokens = iter(range(1000))
+
+    def more():
+        return [(ask, next(tokens)) for ask in (coming.pop(0) if coming else [])]
+
+    curator.ask_along([], more=more, tell=told.extend)
+    return told
+
+
+def test_answers_and_the_next_charges_share_a_commit(people, place):
+    with opened(people, place) as curator:
+        commits = []
+        committer = curator._house.ledger._committer
+        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        crowd = asks(12)
+        told = along(curator, crowd[:5], crowd[5:9], crowd[9:])
+        assert commits == [5, 5 + 4, 4 + 3, 3]
+        assert [token for token, _ in told] == list(range(12))
+        assert all(not answers[0].repeated for _, answers in told)
+        kinds = "".join(entry.kind[0] for entry in curator._house.ledger.entries())
+    assert kinds == "c" * 5 + "r" * 5 + "c" * 4 + "r" * 4 + "c" * 3 + "r" * 3
+    assert ht.verify(place).charges == 12
+
+
+def test_what_comes_along_is_answered_as_if_it_had_come_alone(people, place):
+    crowd = [*asks(6), Ask(("age > 2",), "again", "ann"), Ask(("age > 3", "age > 99"), "both", "ann")]
+    with opened(people, place) as curator:
+        told = dict(
+            along(curator, crowd[:4], [*crowd[4:], crowd[1], Ask(("height",), "wrong", "ann"), Ask((), "none", "ann")])
+        )
+        again = curator.ask_together(crowd)
+        assert [told[token] for token in range(8)] == again
+        assert told[8] == again[1]  # the same key while the first was under way: the same answer
+        assert isinstance(told[9], ht.UnknownColumn)
+        assert told[10] == []
+        assert [answer.repeated for answer in told[6]] == [True]
+        assert [answer.repeated for answer in told[7]] == [True, False]
+        assert curator.budget.asks == curator.plan.queries - 7
+    assert ht.verify(place)
+
+
+def unstored(people, place, *, plant=None):
+    """Return how many answers were told before they stood in the file, as another connection sees it."""
+    with opened(people, place) as curator:
+        coming, early = [asks(8)[:4], asks(8)[4:]], []
+
+        def tell(told):
+            with sqlite3.connect(place) as file:
+                stored = {number for (number,) in file.execute("SELECT answers FROM holdtrue_entries WHERE answers > 0")}
+            early.extend(answers for _, answers in told if answers[0].certificate.entry not in stored)
+
+        if plant is not None:
+            plant(tell)
+        curator.ask_along([], more=lambda: [(ask, ask.key) for ask in (coming.pop(0) if coming else [])], tell=tell)
+    return len(early)
+
+
+def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeypatch):
+    assert unstored(people, place) == 0
+
+    def plant(tell):
+        # The planted fault: answers are told when they are drawn, before the commit that they go into.
+        draw = steps.Round._draw
+
+        def hasty(self):
+            draw(self)
+            tell([(None, records) for records in self._said])
+
+        monkeypatch.setattr(steps.Round, "_draw", hasty)
+
+    assert unstored(people, tmp_path / "hasty.ledger", plant=plant) == 8
+
+
+def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(people, place):
+    with opened(people, place) as curator:
+        committer, told, done = curator._house.ledger._committer, [], []
+        commit = committer._commit
+
+        def failing(group):
+            done.append(len(group))
+            if len(done) == 2:
+                raise OSError(5, "a secret of the engine")
+            commit(group)
+
+        committer._commit = failing
+        coming = [asks(8)[:4], asks(8)[4:]]
+        with pytest.raises(OSError, match="secret"):
+            curator.ask_along([], more=lambda: [(ask, 0) for ask in (coming.pop(0) if coming else [])], tell=told.extend)
+        assert (done, told) == ([4, 8], [])
+        committer._commit = commit
+        # What was charged and not stored is answered under the same charges, once the ledger is there again.
+        found = curator.ask_together(asks(8))
+        assert [answers[0].certificate.entry for answers in found] == list(range(1, 9))
+        assert curator.budget.asks == curator.plan.queries - 8
+
+
+def test_who_keeps_coming_keeps_nobody_else_out(people, place):
+    with opened(people, place, queries=1000) as curator:
+        turns, left = [], iter(range(900))
+
+        def more():
+            turns.append(1)
+            return [(Ask((f"age > {next(left)}",), None, "ann"), 0)]
+
+        curator.ask_along([], more=more, tell=lambda _: None)
+    assert len(turns) == crowds._MOST_TURNS
+
+
+def test_only_what_is_drawn_and_not_stored_yet_is_waited_for(people, place):
+    one, two, three = (Ask((f"age > {age}",), f"key {age}", "ann") for age in range(3))
+    with opened(people, place) as curator:
+        commits = []
+        committer = curator._house.ledger._committer
+        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        told = dict(along(curator, [one], [two], [Ask(one.queries, "again", "ben")], [three]))
+        # The third asks what the first was answered two commits ago, and is served beside the second's answer.
+        assert commits == [1, 1 + 1, 1 + 1, 1, 1]
+        assert told[2][0].repeated
+        assert told[2][0].value == told[0][0].value
+    assert ht.verify(place).charges == 3

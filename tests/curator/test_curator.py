@@ -131,7 +131,7 @@ def test_the_plan_is_kept_to_the_last_question(files):
         for age in range(5):
             curator.ask(f"age > {age}")
         assert curator.budget.asks == 0
-        with pytest.raises(ht.BudgetExceeded, match="questions"):
+        with pytest.raises(ht.BudgetExceeded, match="1 question, and 0 are left"):
             curator.ask("age > 99")
         curator.ask("age > 3")  # asked before
 

@@ -76,6 +76,6 @@ def test_the_hot_route_has_the_roles_that_the_page_says():
 
     from holdtrue.service.routes import asks
 
-    assert 'caller.role == "auditor"' in getsource(asks.ask)
+    assert 'caller.role == "auditor"' in getsource(asks)
     _, _, after = HTTP.partition("#### POST /v1/datasets/{name}/ask\n")
     assert "*Who:* analyst, owner." in after.partition("####")[0]

@@ -1,6 +1,7 @@
 """What is skimmed is what sqlglot reads: node for node, and query for query, over texts that try to tell them apart."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from unittest import mock
@@ -286,3 +287,38 @@ def test_tests_are_kept_for_one_card_only():
     other = Card(tuple(Column(column.name, "real") for column in CARD.columns), CARD.rows)
     assert parse("i > 0.5 AND i < 9", CARD) != parse("i > 0.5 AND i < 9", other)
     assert parse("i > 0.5 AND i < 9", CARD) == parse("i >= 1 AND i <= 8", CARD)
+
+
+def _tests_joined(random):
+    columns = [column.name for column in CARD.columns if column.name.isidentifier()]
+    tests = []
+    for _ in range(random.integers(1, 6)):
+        name, kind = random.choice(columns), random.choice(["<", "<=", ">", ">=", "=", "<>", "!=", "==", ""])
+        constant = random.choice(["1", "0.5", "-3", "2.0", "2", "99999999999999999999", "'a'", "'b'"])
+        tests.append(f"{name} {kind} {constant}" if kind else name)
+    return str(random.choice([" AND ", " and "])).join(tests)
+
+
+def _meaning(text):
+    try:
+        return parse(text, CARD)
+    except RequestError as error:
+        return str(error)
+
+
+def test_a_conjunction_put_together_from_its_tests_is_the_one_that_is_lowered(monkeypatch):
+    from holdtrue.queries import parsing
+
+    random = np.random.default_rng(2718)
+    texts = [_tests_joined(random) for _ in range(3000)]
+    quick, met = parsing._conjoined, []
+    monkeypatch.setattr(parsing, "_conjoined", lambda tests: met.append(quick(tests)) or met[-1])
+    found = [_meaning(text) for text in texts]
+    assert sum(query is not None for query in met) > 60
+    monkeypatch.setattr(parsing, "_conjoined", lambda _: None)
+    assert [_meaning(text) for text in texts] == found
+    # The planted fault: a conjunction that does not look for opposites.
+    blind = "i > 1 AND i <= 1"
+    truth = _meaning(blind)
+    monkeypatch.setattr(parsing, "_conjoined", lambda tests: quick([replace(test, denied="") for test in tests]))
+    assert _meaning(blind) != truth

@@ -4,16 +4,16 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
-from holdtrue.curator.crowds import Ask, Replies, ask_together
+from holdtrue.curator.crowds import Ask, Replies, ask_along, ask_together
 from holdtrue.curator.histories import Line, history_of
 from holdtrue.curator.houses import House
 from holdtrue.curator.lessons import Lesson
@@ -34,6 +34,8 @@ from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.predicting import Method
 
 __all__ = ["Curator"]
+
+T = TypeVar("T")
 
 
 class Curator:
@@ -137,6 +139,21 @@ class Curator:
         """
         self._house.check_open()
         return ask_together(self._house, self._asking, asks)
+
+    def ask_along(
+        self,
+        crowd: Sequence[tuple[Ask, T]],
+        *,
+        more: Callable[[], Sequence[tuple[Ask, T]]],
+        tell: Callable[[Sequence[tuple[T, Replies]]], None],
+    ) -> None:
+        """Answer requests like :meth:`ask_together`, and those that come meanwhile: answers and next charges share a commit.
+
+        ``more`` gives newcomers, each with a token of its own, and ``tell`` hears by those tokens what became of them, once
+        that is durable.
+        """
+        self._house.check_open()
+        ask_along(self._house, self._asking, crowd, more=more, tell=tell)
 
     def _ask_values(self, values: object, key: str | None, analyst: str | None) -> Answer:
         numbers = self._clamped(values)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from holdtrue.accounting.filters import Filter
 from holdtrue.curator.opening import Opened
 from holdtrue.curator.registers import Register
-from holdtrue.curator.steps import Errand, Measure, Pending, carry_out
+from holdtrue.curator.steps import Errand, Measure, Pending, Round, carry_out
 from holdtrue.engines import Engine, Progress
 from holdtrue.errors import CuratorClosed, HoldtrueError, ReleaseError
 from holdtrue.events import NoCost
@@ -78,7 +78,11 @@ class House:
 
     def carry_out(self, errands: Sequence[Errand], *, measure: Measure | None = None) -> list[Entry | HoldtrueError]:
         """Take several releases through the five steps together; each comes back with its entry or its own error."""
-        return carry_out(errands, plan=self.plan, ledger=self.ledger, register=self.register, measure=measure or self._sums)
+        return carry_out(self.round(errands, measure=measure), ledger=self.ledger)
+
+    def round(self, errands: Sequence[Errand], *, measure: Measure | None = None) -> Round:
+        """Return releases that are to take the five steps together."""
+        return Round(errands, plan=self.plan, ledger=self.ledger, register=self.register, measure=measure or self._sums)
 
     def once(
         self,

@@ -9,7 +9,7 @@ from typing import TypeVar
 from holdtrue.curator.histories import responses_of
 from holdtrue.ledgers import Entry, Ledger
 from holdtrue.records import Response
-from holdtrue.verbs import Standing
+from holdtrue.verbs import Release, Standing
 
 __all__ = ["Register"]
 
@@ -23,7 +23,7 @@ _PLACES = 1 << 20  # more than one request has parts
 class _Charged:
     """A charge on its way: the parts it pays for, where it stands, and what other verbs cost up to it."""
 
-    parts: list[str]
+    parts: tuple[str, ...]
     standing: Standing
     other: int
 
@@ -54,24 +54,28 @@ class Register:
                 self._note(entry)
             self._seen = last
 
-    def take(self, entry: Entry, *, records: Sequence[Response] | None = None) -> None:
+    def take(self, entry: Entry, *, release: Release | None = None, records: Sequence[Response] | None = None) -> None:
         """Read an entry that was just made, and first whatever others made before it.
 
-        ``records`` are what its body says, where whoever wrote the body still has them.
+        ``release`` or ``records`` are what its body says, where whoever wrote the body still has them.
         """
         if entry.number == self._seen + 1:
-            self._note(entry, records)
+            self._note(entry, release, records)
             self._seen = entry.number
         else:
             self.follow()
 
-    def _note(self, entry: Entry, records: Sequence[Response] | None = None) -> None:
+    def _note(self, entry: Entry, release: Release | None = None, records: Sequence[Response] | None = None) -> None:
         if entry.kind == "charge" and entry.body is not None:
-            told = json.loads(entry.body)
-            self.draws += told["draws"]
-            self.other_cost += 0 if told["draws"] else entry.cost
+            if release is None:
+                told = json.loads(entry.body)
+                parts, draws = tuple(told["parts"]), told["draws"]
+            else:
+                parts, draws = release.parts, release.draws
+            self.draws += draws
+            self.other_cost += 0 if draws else entry.cost
             standing = Standing(self.draws, entry.spent, self.charges)
-            self._open[entry.number] = _Charged(told["parts"], standing, self.other_cost)
+            self._open[entry.number] = _Charged(parts, standing, self.other_cost)
             self.charges += 1
         elif entry.kind == "response" and entry.body is not None and entry.answers in self._open:
             charged = self._open.pop(entry.answers)

@@ -8,14 +8,15 @@ from typing import TypeAlias
 
 from holdtrue.accounting.filters import amount
 from holdtrue.curator.registers import Register
+from holdtrue.curator.wording import listed, text_of
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import BudgetExceeded, HoldtrueError, ReleaseError
 from holdtrue.ledgers import Charge, Entry, Ledger
 from holdtrue.planning import AnyPlan
-from holdtrue.records import Certificate, Response, canonical, to_json
+from holdtrue.records import Certificate, Response, canonical
 from holdtrue.verbs import Measured, Release
 
-__all__ = ["Errand", "Measure", "Pending", "carry_out"]
+__all__ = ["Errand", "Measure", "Pending", "Round", "carry_out"]
 
 Measure: TypeAlias = Callable[[Sequence[Release]], Sequence[Measured]]
 """Exact integers for each of several releases, in one pass over the rows."""
@@ -27,86 +28,138 @@ class Pending(ReleaseError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errand:
-    """A planned release on its way through the steps: what was asked, under which key, by whom."""
+    """A planned release on its way through the steps: what was asked, under which key, by whom.
+
+    The request is a document, or canonical JSON already.
+    """
 
     release: Release
-    request: Mapping[str, object]
+    request: Mapping[str, object] | str
     key: str | None
     analyst: str
 
     def charge(self) -> Charge:
         """Return what the ledger is asked for."""
-        release = self.release
+        release, request = self.release, self.request
+        written = request if isinstance(request, str) else canonical(request)
+        # The canonical JSON of draws, parts and request, put together from theirs.
+        body = f'{{"draws":{release.draws},"parts":{listed(list(release.parts))},"request":{canonical(release.request)}}}'
         return Charge(
-            request_id=self.key or SYSTEM.words(2).tobytes().hex(),
-            request_digest=hashlib.sha256(canonical(self.request).encode("ascii")).hexdigest(),
-            analyst=self.analyst,
-            verb=release.verb,
-            event=release.event,
-            cost=release.cost,
-            body=canonical({"request": release.request, "parts": list(release.parts), "draws": release.draws}),
+            self.key or SYSTEM.words(2).tobytes().hex(),
+            hashlib.sha256(written.encode("ascii")).hexdigest(),
+            self.analyst,
+            release.verb,
+            release.event,
+            release.cost,
+            body,
         )
 
 
-def carry_out(
-    errands: Sequence[Errand], *, plan: AnyPlan, ledger: Ledger, register: Register, measure: Measure
-) -> list[Entry | HoldtrueError]:
-    """Charge planned releases, measure, draw and store their responses, in that order; the register then has them.
+class Round:
+    """Releases that take each of the five steps together; a commit stands between charge and measure, and after respond.
 
-    Guarantee: ``measure`` is called only after the charges are durable and within the plan; what it returns goes to each
-    release's ``draw`` and nowhere else, and of what is drawn for a charge only what is stored first ever leaves. A request
-    that was charged and never answered, since a process died, is answered now under the same charge; one that was answered
-    is not measured again. Returns for each the entry that paid, or its own error: before the charge nothing is spent; after
-    it ReleaseError carries the entry, with a text that depends on no row; Pending where only who charged it can answer.
+    Law: :meth:`charged` measures only what it is given durable entries for, within the plan; what was measured goes to each
+    release's ``draw`` and nowhere else; and ``outcomes`` may be told once :meth:`stored` has what was stored of ``bodies``.
+    Needs: the calls in this order, each after its commit. Of what is drawn for a charge only what is stored first ever
+    leaves. A request that was charged and never answered, since a process died, is answered now under the same charge; one
+    that was answered is not measured again.
     """
-    outcomes = _charged(errands, plan=plan, ledger=ledger, register=register)
-    paid: list[tuple[int, Entry]] = []
-    for place, entry in enumerate(outcomes):
-        if not isinstance(entry, Entry) or not (entry.fresh or _unanswered(entry, errands[place].release)):
-            continue
-        register.take(entry)
-        if _late(errands[place].release, entry, plan, register):
-            message = "another request took the last of the plan in the meantime; this one was charged and is not answered"
-            outcomes[place] = ReleaseError(message, entry=entry.number)
-        else:
-            paid.append((place, entry))
-    if paid:
-        _answer(paid, errands, outcomes, plan=plan, ledger=ledger, register=register, measure=measure)
-    numbers = {entry.number for _, entry in paid}
-    for place, entry in enumerate(outcomes):
-        if isinstance(entry, Entry) and not entry.fresh and entry.response is None and entry.number not in numbers:
-            message = "the request was charged before, and its response is not in the ledger"
-            outcomes[place] = Pending(message, entry=entry.number)
-    if any(isinstance(entry, Entry) and not entry.fresh for entry in outcomes):
-        register.follow()
-    return outcomes
+
+    def __init__(
+        self, errands: Sequence[Errand], *, plan: AnyPlan, ledger: Ledger, register: Register, measure: Measure
+    ) -> None:
+        self._errands, self._plan, self._ledger, self._register, self._measure = errands, plan, ledger, register, measure
+        self._places: list[int] = []
+        self._paid: list[tuple[int, Entry]] = []
+        self._said: list[list[Response]] = []
+        self.charges: list[Charge] = []
+        self.bodies: list[tuple[int, str]] = []
+        self.outcomes: list[Entry | HoldtrueError] = []
+        self._propose()
+
+    def _propose(self) -> None:
+        """Ask the ledger for what the plan holds."""
+        draws, other = self._register.draws, self._register.other_cost
+        for place, errand in enumerate(self._errands):
+            release = errand.release
+            refusal: HoldtrueError | None = _unplanned(release, self._plan, self._ledger, draws=draws, other=other)
+            if refusal is None:
+                try:
+                    self.charges.append(errand.charge())
+                    self._places.append(place)
+                    draws += release.draws
+                    other += 0 if release.draws else release.cost
+                except HoldtrueError as error:
+                    refusal = error
+            self.outcomes.append(refusal or ReleaseError("not charged"))
+
+    def charged(self, entries: Sequence[Entry | HoldtrueError]) -> None:
+        """Take the entries of ``charges``, which are durable; measure and draw for those that paid, and word ``bodies``."""
+        for place, entry in zip(self._places, entries, strict=True):
+            self.outcomes[place] = entry
+        for place, entry in enumerate(self.outcomes):
+            release = self._errands[place].release
+            if not isinstance(entry, Entry) or not (entry.fresh or _unanswered(entry, release)):
+                continue
+            self._register.take(entry, release=release if entry.fresh else None)
+            if _late(release, entry, self._plan, self._register):
+                message = (
+                    "another request took the last of the plan in the meantime; this one was charged and is not answered"
+                )
+                self.outcomes[place] = ReleaseError(message, entry=entry.number)
+            else:
+                self._paid.append((place, entry))
+        if self._paid:
+            self._draw()
+
+    def _draw(self) -> None:
+        """Measure and draw for what was paid, and say what was drawn."""
+        releases = [self._errands[place].release for place, _ in self._paid]
+        drawn = _measured_and_drawn(releases, self._measure)
+        if drawn is None:
+            message = "the rows could not be measured; the charge stays"
+            for place, entry in self._paid:
+                self.outcomes[place] = ReleaseError(message, entry=entry.number)
+            return
+        for (_, entry), release, numbers in zip(self._paid, releases, drawn, strict=True):
+            certificate = certificate_of(entry, release, plan=self._plan, ledger=self._ledger)
+            records = release.respond(numbers, certificate, self._register.standing(entry.number))
+            self._said.append(records)
+            self.bodies.append((entry.number, f"[{','.join([text_of(record) for record in records])}]"))
+
+    def stored(self, entries: Sequence[Entry | HoldtrueError]) -> None:
+        """Take what the ledger stored of ``bodies``, which is durable; ``outcomes`` are final then."""
+        answered = self._paid if self.bodies else ()
+        for (place, _), (_, body), records, entry in zip(answered, self.bodies, self._said, entries, strict=True):
+            if isinstance(entry, Entry):
+                self._register.take(entry, records=records if entry.body == body else None)
+            else:
+                self.outcomes[place] = entry
+        numbers = {entry.number for _, entry in self._paid}
+        for place, entry in enumerate(self.outcomes):
+            if isinstance(entry, Entry) and not entry.fresh and entry.response is None and entry.number not in numbers:
+                message = "the request was charged before, and its response is not in the ledger"
+                self.outcomes[place] = Pending(message, entry=entry.number)
+        if any(isinstance(entry, Entry) and not entry.fresh for entry in self.outcomes):
+            self._register.follow()
+
+
+def carry_out(round_: Round, *, ledger: Ledger) -> list[Entry | HoldtrueError]:
+    """Take a round through its steps by itself: charge, measure, draw and store, in that order.
+
+    Returns for each release the entry that paid, or its own error: before the charge nothing is spent; after it
+    ReleaseError carries the entry, with a text that depends on no row; Pending where only who charged it can answer.
+    """
+    _, entries = ledger.settle((), round_.charges)
+    round_.charged(entries)
+    stored, _ = ledger.settle(round_.bodies, ())
+    round_.stored(stored)
+    return round_.outcomes
 
 
 def _unanswered(entry: Entry, release: Release) -> bool:
     """Return whether an earlier charge for this very release waits for its answer."""
     return entry.response is None and json.loads(entry.body or "{}").get("parts") == list(release.parts)
-
-
-def _charged(errands: Sequence[Errand], *, plan: AnyPlan, ledger: Ledger, register: Register) -> list[Entry | HoldtrueError]:
-    """Charge what the plan holds, all in one transaction."""
-    outcomes: list[Entry | HoldtrueError] = []
-    places, charges = [], []
-    draws, other = register.draws, register.other_cost
-    for place, errand in enumerate(errands):
-        release = errand.release
-        refusal: HoldtrueError | None = _unplanned(release, plan, ledger, draws=draws, other=other)
-        if refusal is None:
-            try:
-                charges.append(errand.charge())
-                places.append(place)
-                draws += release.draws
-                other += 0 if release.draws else release.cost
-            except HoldtrueError as error:
-                refusal = error
-        outcomes.append(refusal or ReleaseError("not charged"))
-    for place, entry in zip(places, ledger.charge_all(charges), strict=True):
-        outcomes[place] = entry
-    return outcomes
 
 
 def _unplanned(release: Release, plan: AnyPlan, ledger: Ledger, *, draws: int, other: int) -> BudgetExceeded | None:
@@ -126,39 +179,6 @@ def _late(release: Release, entry: Entry, plan: AnyPlan, register: Register) -> 
     return register.other_cost_up_to(entry.number) > max(plan.reserve_units, 0) and release.cost > 0
 
 
-def _answer(  # noqa: PLR0913 - what was paid for, and the rooms it passes through
-    paid: Sequence[tuple[int, Entry]],
-    errands: Sequence[Errand],
-    outcomes: list[Entry | HoldtrueError],
-    *,
-    plan: AnyPlan,
-    ledger: Ledger,
-    register: Register,
-    measure: Measure,
-) -> None:
-    """Measure and draw for what was paid, store the responses in one transaction, and tell the register."""
-    releases = [errands[place].release for place, _ in paid]
-    drawn = _measured_and_drawn(releases, measure)
-    if drawn is None:
-        message = "the rows could not be measured; the charge stays"
-        for place, entry in paid:
-            outcomes[place] = ReleaseError(message, entry=entry.number)
-        return
-    said: list[list[Response]] = []
-    for (_, entry), release, numbers in zip(paid, releases, drawn, strict=True):
-        certificate = certificate_of(entry, release, plan=plan, ledger=ledger)
-        said.append(release.respond(numbers, certificate, register.standing(entry.number)))
-    bodies = [
-        (entry.number, canonical_list([to_json(record) for record in records]))
-        for (_, entry), records in zip(paid, said, strict=True)
-    ]
-    for (place, _), (_, body), records, stored in zip(paid, bodies, said, ledger.respond_all(bodies), strict=True):
-        if isinstance(stored, Entry):
-            register.take(stored, records=records if stored.body == body else None)
-        else:
-            outcomes[place] = stored
-
-
 def _measured_and_drawn(releases: Sequence[Release], measure: Measure) -> list[Sequence[int]] | None:
     """Return what was drawn for each release, None if anything failed: whatever it says may quote a row."""
     try:
@@ -169,20 +189,14 @@ def _measured_and_drawn(releases: Sequence[Release], measure: Measure) -> list[S
 
 def certificate_of(entry: Entry, release: Release, *, plan: AnyPlan, ledger: Ledger) -> Certificate:
     """Return what an entry proves."""
-    cap = ledger.terms.cap
     return Certificate(
-        event=release.event,
-        cost=amount(entry.cost),
-        spent=amount(entry.spent),
-        left=amount(cap - entry.spent),
-        entry=entry.number,
-        digest=entry.digest,
-        theorem=plan.theorem,
-        epsilon=plan.epsilon or 0.0,
-        delta=plan.delta or 0.0,
+        release.event,
+        amount(entry.cost),
+        amount(entry.spent),
+        amount(ledger.terms.cap - entry.spent),
+        entry.number,
+        entry.digest,
+        plan.theorem,
+        plan.epsilon or 0.0,
+        plan.delta or 0.0,
     )
-
-
-def canonical_list(documents: Sequence[Mapping[str, object]]) -> str:
-    """Return a list of documents as canonical JSON."""
-    return "[" + ",".join(canonical(document) for document in documents) + "]"

@@ -73,6 +73,12 @@ class Ledger(Protocol):
         """Store the responses to several charges in one transaction."""
         ...
 
+    def settle(
+        self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]
+    ) -> tuple[list[Entry | HoldtrueError], list[Entry | HoldtrueError]]:
+        """Store responses and charge other requests in one transaction, responses first."""
+        ...
+
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Give an analyst an allowance in units, under the one cap."""
         ...

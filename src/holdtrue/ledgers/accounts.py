@@ -51,6 +51,7 @@ class Account:
         self._stopped: str | None = None
         self._newest: Receipt = (0, store.terms.digest)
         self._spent = 0
+        self._priced: tuple[Event, int] | None = None
         self._charged: dict[int, Entry] = {}
         self._process = os.getpid()
         _OPEN.add(self)
@@ -80,13 +81,7 @@ class Account:
 
     def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
         """Charge several requests in one transaction, in their order; each has its own entry or its own refusal."""
-        tickets: list[Ticket[Entry] | HoldtrueError] = []
-        for request in requests:
-            try:
-                tickets.append(self._charging(request))
-            except HoldtrueError as refusal:
-                tickets.append(refusal)
-        return [self._kept(entry) if isinstance(entry, Entry) else entry for entry in self._submit_all(tickets)]
+        return self.settle((), requests)[1]
 
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
@@ -100,10 +95,27 @@ class Account:
 
     def respond_all(self, bodies: Sequence[tuple[int, str]]) -> list[Entry | HoldtrueError]:
         """Store the responses to several charges in one transaction, each as :meth:`respond` does."""
-        entries = self._submit_all([self._responding(number, body) for number, body in bodies])
-        with self._answered:
-            self._answered.notify_all()
-        return entries
+        return self.settle(bodies, ())[0]
+
+    def settle(
+        self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]
+    ) -> tuple[list[Entry | HoldtrueError], list[Entry | HoldtrueError]]:
+        """Store responses and charge other requests in one transaction, responses first; each has its own outcome.
+
+        So the answers of those who asked before and the charges of those who come next wait for the disk once.
+        """
+        tickets: list[Ticket[Entry] | HoldtrueError] = [self._responding(number, body) for number, body in bodies]
+        for request in requests:
+            try:
+                tickets.append(self._charging(request))
+            except HoldtrueError as refusal:
+                tickets.append(refusal)
+        found = self._submit_all(tickets)
+        if bodies:
+            with self._answered:
+                self._answered.notify_all()
+        charged = found[len(bodies) :]
+        return found[: len(bodies)], [self._kept(entry) if isinstance(entry, Entry) else entry for entry in charged]
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Give an analyst an allowance in units, under the one cap; None lifts it. The change is an entry."""
@@ -213,6 +225,9 @@ class Account:
 
     def _floor(self, request: Charge) -> int | NotPrivate:
         """Return what the event costs at least, or the refusal of an event without a guarantee."""
+        priced = self._priced
+        if priced is not None and priced[0] is request.event:
+            return priced[1]
         if not is_private(request.event):
             if not self.takes_unprotected:
                 return NotPrivate("the event carries no guarantee (NonPrivate); only a rehearsal ledger takes it")
@@ -220,9 +235,11 @@ class Account:
                 raise InvalidParameter("cost", None, "given in units, since a NonPrivate event has no cost of its own")
             return 0
         try:
-            return _cost(self.terms.filter, request.event)
+            cost = _cost(self.terms.filter, request.event)
         except NotPrivate as refusal:
             return refusal
+        self._priced = request.event, cost
+        return cost
 
     def _refuse_early(self, request: Charge, *, cost: int, wanted: Wanted) -> None:
         """Refuse what the cap can never admit again, without a lock: totals only grow, so an old total is enough to know."""
@@ -270,7 +287,7 @@ class Account:
         """Run a group in one transaction; whatever goes wrong there is the outcome of every ticket in it."""
         try:
             self._check()
-            wanted = functools.reduce(Wanted.__or__, (ticket.wanted for ticket in group))
+            wanted = Wanted.of_all(ticket.wanted for ticket in group)
             with self._store.writing(wanted) as book:
                 self._follow(book)
                 for ticket in group:

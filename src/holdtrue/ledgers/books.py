@@ -6,15 +6,16 @@ the store writes what was added, all in one transaction. A refusal adds nothing.
 
 import functools
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from json.encoder import encode_basestring_ascii as quoted
 
 from holdtrue import events
 from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import count
-from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, line_digest, text
+from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, text, values_digest
 from holdtrue.records import canonical
 
 __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
@@ -34,12 +35,18 @@ class Wanted:
     responses: frozenset[int] = frozenset()
 
     def __or__(self, other: "Wanted") -> "Wanted":
-        return Wanted(
-            self.ids | other.ids,
-            self.digests | other.digests,
-            self.analysts | other.analysts,
-            self.numbers | other.numbers,
-            self.responses | other.responses,
+        return Wanted.of_all((self, other))
+
+    @classmethod
+    def of_all(cls, several: Iterable["Wanted"]) -> "Wanted":
+        """Return what any of several want."""
+        listed = list(several)
+        return cls(
+            frozenset[str]().union(*[wanted.ids for wanted in listed]),
+            frozenset[str]().union(*[wanted.digests for wanted in listed]),
+            frozenset[str]().union(*[wanted.analysts for wanted in listed]),
+            frozenset[int]().union(*[wanted.numbers for wanted in listed]),
+            frozenset[int]().union(*[wanted.responses for wanted in listed]),
         )
 
 
@@ -113,27 +120,30 @@ class Book:
         event: str | None = None,
         answers: int | None = None,
         body: str | None = None,
+        fresh: bool = False,
     ) -> Entry:
         """Add the next entry of the chain, with the totals and, but for a grant, the allowance carried on."""
-        carried = allowance if analyst is None or kind == "grant" else self.allowance(analyst)
-        line: dict[str, Any] = {
-            "number": self.receipt[0] + 1,
-            "kind": kind,
-            "time": int(time.time()),
-            "request_id": request_id,
-            "request_digest": request_digest,
-            "analyst": analyst,
-            "verb": verb,
-            "cost": cost,
-            "spent": self.spent + cost,
-            "analyst_spent": None if analyst is None else self.spent_by(analyst) + cost,
-            "allowance": carried,
-            "event": event,
-            "answers": answers,
-            "body": body,
-            "previous": self.receipt[1],
-        }
-        entry = Entry(**line, digest=line_digest(line, ledger_id=self.terms.ledger_id))
+        number, previous = self.receipt
+        last = None if analyst is None else self.analysts.get(analyst)
+        line = (
+            number + 1,
+            kind,
+            int(time.time()),
+            request_id,
+            request_digest,
+            analyst,
+            verb,
+            cost,
+            self.spent + cost,
+            None if analyst is None else cost if last is None else (last.analyst_spent or 0) + cost,
+            allowance if analyst is None or kind == "grant" else None if last is None else last.allowance,
+            event,
+            answers,
+            body,
+            previous,
+        )
+        digest = values_digest(line, ledger=quoted(self.terms.ledger_id))
+        entry = Entry(*line, digest, fresh, body if fresh and kind == "response" else None)
         self.add(entry)
         self.appended.append(entry)
         return entry
@@ -167,13 +177,23 @@ def charge(book: Book, request: Charge, *, floor: int | NotPrivate) -> Entry:
     if cost < floor:
         raise InvalidParameter("cost", cost, f"at least what the event costs, {floor} units")
     demand(book, request.analyst, cost=cost)
-    entry = append("charge", cost=cost, event=_event_text(request.event), body=request.body)
-    return entry.told(fresh=True)
+    return append("charge", cost=cost, event=_event_text(request.event), body=request.body, fresh=True)
 
 
-@functools.lru_cache(maxsize=1024)
 def _event_text(event: Event) -> str:
-    return canonical(events.to_json(event))
+    """Return an event as JSON; most are the very object that came last, which is told without hashing its fractions."""
+    known = _LAST_EVENT.get(id(event))
+    if known is None or known[0] is not event:
+        known = event, canonical(events.to_json(event))
+        if len(_LAST_EVENT) >= _MOST_EVENTS:
+            _LAST_EVENT.clear()
+        _LAST_EVENT[id(event)] = known
+    return known[1]
+
+
+_MOST_EVENTS = 1024
+# By the number of an object that is kept beside: while it is, no other object has that number.
+_LAST_EVENT: dict[int, tuple[Event, str]] = {}
 
 
 def demand(book: Book, analyst: str, *, cost: int) -> None:
@@ -188,7 +208,7 @@ def paid(book: Book, entry: Entry) -> Entry:
     """Return the charge that paid for a request, with the stored response if there is one."""
     if entry.kind == "charge":
         answered = book.responses.get(entry.number)
-        return entry if answered is None else entry.told(response=answered.body)
+        return entry.told(response=None if answered is None else answered.body)
     answer = book.answered.get(entry.request_digest or "") if entry.kind == "repeat" else entry
     charged = None if answer is None else book.rows.get(answer.answers or 0)
     if answer is None or charged is None:
@@ -211,8 +231,7 @@ def respond(book: Book, number: int, *, body: str, charged: Entry | None = None)
         return stored.told(response=stored.body)
     text("body", body)
     digest = charged.request_digest
-    entry = book.append("response", verb=charged.verb, request_digest=digest, answers=number, body=body)
-    return entry.told(fresh=True, response=body)
+    return book.append("response", verb=charged.verb, request_digest=digest, answers=number, body=body, fresh=True)
 
 
 def grant(book: Book, analyst: str, *, allowance: int | None) -> Entry:

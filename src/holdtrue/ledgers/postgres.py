@@ -44,10 +44,10 @@ class PostgresStore(SqlStore):
     def _begin(self) -> None:
         """Nothing to do: the driver begins with the first statement."""
 
-    def _busy(self, error: sa.exc.DBAPIError) -> bool:
+    def _busy(self, error: BaseException | None) -> bool:
         return _state(error) == _LOCK_NOT_AVAILABLE
 
-    def _damaged(self, error: sa.exc.DBAPIError) -> bool:
+    def _damaged(self, error: BaseException | None) -> bool:
         return _state(error).startswith(_DAMAGED)
 
     def _has_tables(self) -> bool:
@@ -60,8 +60,8 @@ class PostgresStore(SqlStore):
         """Nothing to ask: the server checks its pages as it reads them, where its checksums are on."""
 
 
-def _state(error: sa.exc.DBAPIError) -> str:
-    return str(getattr(error.orig, "sqlstate", None) or "")
+def _state(error: BaseException | None) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
 
 
 def _connected(url: str, *, read_only: bool, seconds: float) -> tuple[sa.Connection, str]:

@@ -7,18 +7,22 @@ damage a file in WAL mode, so a file found in that mode is taken out of it there
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, UnknownName
-from holdtrue.ledgers.entries import Terms
+from holdtrue.ledgers.books import Book, Wanted
+from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
 from holdtrue.ledgers.migrations import VERSIONS
 from holdtrue.ledgers.stores import Busy
-from holdtrue.ledgers.tables import SqlStore
+from holdtrue.ledgers.tables import ENTRIES, LINE, SqlStore
 
 __all__ = ["SqliteStore", "may_use_wal"]
 
@@ -27,6 +31,8 @@ _WAL_MENDED = (3, 51, 3)
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _PRIMARY = 0xFF  # the low byte of an extended error code
+_NOTHING = Wanted()
+_ROWS = 32  # of one statement to insert: few enough that all its values are parameters in every version
 
 
 def may_use_wal(version: tuple[int, ...]) -> bool:
@@ -35,31 +41,40 @@ def may_use_wal(version: tuple[int, ...]) -> bool:
 
 
 class SqliteStore(SqlStore):
-    """A ledger's rows in one file, which several processes may have open; BEGIN IMMEDIATE is the one writer lock."""
+    """A ledger's rows in one file, which several processes may have open; BEGIN IMMEDIATE is the one writer lock.
+
+    What a charge and an answer wait for goes to the driver itself, within SQLAlchemy's transaction.
+    """
+
+    _driver_errors = sqlite3.Error
 
     def __init__(
         self, path: Path, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
         self._path = path
         self._version: int | None = None
+        self._write_version: int | None = None
+        self._alone_after = 0
+        self._head: Entry | None = None
         _check_place(path, create=create is not None)
         connection = _connected(path, read_only=read_only, seconds=seconds)
+        self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
         super().__init__(connection, where=str(path), create=create)
 
     def _lock(self) -> None:
-        self._connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._driver.execute("BEGIN IMMEDIATE")
 
     _lock_creation = _lock
 
     def _begin(self) -> None:
-        self._connection.exec_driver_sql("BEGIN")
+        self._driver.execute("BEGIN")
 
-    def _busy(self, error: sa.exc.DBAPIError) -> bool:
-        return _code(error.orig) in _LOCKED
+    def _busy(self, error: BaseException | None) -> bool:
+        return _code(error) in _LOCKED
 
-    def _damaged(self, error: sa.exc.DBAPIError) -> bool:
+    def _damaged(self, error: BaseException | None) -> bool:
         # Text that is not UTF-8 has no code of its own, and no table or column ever goes missing from a whole ledger.
-        return _code(error.orig) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
+        return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
         return VERSIONS in self._tables()
@@ -72,10 +87,49 @@ class SqliteStore(SqlStore):
 
     def moved(self) -> bool:
         """Return whether another connection has changed the file since this was last asked: SQLite counts that itself."""
-        version = self._connection.exec_driver_sql("PRAGMA data_version").scalar_one()
-        self._connection.rollback()
+        try:
+            version = self._driver.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:  # whoever reads next is told
+            version = None
         seen, self._version = self._version, version
-        return bool(version != seen)
+        return version is None or bool(version != seen)
+
+    @contextmanager
+    def writing(self, wanted: Wanted) -> Iterator[Book]:
+        """Lock, load what another connection may have written, yield the book, write what was appended, commit.
+
+        Nobody but this store responds to a charge that it has made while no other connection wrote: SQLite counts those
+        writes, and under the lock the count is right. So such responses are not looked for, nor is the newest entry where
+        nothing else is wanted.
+        """
+        with self._transaction(self._lock):
+            version = self._driver.execute("PRAGMA data_version").fetchone()[0]
+            moved = version != self._write_version
+            if not moved and wanted.responses and min(wanted.responses) > self._alone_after:
+                wanted = Wanted(wanted.ids, wanted.digests, wanted.analysts, wanted.numbers)
+            if moved or self._head is None or wanted != _NOTHING:
+                book = self._loaded(wanted)
+            else:
+                book = Book(self.terms)
+                book.add(self._head)
+            alone_after = book.receipt[0] if moved else self._alone_after
+            yield book
+            self._insert(book.appended)
+        self._write_version, self._alone_after, self._head = version, alone_after, book.head
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries as they are, for a copy: what they say was decided elsewhere."""
+        self._write_version = None
+        super().append(entries)
+
+    def _insert(self, entries: Sequence[Entry]) -> None:
+        """Write rows by one statement for many, which lets other threads in once and not for every row."""
+        for start in range(0, len(entries), _ROWS):
+            several = entries[start : start + _ROWS]
+            self._driver.execute(_inserting(len(several)), [value for entry in several for value in LINE(entry)])
+
+    def _selected(self, statement: str, given: Any) -> Sequence[Sequence[Any]]:  # noqa: ANN401 - as the engine takes it
+        return self._driver.execute(statement, given).fetchall()
 
     def examine(self) -> None:
         """Have SQLite check the whole file, its indexes against its tables."""
@@ -84,6 +138,12 @@ class SqliteStore(SqlStore):
         if list(found) != ["ok"]:
             message = f"{self.where}: the file is damaged outside its entries"
             raise IntegrityError(message)
+
+
+@cache
+def _inserting(rows: int) -> str:
+    line = f"({', '.join('?' * len(COLUMNS))})"
+    return f"INSERT INTO {ENTRIES.name} ({', '.join(COLUMNS)}) VALUES {', '.join([line] * rows)}"  # noqa: S608 - names of ours
 
 
 def _code(error: BaseException | None) -> int | None:
@@ -100,7 +160,7 @@ def _check_place(path: Path, *, create: bool) -> None:
     if not path.parent.is_dir():
         raise InvalidParameter("where", str(path), "a path in a directory that exists")
     if not create:
-        message = f"there is no ledger at {path}; give kind, cap and fingerprint to create it"
+        message = f"there is no ledger at {path}; opening data with ledger= creates one"
         raise UnknownName(message)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -83,7 +83,7 @@ class MemoryStore:
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries of a range of numbers."""
         newest = len(self._book.rows)
-        return [self._book.rows[number] for number in range(max(start, 1), min(stop, newest + 1))]
+        return [self._book.rows[number].told() for number in range(max(start, 1), min(stop, newest + 1))]
 
     def examine(self) -> None:
         """Memory has no structures of its own to check."""

@@ -5,10 +5,9 @@ into errors of the tree here; their own words, which may quote values, are never
 """
 
 import functools
-import itertools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
@@ -21,7 +20,7 @@ from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
 from holdtrue.ledgers.migrations import HEAD, known, revision, upgrade
 from holdtrue.ledgers.stores import Busy
 
-__all__ = ["ENTRIES", "METADATA", "TERMS", "SqlStore"]
+__all__ = ["ENTRIES", "LINE", "METADATA", "TERMS", "SqlStore"]
 
 _Big = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 METADATA = sa.MetaData()
@@ -71,8 +70,11 @@ _RANGE = (
     .order_by(ENTRIES.c.number)
 )  # fmt: skip
 _INSERT = ENTRIES.insert()
-_VALUES = operator.attrgetter(*COLUMNS)
+LINE = operator.attrgetter(*COLUMNS)
 _EARLIER = ENTRIES.alias("earlier")
+_RESPONSE: sa.ColumnElement[str] = sa.literal_column("'response'")
+_KINDS = tuple(Wanted.__slots__)
+_SETS = operator.attrgetter(*_KINDS)
 
 
 def _among(column: sa.Column[Any], name: str, keys: int) -> sa.Select[Any]:
@@ -80,11 +82,10 @@ def _among(column: sa.Column[Any], name: str, keys: int) -> sa.Select[Any]:
     return _SELECT.where(column.in_([sa.bindparam(f"{name}_{index}", type_=column.type) for index in range(keys)]))
 
 
-def _padded(name: str, keys: Collection[object]) -> dict[str, object]:
-    """Return parameters for some keys, the last one repeated up to a power of two: few lengths mean few statements."""
+def _padded(keys: Collection[object]) -> list[object]:
+    """Return some keys, the last one repeated up to a power of two: few lengths mean few statements."""
     listed = list(keys)
-    listed += listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else []
-    return {f"{name}_{index}": key for index, key in enumerate(listed)}
+    return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else []
 
 
 @functools.cache
@@ -95,7 +96,7 @@ def _statement(*, ids: int, digests: int, numbers: int, responses: int, analysts
     if ids:
         parts.append(_among(ENTRIES.c.request_id, "ids", ids))
     if digests:
-        parts.append(_among(ENTRIES.c.request_digest, "digests", digests).where(ENTRIES.c.kind == "response"))
+        parts.append(_among(ENTRIES.c.request_digest, "digests", digests).where(ENTRIES.c.kind == _RESPONSE))
     if numbers:
         parts += [_among(ENTRIES.c.number, "numbers", numbers), _among(ENTRIES.c.answers, "numbers", numbers)]
     if responses:
@@ -118,10 +119,12 @@ class SqlStore(ABC):
     """A ledger's rows behind one connection; what the engines do differently is left to them."""
 
     durable = True
+    _driver_errors: type[Exception] | tuple[type[Exception], ...] = ()
 
     def __init__(self, connection: sa.Connection, *, where: str, create: Callable[[], Terms] | None) -> None:
         self._connection = connection
         self._inserting = _INSERT.compile(dialect=connection.dialect)
+        self._finding: dict[tuple[int, ...], tuple[str, list[tuple[int, int]] | None]] = {}
         self.where = where
         try:
             self.terms = self._opened(create)
@@ -142,11 +145,11 @@ class SqlStore(ABC):
         """Begin to read."""
 
     @abstractmethod
-    def _busy(self, error: sa.exc.DBAPIError) -> bool:
+    def _busy(self, error: BaseException | None) -> bool:
         """Return whether an error says that somebody else holds the lock."""
 
     @abstractmethod
-    def _damaged(self, error: sa.exc.DBAPIError) -> bool:
+    def _damaged(self, error: BaseException | None) -> bool:
         """Return whether an error says that what is stored cannot be right."""
 
     @abstractmethod
@@ -174,7 +177,7 @@ class SqlStore(ABC):
             raise RefusedError(message)
         made = None if create is None else create()
         if made is None and found is None:
-            message = f"there is no ledger yet at {self.where}; give kind, cap and fingerprint to create it"
+            message = f"there is no ledger yet at {self.where}; opening data with ledger= creates one"
             raise UnknownName(message)
         with self._transaction(self._lock_creation):
             return self._created(made)
@@ -225,8 +228,8 @@ class SqlStore(ABC):
             transaction.commit()
         except BaseException as error:
             self._roll_back(transaction)
-            if isinstance(error, sa.exc.DBAPIError):
-                raise self._translated(error, stage=stage) from None
+            if isinstance(error, (sa.exc.DBAPIError, self._driver_errors)):
+                raise self._translated(getattr(error, "orig", error), stage=stage) from None
             if isinstance(error, (sa.exc.SQLAlchemyError, UnicodeError)):
                 message = f"{self.where} holds what no ledger writes"
                 raise IntegrityError(message) from None
@@ -239,7 +242,7 @@ class SqlStore(ABC):
             if transaction is not None:
                 transaction.rollback()
 
-    def _translated(self, error: sa.exc.DBAPIError, *, stage: str) -> HoldtrueError:
+    def _translated(self, error: BaseException | None, *, stage: str) -> HoldtrueError:
         if self._busy(error) and stage != "commit":
             return Busy(f"{self.where} is locked by another process; nothing was written, try again")
         if stage == "commit":
@@ -267,7 +270,7 @@ class SqlStore(ABC):
     def _insert(self, entries: Sequence[Entry]) -> None:
         if entries:
             # As the compiled statement, without going through every value again: they are text and whole numbers.
-            values = [_VALUES(entry) for entry in entries]
+            values = [LINE(entry) for entry in entries]
             rows: Any = values if self._inserting.positional else [dict(zip(COLUMNS, row, strict=True)) for row in values]
             self._connection.exec_driver_sql(str(self._inserting), rows)
 
@@ -283,7 +286,7 @@ class SqlStore(ABC):
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries with start <= number < stop as they are stored, unchecked."""
         with self._transaction(self._begin):
-            return self._rows(_RANGE, {"start": start, "stop": stop})
+            return [Entry(*row) for row in self._connection.execute(_RANGE, {"start": start, "stop": stop})]
 
     def _loaded(self, wanted: Wanted) -> Book:
         rows = self._found(wanted)
@@ -298,14 +301,34 @@ class SqlStore(ABC):
         return book
 
     def _found(self, wanted: Wanted) -> dict[int, Entry]:
-        sets: dict[str, frozenset[Any]] = {name: getattr(wanted, name) for name in Wanted.__slots__}
-        keys = {name: _padded(name, found) for name, found in sets.items()}
-        statement = _statement(**{name: len(padded) for name, padded in keys.items()})
-        given = dict(itertools.chain.from_iterable(padded.items() for padded in keys.values()))
-        return {row.number: row for row in self._rows(statement, given)}
+        keys = [_padded(found) for found in _SETS(wanted)]
+        lengths = tuple([len(padded) for padded in keys])
+        known = self._finding.get(lengths)
+        if known is None:
+            known = self._finding[lengths] = self._written(lengths)
+        statement, places = known
+        # As the compiled statement, without going through every parameter again: keys are text and whole numbers.
+        given: Any = (
+            {f"{name}_{index}": key for name, padded in zip(_KINDS, keys, strict=True) for index, key in enumerate(padded)}
+            if places is None
+            else tuple([keys[kind][index] for kind, index in places])
+        )
+        return {row[0]: Entry(*row) for row in self._selected(statement, given)}
 
-    def _rows(self, statement: sa.Executable, keys: Mapping[str, object]) -> list[Entry]:
-        return [Entry(*row) for row in self._connection.execute(statement, keys)]
+    def _selected(self, statement: str, given: Any) -> Sequence[Sequence[Any]]:  # noqa: ANN401 - as the engine takes it
+        return self._connection.exec_driver_sql(statement, given).fetchall()
+
+    def _written(self, lengths: tuple[int, ...]) -> tuple[str, list[tuple[int, int]] | None]:
+        """Return the statement that finds rows by so many keys of each kind, in the engine's own words.
+
+        With it comes where its parameters are found: kind and index of each, or None where the engine takes them by name.
+        """
+        statement = _statement(**dict(zip(_KINDS, lengths, strict=True)))
+        compiled = statement.compile(dialect=self._connection.dialect)
+        if compiled.positiontup is None:
+            return str(compiled), None
+        named = [name.rsplit("_", 1) for name in compiled.positiontup]
+        return str(compiled), [(_KINDS.index(kind), int(index)) for kind, index in named]
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -40,7 +40,12 @@ class Mechanism(ABC):
     @property
     def event(self) -> Event:
         """Return what one release is charged with."""
-        return self._claim if type(self._bits) is SystemBits else NonPrivate()
+        return self._claimed if type(self._bits) is SystemBits else NonPrivate()
+
+    @cached_property
+    def _claimed(self) -> Event:
+        # Of frozen numbers, so made once: the very same object lets whoever charges it know what it costs.
+        return self._claim
 
     def delta(self, epsilon: Number) -> float:
         """Return the smallest delta for which one release is (epsilon, delta)-DP, rounded up."""

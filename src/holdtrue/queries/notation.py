@@ -27,7 +27,7 @@ from holdtrue.queries.trees import (
     Truth,
 )
 
-__all__ = ["digest", "notation"]
+__all__ = ["digest", "digest_of", "notation"]
 
 _VERSION = "holdtrue-query-1"
 
@@ -37,8 +37,13 @@ def digest(tree: Tree, columns: Mapping[str, Type]) -> str:
 
     The columns are given sorted by name; they are hashed as the JSON object that maps them to their types.
     """
+    return digest_of(notation(tree), columns)
+
+
+def digest_of(written: str, columns: Mapping[str, Type]) -> str:
+    """Return the digest of a tree whose notation is known."""
     types = ", ".join([f'{quoted(name)}: "{kind}"' for name, kind in columns.items()])
-    return hashlib.sha256(f"{_VERSION}\n{{{types}}}\n{notation(tree)}".encode()).hexdigest()
+    return hashlib.sha256(f"{_VERSION}\n{{{types}}}\n{written}".encode()).hexdigest()
 
 
 def notation(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each kind of tree

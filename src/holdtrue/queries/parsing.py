@@ -6,24 +6,39 @@ message says depends on the text and on the card only.
 """
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from holdtrue.errors import RequestError, UnsupportedQuery
-from holdtrue.queries.cards import Card
-from holdtrue.queries.conditions import conjunction
+from holdtrue.queries.cards import Card, Type
+from holdtrue.queries.conditions import conjunction, opposite
 from holdtrue.queries.lowering import lower
-from holdtrue.queries.notation import digest
+from holdtrue.queries.notation import digest, digest_of, notation
 from holdtrue.queries.reading import DEEPEST, LONGEST, MOST_NODES, read, too_deep
-from holdtrue.queries.rendering import render
+from holdtrue.queries.rendering import Piece, render
 from holdtrue.queries.sizes import too_heavy
-from holdtrue.queries.trees import Boolean, Query, Tree, columns
+from holdtrue.queries.trees import All, Boolean, Comparison, Query, Tree, Truth, columns
 
 __all__ = ["parse"]
 
 _BOOLEAN = get_args(Boolean)
 _MOST_KEPT = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Test:
+    """One test, lowered, and how it is spelt where it stands alone or among others; ``denied`` spells its opposite."""
+
+    tree: Boolean
+    written: str
+    denied: str | None
+    piece: Piece
+    held: tuple[tuple[str, Type], ...]
+
+
 # Tests by card and text. The card is kept beside: while it is, no other card has its number.
-_KEPT: dict[tuple[int, str], tuple[Card, Boolean]] = {}
+_KEPT: dict[tuple[int, str], tuple[Card, _Test]] = {}
 
 
 def parse(text: str, card: Card) -> Query:
@@ -45,8 +60,15 @@ def parse(text: str, card: Card) -> Query:
 def _parsed(text: str, card: Card) -> Query:
     from holdtrue.queries.skimming import skim
 
-    tree: Tree | None = _joined(text, card)
-    if tree is None:
+    tests = _tests(text, card)
+    quick = _conjoined(tests)
+    if quick is not None:
+        return quick
+    tree: Tree
+    if tests:
+        # The same tree as the whole text would be lowered to, since a conjunction is lowered test by test.
+        tree = conjunction([test.tree for test in tests]) if len(tests) > 1 else tests[0].tree
+    else:
         plain = skim(text, card)
         tree = lower(read(text) if plain is None else plain, card)
     piece = render(tree)
@@ -66,24 +88,40 @@ def _parsed(text: str, card: Card) -> Query:
     return Query(tree, piece.text, digest(tree, held), isinstance(tree, _BOOLEAN), tuple(held))
 
 
-def _joined(text: str, card: Card) -> Boolean | None:
-    """Return the tree of tests that AND alone joins, each of them lowered once and kept; None where the text is no such.
-
-    The same tree as the whole text would be lowered to, since a conjunction is lowered test by test.
-    """
+def _tests(text: str, card: Card) -> Sequence[_Test]:
+    """Return the tests that AND alone joins, each of them lowered once and kept; none where the text is no such."""
     from holdtrue.queries.skimming import tests_of
 
-    parts: list[Boolean] = []
-    for test in tests_of(text):
-        known = _KEPT.get((id(card), test))
-        tree = known[1] if known is not None and known[0] is card else _test(test, card)
-        if tree is None:
-            return None
-        parts.append(tree)
-    return conjunction(parts) if len(parts) > 1 else parts[0] if parts else None
+    tests: list[_Test] = []
+    for part in tests_of(text):
+        known = _KEPT.get((id(card), part))
+        test = known[1] if known is not None and known[0] is card else _test(part, card)
+        if test is None:
+            return ()
+        tests.append(test)
+    return tests
 
 
-def _test(text: str, card: Card) -> Boolean | None:
+def _conjoined(tests: Sequence[_Test]) -> Query | None:
+    """Return the query of two or more different comparisons, from what is kept of each; None where that is not all.
+
+    Law: what :func:`_parsed` returns. Among atoms a conjunction drops repeats, is false where two are opposites, and sorts
+    them by their notation; no atom of these kinds stands in parentheses; so few of them are never too large or too heavy.
+    """
+    distinct = {test.written: test for test in tests if test.denied is not None}
+    if len(distinct) < 2 or len(distinct) < len(tests) or any(test.denied in distinct for test in tests):  # noqa: PLR2004 - one test needs no joint
+        return None
+    order = sorted(distinct)
+    sorted_tests = [distinct[written] for written in order]
+    text = " AND ".join([test.piece.text for test in sorted_tests])
+    if len(text) > LONGEST or not text.isascii():
+        return None
+    held = dict(sorted([column for test in tests for column in test.held]))
+    named = digest_of(f"(all {' '.join(order)})", held)
+    return Query(All(tuple([test.tree for test in sorted_tests])), text, named, boolean=True, columns=tuple(held))
+
+
+def _test(text: str, card: Card) -> _Test | None:
     """Lower one plain test and keep it; None where it is not plain or refused, in words that are the whole text's affair."""
     from holdtrue.queries.skimming import skim
 
@@ -96,7 +134,9 @@ def _test(text: str, card: Card) -> Boolean | None:
         return None
     if len(_KEPT) >= _MOST_KEPT:
         _KEPT.clear()
-    kept: Boolean = tree  # type: ignore[assignment]  # a condition
+    condition: Boolean = tree  # type: ignore[assignment]  # a condition
+    denied = notation(opposite(condition)) if isinstance(condition, (Comparison, Truth)) else None
+    kept = _Test(condition, notation(condition), denied, render(condition), tuple(columns(condition).items()))
     _KEPT[id(card), text] = card, kept
     return kept
 

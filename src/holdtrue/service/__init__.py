@@ -14,9 +14,8 @@ __all__ = ["create"]
 
 def create(settings: "Settings") -> "FastAPI":
     """Return the application for one worker. Needs the extra ``server``."""
-    from fastapi import FastAPI
-
     from holdtrue import __version__
+    from holdtrue.service.applications import Application
     from holdtrue.service.database import open_database
     from holdtrue.service.envelope import Envelope
     from holdtrue.service.keys import Keyring
@@ -42,14 +41,14 @@ def create(settings: "Settings") -> "FastAPI":
     )
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: "FastAPI") -> AsyncIterator[None]:
         service.registry.open_all()
         yield
         service.registry.close()
         service.keyring.close()
         database.close()
 
-    app = FastAPI(
+    app = Application(
         title="Holdtrue", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )
     app.state.service = service
@@ -57,7 +56,8 @@ def create(settings: "Settings") -> "FastAPI":
     for family in (asks, verbs, datasets, plans, holdouts, inference, keys, health):
         app.include_router(family.router)
     mount(app)
-    app.add_middleware(asks.Lane)
     app.add_middleware(Envelope, settings=settings, metrics=metrics)
+    # A question passes the lane alone; whatever else comes, FastAPI's own layers.
+    app.lane = Envelope(asks.Lane(app, service=service), settings=settings, metrics=metrics)
     describe(app)
     return app

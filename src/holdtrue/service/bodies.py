@@ -29,6 +29,7 @@ __all__ = [
     "StrictModel",
     "TrainBody",
     "VerifyBody",
+    "check_media",
     "loads",
     "read",
 ]
@@ -114,12 +115,16 @@ def _check_text(text: str) -> None:
 
 async def read(request: Request) -> Any:  # noqa: ANN401 - any JSON
     """Return the JSON body of a request: 415 for another type, 413 above the limit, 400 for what cannot be read."""
-    media = request.headers.get("content-type", "")
+    check_media(request.headers.get("content-type", ""))
+    return loads(await request.body())
+
+
+def check_media(media: str) -> None:
+    """Refuse a body of another type than JSON in UTF-8."""
     kind, _, parameters = media.partition(";")
     charset = parameters.strip().lower().replace('"', "")
     if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
         raise Refused(415, "unsupported media type", "send the body as Content-Type: application/json, in UTF-8")
-    return loads(await request.body())
 
 
 class _Read(Request):

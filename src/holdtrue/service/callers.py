@@ -18,9 +18,23 @@ from holdtrue.service.problems import Refused
 from holdtrue.service.state import service_of
 
 if TYPE_CHECKING:
-    from holdtrue.service.settings import Role
+    from starlette.types import Scope
 
-__all__ = ["Analyst", "Anyone", "Auditor", "Caller", "IdempotencyKey", "Owner", "caller_of", "request_id_of"]
+    from holdtrue.service.settings import Role
+    from holdtrue.service.state import Service
+
+__all__ = [
+    "Analyst",
+    "Anyone",
+    "Auditor",
+    "Caller",
+    "IdempotencyKey",
+    "Owner",
+    "caller_in",
+    "caller_of",
+    "headers_of",
+    "request_id_of",
+]
 
 _IDEMPOTENCY = re.compile(r"[ -~]{1,128}")
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+) *")
@@ -36,30 +50,39 @@ class Caller:
 
 
 async def caller_of(request: Request) -> Caller:
+    """Return who sends a request, as :func:`caller_in` does."""
+    return await caller_in(request.scope, service_of(request))
+
+
+async def caller_in(scope: "Scope", service: "Service") -> Caller:
     """Return who sends a request.
 
     Law: without a key that is valid now, the answer is one and the same 401 (bytes, headers, and the same work: a
     digest and a read), whether there is no key, or it is malformed, unknown, wrong, revoked or expired. Needs: the
     database of keys. Fails: with 429 when the caller's rate is used up.
     """
-    service = service_of(request)
     try:
-        caller = await service.keyring.known(_bearer(request))
+        caller = await service.keyring.known(_bearer(scope))
     except Unauthorized:
         caller = None
     if caller is None:
         detail = "a valid key is needed: Authorization: Bearer"
         raise Refused(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
-    request.scope["caller"] = caller
+    scope["caller"] = caller
     service.rates.check(caller)
     return caller
 
 
-def _bearer(request: Request) -> str:
+def _bearer(scope: "Scope") -> str:
     """Return the one bearer key of a request, or nothing: two of them are as good as none."""
-    given = request.headers.getlist("authorization")
+    given = headers_of(scope, b"authorization")
     found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
     return "" if found is None else found[1]
+
+
+def headers_of(scope: "Scope", name: bytes) -> list[str]:
+    """Return every value of a header, by its name in lower case."""
+    return [value.decode("latin-1") for given, value in scope["headers"] if given == name]
 
 
 _SCHEME = HTTPBearer(scheme_name="key", description="A key of this service, or a token of its issuer.", auto_error=False)

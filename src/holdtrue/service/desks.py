@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -11,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from holdtrue.curator import Curator
 from holdtrue.curator.crowds import Ask, Replies
 from holdtrue.curator.steps import Pending
-from holdtrue.errors import CuratorClosed, RefusedError
+from holdtrue.errors import CuratorClosed, RefusedError, ReleaseError
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 
 __all__ = ["Desk", "told_alike"]
@@ -26,14 +27,16 @@ _SLOW_VERBS = 2
 class Desk:
     """Takes requests of one event loop to one curator, in threads of its own.
 
-    Guarantee: while one group of asks is charged and answered, those that come meanwhile wait and then go together, so that
-    a group pays for its durable commits once. Every ask has its own outcome: a refusal of one refuses no other.
+    Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
+    pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
+    of one refuses no other. Nobody is told of an answer before it is stored.
     """
 
     def __init__(self, curator: Curator) -> None:
         self.curator = curator
         self._waiting: deque[tuple[Ask, asyncio.Future[list[Answer]]]] = deque()
         self._busy = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._asker = ThreadPoolExecutor(1, thread_name_prefix="asks")
         self._others = ThreadPoolExecutor(_SLOW_VERBS, thread_name_prefix="verbs")
 
@@ -42,8 +45,8 @@ class Desk:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Answer]] = loop.create_future()
         self._waiting.append((Ask(tuple(queries), key=key, analyst=analyst), future))
-        if not self._busy:
-            self._busy = True
+        if not self._busy or self._loop is not loop:  # a loop that is gone never heard that its last group was done
+            self._busy, self._loop = True, loop
             # Once the loop has read what has already arrived, so that it goes along.
             loop.call_soon(self._send, loop)
         try:
@@ -63,36 +66,55 @@ class Desk:
         self.curator.close()
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
-        group = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
         try:
-            done = loop.run_in_executor(self._asker, self.curator.ask_together, [ask for ask, _ in group])
+            done = loop.run_in_executor(self._asker, self._work)
         except RuntimeError:  # the desk was closed meanwhile
             self._busy = False
-            for _, future in group:
-                if not future.done():
-                    future.set_exception(CuratorClosed("the service is stopping; ask again when it is back"))
+            while self._waiting:
+                _, future = self._waiting.popleft()
+                _tell([(future, CuratorClosed("the service is stopping; ask again when it is back"))])
             return
-        done.add_done_callback(partial(self._tell, loop, [future for _, future in group]))
+        done.add_done_callback(partial(self._rest, loop))
 
-    def _tell(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        futures: Sequence["asyncio.Future[list[Answer]]"],
-        done: "asyncio.Future[list[Replies]]",
-    ) -> None:
-        if self._waiting:
+    def _rest(self, loop: asyncio.AbstractEventLoop, _: "asyncio.Future[None]") -> None:
+        """Send those who came since."""
+        self._busy = bool(self._waiting)
+        if self._busy:
             self._send(loop)
+
+    def _work(self) -> None:
+        """Answer those who wait, and those who come meanwhile; whoever is taken is told, whatever happens."""
+        untold: set[asyncio.Future[list[Answer]]] = set()
+
+        def more() -> list[tuple[Ask, asyncio.Future[list[Answer]]]]:
+            group = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+            untold.update([future for _, future in group])
+            return group
+
+        def tell(told: Sequence[tuple[asyncio.Future[list[Answer]], Replies | BaseException]]) -> None:
+            untold.difference_update([future for future, _ in told])
+            for loop in {future.get_loop() for future, _ in told}:
+                # A loop that is closed has nobody who waits; what is under way is stored all the same.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_tell, [each for each in told if each[0].get_loop() is loop])
+
+        failed: BaseException = ReleaseError("the request may have been charged, but its response is not in the ledger")
+        try:
+            self.curator.ask_along((), more=more, tell=tell)
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+            failed = error
+        if untold:
+            tell([(future, failed) for future in untold])
+
+
+def _tell(told: "Sequence[tuple[asyncio.Future[list[Answer]], Replies | BaseException]]") -> None:
+    for future, outcome in told:
+        if future.done():  # whoever asked has gone; the answer is in the ledger
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
         else:
-            self._busy = False
-        failed = None if done.cancelled() else done.exception()
-        outcomes: Sequence[Replies | BaseException] = [failed] * len(futures) if failed else done.result()
-        for future, outcome in zip(futures, outcomes, strict=True):
-            if future.done():  # whoever asked has gone; the answer is in the ledger
-                continue
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+            future.set_result(outcome)
 
 
 def told_alike(curator: Curator, key: str, responses: Sequence[_Told], *, whole: bool = True) -> list[_Told]:

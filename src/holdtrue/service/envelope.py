@@ -71,7 +71,9 @@ class Envelope:
                 early = internal(error, request_id=request_id)
         if early is not None and not sent.status:
             await early(scope, receive, sent)
-        route = getattr(scope.get("route"), "path", "other" if "endpoint" in scope else "unmatched")
+        found = scope.get("route")
+        route = "other" if "endpoint" in scope else "unmatched"
+        route = route if found is None else getattr(found, "path", route)
         self._metrics.request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
         logs.request(scope, route=route, status=sent.status)
 
@@ -105,7 +107,7 @@ class _Sent:
             self.status = message["status"]
             headers = list(message["headers"])
             given = {name for name, _ in headers}
-            headers.extend(each for each in _DEFAULT if each[0] not in given)
+            headers += [each for each in _DEFAULT if each[0] not in given]
             message["headers"] = [*headers, *_FIXED, (b"x-request-id", self._id)]
         await self._send(message)
 

@@ -112,7 +112,7 @@ class Keyring:
 
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._tokens.check, text)
         # Before the row is read: what is written meanwhile makes a newer version, and the row is read again.
-        version = self._version.now()
+        version = await self._version.soon()
         remembered = self._recall(version, text)
         if remembered is not None:
             return remembered

@@ -81,6 +81,28 @@ class Version:
             self._connection = sqlite3.connect(
                 f"file:{quote(path)}?mode=ro", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
             )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: list[asyncio.Future[int | None]] = []
+
+    async def soon(self) -> int | None:
+        """Return :meth:`now`, looked up after this call began, once for all who call in the same turn of the event loop."""
+        if self._connection is None:
+            return None
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # those of a loop that is gone are waited for by nobody
+            self._loop, self._waiting = loop, []
+        future: asyncio.Future[int | None] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._tell)
+        self._waiting.append(future)
+        return await future
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        version = self.now()
+        for future in waiting:
+            if not future.done():
+                future.set_result(version)
 
     def now(self) -> int | None:
         """Return the number of the newest commit by any other connection."""

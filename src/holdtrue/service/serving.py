@@ -72,9 +72,12 @@ def _serve_together(settings: Settings, listening: socket.socket) -> None:
 def _configuration(settings: Settings, factory: "str | Callable[[], FastAPI]") -> "Config":
     from uvicorn import Config
 
+    from holdtrue.service.protocols import JoiningProtocol
+
     return Config(
         factory,
         factory=True,
+        http=JoiningProtocol,
         workers=settings.workers,
         lifespan="on",
         ws="none",

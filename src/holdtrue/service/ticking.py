@@ -28,30 +28,34 @@ class Clock:
     def __init__(self, tick: float) -> None:
         self.tick = tick
         self._number = 0
-        self._gate: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def leave(self) -> int:
         """Wait for the next tick, and return its number: it stands at so many ticks of the monotonic clock."""
         if self.tick <= 0:
             return 0
         loop = asyncio.get_running_loop()
-        gate = self._gate
-        if gate is None or gate.done() or gate.get_loop() is not loop:
-            gate = self._gate = loop.create_future()
+        if loop is not self._loop:  # those of a loop that is gone are waited for by nobody
+            self._loop, self._waiting = loop, []
+        future = loop.create_future()
+        self._waiting.append(future)
+        if len(self._waiting) == 1:
             now = time.monotonic()
             # A timer may fire a little early; the tick it stood for is over then, and the next one is waited for.
             self._number = max(math.floor(now / self.tick), self._number) + 1
             # Loops count in milliseconds: rounded up, so that nothing leaves before the tick.
             delay = math.ceil((self._number * self.tick - now) / _MILLISECOND) * _MILLISECOND
-            loop.call_later(delay, _open, gate)
+            loop.call_later(delay, self._open)
         number = self._number
-        await asyncio.shield(gate)
+        await future
         return number
 
-
-def _open(gate: "asyncio.Future[None]") -> None:
-    if not gate.done():
-        gate.set_result(None)
+    def _open(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
 
 class Ticked(Strict):

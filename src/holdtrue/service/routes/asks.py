@@ -5,28 +5,38 @@ takes and gives stands in the API's document all the same.
 """
 
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdtrue.curator.wording import text_of
 from holdtrue.errors import HoldtrueError, RefusedError
-from holdtrue.records import canonical, to_json
 from holdtrue.service import bodies
-from holdtrue.service.callers import Caller, caller_of, request_id_of
+from holdtrue.service.callers import Caller, caller_in, headers_of, request_id_of
 from holdtrue.service.problems import PROBLEMS, Refused, refusal
 from holdtrue.service.state import service_of
 
-__all__ = ["Lane", "router"]
+if TYPE_CHECKING:
+    from holdtrue.service.state import Service
+
+__all__ = ["Lane", "is_hot", "router"]
 
 _LONGEST = 4096
 _MOST = 1000
 _KEY = re.compile(r"[ -~]{1,128}")
 _PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
+_JSON = (b"content-type", b"application/json")
+
+
+def is_hot(scope: Scope) -> bool:
+    """Return whether a request is a question for the hot route."""
+    return scope["type"] == "http" and scope["method"] == "POST" and _PATH.fullmatch(scope["path"]) is not None
 
 
 class Lane:
@@ -35,24 +45,45 @@ class Lane:
     The same endpoint stands in the application's own routes, where the document of the API finds it.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, service: "Service") -> None:
         self._app = app
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a question, or let anything else pass."""
-        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if found is None:
+        if not is_hot(scope):
             await self._app(scope, receive, send)
             return
-        scope["route"], scope["endpoint"], scope["path_params"] = _ROUTE, ask, {"name": found[1]}
-        request = Request(scope, receive)
+        name = str(scope["path"]).split("/")[3]
+        scope["route"], scope["endpoint"], scope["path_params"] = _ROUTE, ask, {"name": name}
+        refused: Response | None = None
+        content = b""
         try:
-            response = await ask(request)
+            content = await _answered(self._service, scope, name, lambda: _body(receive))
         except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
-            response = await refusal(request, error)
+            refused = await refusal(Request(scope, receive), error)
         finally:
-            await service_of(request).clock.leave()
-        await response(scope, receive, send)
+            await self._service.clock.leave()
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        headers = [(b"content-length", b"%d" % len(content)), _JSON]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+async def _body(receive: Receive) -> bytes:
+    """Return the whole body of a request."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        return bytes(message.get("body", b""))
+    parts = []
+    while message["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+    raise ClientDisconnect
 
 
 class _Lean(APIRoute):
@@ -80,26 +111,31 @@ async def ask(request: Request) -> Response:
 
     A question that was asked before is answered from the ledger and costs nothing.
     """
-    service = service_of(request)
-    caller = await caller_of(request)
+    content = await _answered(service_of(request), request.scope, request.path_params["name"], request.body)
+    return Response(content, media_type="application/json")
+
+
+async def _answered(service: "Service", scope: Scope, name: str, body: Callable[[], Awaitable[bytes]]) -> bytes:
+    """Return the answers to a request as JSON."""
+    caller = await caller_in(scope, service)
     if caller.role == "auditor":
         message = "this needs a key of analyst or owner"
         raise RefusedError(message)
-    key = _key(request, caller)
-    queries, one = _queries(await bodies.read(request))
-    name = request.path_params["name"]
+    key = _key(scope, caller)
+    bodies.check_media(next(iter(headers_of(scope, b"content-type")), ""))
+    queries, one = _queries(bodies.loads(await body()))
     dataset = await service.registry.find(name)
     answers = await dataset.desk.ask(queries, key, caller.name)
-    newest = max((answer.certificate for answer in answers), key=lambda certificate: certificate.entry)
-    request.scope["entry"] = newest.entry
+    newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
+    scope["entry"] = newest.entry
     service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
-    told = [canonical(to_json(answer)) for answer in answers]
-    return Response(told[0] if one else f'{{"answers":[{",".join(told)}]}}', media_type="application/json")
+    told = [text_of(answer) for answer in answers]
+    return (told[0] if one else f'{{"answers":[{",".join(told)}]}}').encode()
 
 
-def _key(request: Request, caller: Caller) -> str:
+def _key(scope: Scope, caller: Caller) -> str:
     """Return the ledger's request id, as the dependency IdempotencyKey does."""
-    given = request.headers.getlist("idempotency-key")
+    given = headers_of(scope, b"idempotency-key")
     if len(given) != 1 or not _KEY.fullmatch(given[0]):
         detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
         raise Refused(400, "idempotency key needed", detail)

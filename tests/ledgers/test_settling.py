@@ -1,0 +1,140 @@
+"""Answers and the next charges in one transaction; digests written field by field; what a store need not read again."""
+
+import random
+import sqlite3
+
+import pytest
+
+import holdtrue as ht
+from holdtrue.ledgers import Charge, open_ledger, verify
+from holdtrue.ledgers.entries import COLUMNS, line_digest, quoted, values_digest
+from ledgers.places import request, rows
+
+
+def charges(*names, **more):
+    return [Charge(**request(name, **more)) for name in names]
+
+
+def commits_of(ledger):
+    sizes = []
+    committer = ledger._committer
+    commit, committer._commit = committer._commit, lambda group: (sizes.append(len(group)), commit(group))
+    return sizes
+
+
+def test_responses_and_charges_are_settled_in_one_transaction_responses_first(place):
+    ledger = place.open()
+    first = ledger.charge_all(charges("a", "b"))
+    sizes = commits_of(ledger)
+    stored, charged = ledger.settle([(entry.number, f"said {entry.number}") for entry in first], charges("c", "d", "e"))
+    assert sizes == [5]
+    assert [entry.kind for entry in ledger.entries()] == ["charge"] * 2 + ["response"] * 2 + ["charge"] * 3
+    assert [(entry.fresh, entry.response) for entry in stored] == [(True, "said 1"), (True, "said 2")]
+    assert [(entry.fresh, entry.response) for entry in charged] == [(True, None)] * 3
+    assert not any(entry.fresh for entry in ledger.entries())
+    assert verify(ledger).charges == 5
+
+
+def test_a_question_answered_and_asked_again_in_one_transaction_is_a_repeat(place):
+    ledger = place.open()
+    (first,) = ledger.charge_all(charges("a"))
+    again = Charge(**request("a") | {"request_id": "another id"})
+    _, (found,) = ledger.settle([(first.number, "said")], [again])
+    assert (found.number, found.response, found.fresh) == (first.number, "said", False)
+    assert ledger.spent == 1000
+
+
+def test_each_of_those_settled_has_its_own_outcome(place):
+    ledger = place.open(cap=2000)
+    (first,) = ledger.charge_all(charges("a"))
+    stored, charged = ledger.settle([(first.number, "said"), (99, "nothing")], charges("b", "c"))
+    assert stored[0].body == "said"
+    assert isinstance(stored[1], ht.UnknownName)
+    assert charged[0].cost == 1000
+    assert isinstance(charged[1], ht.BudgetExceeded)
+    assert verify(ledger).spent == 2000
+
+
+def test_a_request_that_comes_twice_in_one_transaction_is_fresh_once(place):
+    ledger = place.open()
+    first, second = ledger.charge_all(charges("a", "a"))
+    assert (first.fresh, second.fresh) == (True, False)
+    assert first.number == second.number
+    assert not ledger.charge(**request("a")).fresh
+
+
+def line_of(source):
+    def text(*, maybe=True):
+        signs = source.choice(["plain", 'q"uo\\te', "\n\t\x1f", "é中\U0001f600", "</script>", ""])
+        return None if maybe and source.random() < 0.3 else signs * source.randrange(3)
+
+    def whole(*, maybe=True):
+        return None if maybe and source.random() < 0.3 else source.choice([0, 1, -5, 2**63 - 1, 10**30])
+
+    numbers = {"number", "time", "cost", "spent", "analyst_spent", "allowance", "answers"}
+    always = {"number", "kind", "time", "verb", "cost", "spent", "previous"}
+    return {name: (whole if name in numbers else text)(maybe=name not in always) for name in COLUMNS if name != "digest"}
+
+
+def test_a_digest_written_field_by_field_is_that_of_the_canonical_json():
+    source = random.Random("digests")
+    for _ in range(2000):
+        line = line_of(source)
+        assert values_digest(tuple(line.values()), ledger=quoted("ledger é")) == line_digest(line, ledger_id="ledger é")
+    # The planted fault: two fields exchanged make another digest.
+    line = line_of(source) | {"cost": 1, "spent": 2}
+    swapped = line | {"cost": 2, "spent": 1}
+    assert values_digest(tuple(swapped.values()), ledger=quoted("l")) != line_digest(line, ledger_id="l")
+
+
+@pytest.mark.parametrize("wrong", [{"cost": "5"}, {"cost": 5.0}, {"verb": 5}, {"body": b"x"}, {"number": None}])
+def test_what_no_entry_holds_has_no_digest_field_by_field(wrong):
+    line = line_of(random.Random("wrong")) | wrong
+    with pytest.raises(TypeError):
+        values_digest(tuple(line.values()), ledger=quoted("l"))
+
+
+@pytest.fixture
+def two(quick):
+    path = quick / "people.ledger"
+    with open_ledger(path, kind="gdp", cap=10**15, fingerprint=rows) as first, open_ledger(path) as second:
+        yield first, second
+
+
+def test_what_another_connection_answered_first_stays(two):
+    first, second = two
+    for turn in range(6):
+        charged = first.charge(**request(turn))
+        if turn % 2:
+            second.respond(charged.number, "theirs")
+        assert first.respond(charged.number, "ours").body == ("theirs" if turn % 2 else "ours")
+    assert verify(first).charges == 6
+
+
+def test_an_old_charge_is_looked_up_though_nobody_wrote_since_the_last_commit(two):
+    first, second = two
+    charged = first.charge(**request("a"))
+    second.respond(charged.number, "theirs")
+    first.charge(**request("b"))  # sees that others have written
+    assert first.respond(charged.number, "ours").body == "theirs"
+
+
+def test_a_store_that_does_not_see_others_write_is_caught(two):
+    # The planted fault: the count of other connections' writes is taken for the one that was seen last.
+    first, second = two
+    charged = first.charge(**request("a"))
+    second.respond(charged.number, "theirs")
+    store = first._store
+    store._write_version = store._driver.execute("PRAGMA data_version").fetchone()[0]
+    with pytest.raises(ht.HoldtrueError):
+        first.respond(charged.number, "ours")
+    with sqlite3.connect(store.where) as file:
+        assert file.execute("SELECT body FROM holdtrue_entries WHERE answers IS NOT NULL").fetchall() == [("theirs",)]
+
+
+def test_many_rows_are_written_by_few_statements_and_all_of_them(place):
+    ledger = place.open()
+    entries = ledger.charge_all(charges(*range(150)))
+    assert [entry.number for entry in entries] == list(range(1, 151))
+    assert len(ledger.entries()) == 150
+    assert verify(ledger).charges == 150

@@ -1,0 +1,88 @@
+"""The desk: everyone who asks hears once, whatever becomes of the ledger."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.ledgers import verify
+from holdtrue.service.desks import Desk
+
+
+@pytest.fixture
+def curator(tmp_path):
+    ages = np.random.default_rng(11).integers(0, 100, 4_000)
+    with ht.Curator({"age": ages}, ledger=tmp_path / "people.ledger", queries=400, epsilon=1, delta=1e-6) as found:
+        yield found
+
+
+async def gathered(desk, ages, *, stagger=0.0):
+    async def one(place, age):
+        await asyncio.sleep(stagger * place)
+        return await desk.ask([f"age > {age}"], f"key {age}", "ann")
+
+    return await asyncio.gather(*(one(place, age) for place, age in enumerate(ages)), return_exceptions=True)
+
+
+def test_those_who_come_while_others_are_answered_share_their_commit(curator):
+    desk, ledger = Desk(curator), curator._house.ledger
+    settled, settle = [], ledger.settle
+
+    def slow(bodies, requests):
+        settled.append((len(bodies), len(requests)))
+        return settle(bodies, requests)
+
+    ledger.settle = slow
+    found = asyncio.run(gathered(desk, range(80), stagger=0.0005))
+    del ledger.settle
+    assert [answers[0].certificate.entry > 0 for answers in found] == [True] * 80
+    assert sum(charged for _, charged in settled) == sum(stored for stored, _ in settled) == 80
+    assert any(stored and charged for stored, charged in settled)
+    assert verify(ledger).charges == 80
+
+
+def test_p6_whoever_is_under_way_when_the_ledger_fails_is_told_so(curator):
+    desk, ledger = Desk(curator), curator._house.ledger
+    turns, settle = [], ledger.settle
+
+    def failing(bodies, requests):
+        if bodies and not turns:
+            turns.append(len(bodies))
+            message = "the ledger failed earlier"
+            raise ht.RefusedError(message)
+        return settle(bodies, requests)
+
+    ledger.settle = failing
+    found = asyncio.run(asyncio.wait_for(gathered(desk, range(60), stagger=0.001), timeout=60))
+    del ledger.settle
+    refused = [each for each in found if isinstance(each, ht.HoldtrueError)]
+    assert len(refused) >= turns[0] > 0
+    # Whoever was refused asks again under the same key, and everyone has paid once.
+    again = asyncio.run(gathered(desk, range(60)))
+    assert all(len(answers) == 1 for answers in again)
+    assert all(old == new for old, new in zip(found, again, strict=True) if isinstance(old, list))
+    assert verify(ledger).charges == 60
+
+
+def test_a_desk_that_was_closed_refuses(curator):
+    desk = Desk(curator)
+    desk.close()
+    (found,) = asyncio.run(gathered(desk, [1]))
+    assert isinstance(found, ht.CuratorClosed)
+
+
+def test_who_has_gone_takes_nothing_from_the_others(curator):
+    desk = Desk(curator)
+
+    async def crowd():
+        tasks = [asyncio.create_task(desk.ask([f"age > {age}"], f"key {age}", "ann")) for age in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    found = asyncio.run(crowd())
+    assert all(isinstance(each, asyncio.CancelledError) for each in found[::2])
+    assert all(len(each) == 1 for each in found[1::2])
+    assert verify(curator.ledger).charges == 20

@@ -1,0 +1,143 @@
+"""How bytes and lines leave: whole, in their order, in as few calls as may be."""
+
+import asyncio
+import io
+import json
+import logging
+
+import pytest
+
+from holdtrue.service import logs
+from holdtrue.service.callers import Caller
+from holdtrue.service.protocols import _Joining
+from holdtrue.service.reading import Version
+
+
+class Transport:
+    def __init__(self):
+        self.calls, self.closed = [], False
+
+    def write(self, data):
+        self.calls.append(data)
+
+    def is_closing(self):
+        return self.closed
+
+    def close(self):
+        self.closed = True
+
+    def get_extra_info(self, name):
+        return f"extra {name}"
+
+
+def joined(*actions):
+    """Return what reached the transport after each action and after the loop's next turn."""
+    transport = Transport()
+
+    async def run():
+        joining = _Joining(transport, asyncio.get_running_loop())
+        for action in actions:
+            action(joining)
+        before = list(transport.calls)
+        await asyncio.sleep(0)
+        return before, transport.calls
+
+    return asyncio.run(run())
+
+
+def write(data):
+    return lambda joining: joining.write(data)
+
+
+def test_head_and_body_leave_in_one_call():
+    before, after = joined(write(b"head"), write(b"body"))
+    assert before == after == [b"headbody"]
+
+
+def test_what_stands_alone_leaves_with_the_next_turn():
+    assert joined(write(b"alone")) == ([], [b"alone"])
+    before, after = joined(write(b"a"), write(b"b"), write(b"c"))
+    assert (before, after) == ([b"ab"], [b"ab", b"c"])
+
+
+@pytest.mark.parametrize("writes", range(1, 9))
+def test_nothing_is_lost_or_reordered(writes):
+    parts = [b"%d," % number for number in range(writes)]
+    assert b"".join(joined(*map(write, parts))[1]) == b"".join(parts)
+
+
+def test_closing_lets_out_what_was_written_before():
+    before, after = joined(write(b"last"), lambda joining: joining.close())
+    assert before == after == [b"last"]
+    assert joined(write(b"late"), lambda joining: setattr(joining._transport, "closed", True)) == ([], [])
+
+
+def test_all_else_is_the_transports_own():
+    assert joined(lambda joining: joining.write(joining.get_extra_info("socket").encode()))[1] == [b"extra socket"]
+
+
+@pytest.fixture
+def lines():
+    stream = io.StringIO()
+    logger = logging.getLogger("holdtrue.service")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield stream
+    logger.handlers[:], logger.level, logger.propagate = before
+
+
+def logged(number, **more):
+    scope = {"request_id": f"id{number}", "method": 'PO"ST', "caller": Caller("ann", "owner", "abc"), "entry": number} | more
+    logs.request(scope, route="/v1/datasets/{name}/ask", status=200)
+
+
+def test_a_line_is_json_with_the_same_names_as_ever(lines):
+    logs.configure(lines)
+    logged(7)
+    logged(8, caller=None, entry=None)
+    first, second = map(json.loads, lines.getvalue().splitlines())
+    assert list(first) == ["time", "request_id", "method", "route", "status", "key", "entry"]
+    assert (first["request_id"], first["method"], first["key"], first["entry"]) == ("id7", 'PO"ST', "abc", 7)
+    assert (second["key"], second["entry"], second["status"]) == (None, None, 200)
+
+
+def test_lines_of_one_turn_are_written_together_and_in_their_order(lines):
+    logs.configure(lines)
+
+    async def turn():
+        logged(1)
+        logged(2)
+        written = lines.getvalue()
+        logging.getLogger("holdtrue.service").error("something else")
+        logged(3)
+        await asyncio.sleep(0)
+        return written
+
+    assert asyncio.run(turn()) == ""
+    told = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [line.get("request_id", line.get("event")) for line in told] == ["id1", "id2", "something else", "id3"]
+
+
+def test_a_log_that_cannot_be_written_keeps_nothing_back(lines):
+    logs.configure(lines)
+    lines.close()
+    logged(1)
+    logs.configure(io.StringIO())
+
+
+def test_a_version_is_looked_up_after_the_call_and_once_for_all_of_a_turn(monkeypatch):
+    version = Version.__new__(Version)
+    version._connection, version._loop, version._waiting = object(), None, []
+    looks = []
+    monkeypatch.setattr(version, "now", lambda: looks.append(1) or len(looks), raising=False)
+
+    async def ask(count):
+        waiting = [asyncio.create_task(version.soon()) for _ in range(count)]
+        assert not looks  # nobody is told what was looked up before they asked
+        first = await asyncio.gather(*waiting)
+        return first, await version.soon()
+
+    assert asyncio.run(ask(10)) == ([1] * 10, 2)
+    # Those who were left by a loop that is gone keep nobody waiting.
+    version._waiting.append(None)
+    looks.clear()
+    assert asyncio.run(ask(3)) == ([1] * 3, 2)

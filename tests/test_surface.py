@@ -60,7 +60,7 @@ def test_errors_carry_their_facts():
     assert short.required == 10
     spent = ht.BudgetExceeded(requested=0.5, left=0.25, unit="epsilon")
     assert (spent.requested, spent.left) == (0.5, 0.25)
-    assert str(spent) == "the request costs 0.5 epsilon, 0.25 epsilon is left: 0.25 epsilon too much"
+    assert str(spent) == "not enough budget: this needs 0.5 epsilon, and 0.25 is left"
     assert ht.ReleaseError("broken", entry=7).entry == 7
     assert str(ht.MissingExtra("plots", purpose="a plot")) == "a plot needs an extra package: pip install 'holdtrue[plots]'"
     long = ht.InvalidParameter("values", "x" * 500, "short")

@@ -116,9 +116,8 @@ class BudgetExceeded(RefusedError):
     http_status = 429
 
     def __init__(self, *, requested: float, left: float, unit: str) -> None:
-        super().__init__(
-            f"the request costs {requested:.6g} {unit}, {left:.6g} {unit} is left: {requested - left:.6g} {unit} too much"
-        )
+        needed = unit.removesuffix("s") if requested == 1 else unit
+        super().__init__(f"not enough budget: this needs {requested:.6g} {needed}, and {left:.6g} {_be(left)} left")
         self.requested = requested
         self.left = left
         self.unit = unit
@@ -176,6 +175,10 @@ class MissingExtra(HoldtrueError, ImportError):
 
 
 _LONGEST_SHOWN = 120
+
+
+def _be(left: float) -> str:
+    return "are" if left == int(left) != 1 else "is"
 
 
 def _shown(value: object) -> str:

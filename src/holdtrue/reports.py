@@ -297,6 +297,7 @@ table{border-collapse:collapse;width:100%}th{text-align:left;font-weight:600}
 .pairs th{color:var(--soft);font-weight:500;padding-right:18px;width:1%;white-space:nowrap}.pairs td{overflow-wrap:anywhere}
 footer p{margin:0 0 8px;max-width:76ch}pre{background:var(--card);border:1px solid var(--line);border-radius:8px;
 padding:12px 14px;margin:0;font-size:12px;white-space:pre-wrap;overflow-wrap:anywhere}
-@media (max-width:720px){.history{display:block;overflow-x:auto}main{padding:24px 16px}}
+@media (max-width:1040px){.history{display:block;overflow-x:auto}}
+@media (max-width:720px){main{padding:24px 16px}}
 @media print{body{background:#fff}main{max-width:none;padding:0}tbody,.tile{break-inside:avoid}}
 """

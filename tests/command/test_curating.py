@@ -165,6 +165,8 @@ def test_text_is_lines_that_people_read(folder):
     assert "with 1 receipt\n" in verified.stdout
     previewed = command("preview", "p.ledger", "bmi > 30", within=folder)
     assert re.search(r"population +within 0\.\d+\n", previewed.stdout)
+    assert "counts as 0" not in previewed.stdout
+    assert "below 0 it counts as 0, above 1 as 1" in command("preview", "p.ledger", "bmi / 60", within=folder).stdout
     assert "2 of 4 left" in command("budget", "p.ledger", within=folder).stdout
     history = command("history", "p.ledger", within=folder).stdout
     assert re.search(r"1 +\S+ \S+ +analyst +ask +age > 65 +0\.\d+ \(", history)
@@ -229,6 +231,12 @@ def test_the_installed_command_exits_alike(folder, data, question, code):
     done = command("ask", data, question, "--ledger", "p.ledger", within=folder)
     assert (done.returncode, done.stdout) == (code, "")
     assert re.fullmatch("error: .+\n", done.stderr)
+
+
+def test_a_warning_is_one_line_too(tmp_path):
+    done = command("plan", "--rows", 10, "--queries", 1000, within=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["warning", "error"]
 
 
 def test_a_failure_after_the_charge_exits_with_four_and_quotes_no_row(called, folder, tmp_path, monkeypatch):

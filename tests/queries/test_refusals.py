@@ -90,7 +90,10 @@ REFUSED = [
     ("'open", "quote"),
     ("age > 'a\0b'", "NUL"),
     ("age > '\ud800'", "Unicode"),
-    ("SELECT age FROM people", "read|outside|subquery"),
+    ("SELECT age FROM people", "write the condition alone"),
+    ("WHERE age > 1", "write the condition alone"),
+    ("age > 1 && smoker", "write AND"),
+    ("mean(age)", "the answer is its mean over all rows"),
     ("DROP TABLE people", "read|outside|no column"),
     ("age > 1 UNION SELECT 1", "read|outside"),
     ("ABS(DISTINCT age)", "DISTINCT"),
@@ -230,4 +233,5 @@ def test_messages_speak_of_the_request_only(read):
         with pytest.raises(UnsupportedQuery) as caught:
             read("avg(age)")
         messages.add(str(caught.value))
-    assert messages == {"the aggregate AVG is outside the query language; a query looks at one row at a time"}
+    (message,) = messages
+    assert message.startswith("the aggregate AVG is outside the query language; a query looks at one row at a time")

@@ -50,6 +50,23 @@ def test_an_empty_budget_is_told_before_and_after_asking(served):
         assert "<b>0</b> of 1 questions left" in client.get("/datasets/small").text
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("age", '<code>age</code> runs from 0 to 100: all above 1 counts as 1. Write <code class="whole">age / 100</code>'),
+        ("age / 100", "The mean of a number: below 0 it counts as 0, above 1 as 1."),
+        ("age > 30", None),
+    ],
+)
+def test_a_number_that_would_be_cut_off_is_told_before_asking(served, query, told):
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
+        client.post("/page/login", data={"key": served.keys["analyst"]})
+        seen = client.post("/page/datasets/people/preview", data={"query": query}).text
+    assert "Costs" in seen
+    assert ("counts as 1" in seen or "above 1 as 1" in seen) is (told is not None)
+    assert told is None or told in seen
+
+
 def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
     labels = [number % 2 for number in range(4000)]
     owner = {"Authorization": f"Bearer {served.keys['owner']}", "Idempotency-Key": "one"}

@@ -232,6 +232,6 @@ def _told_pause(response: httpx.Response, attempt: int, key: str | None) -> floa
 
 
 def _given_up(failure: str, tries: int, key: str | None) -> Unreachable:
-    spent = "" if key is None else f"; it may have been charged: sent again with key={key!r} it costs nothing more"
-    message = f"no answer in {tries} tries ({failure}){spent}"
+    charged = f"it may have been charged: sent again with key={key!r} it costs nothing more"
+    message = f"no answer in {tries} tries ({failure}); {'does a service run at that address?' if key is None else charged}"
     return Unreachable(message, key=key)

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -31,27 +33,21 @@ application = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-application.add_typer(planning.application, name="plan")
-application.add_typer(auditing.application, name="audit")
-application.command(name="open")(opening.open_data)
-for _verb in (
-    asking.ask,
-    asking.select,
-    asking.preview,
-    learning.learn,
-    predicting.train,
-    predicting.predict,
-    predicting.distill,
-    scoring.score,
-    reviewing.budget,
-    reviewing.history,
-    reviewing.verify,
-    reviewing.report,
-    serving.serve,
-    demonstrating.demo,
-):
-    application.command()(_verb)
-application.add_typer(serving.keys, name="key")
+application.command(rich_help_panel="Begin")(demonstrating.demo)
+application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
+application.command(name="open", rich_help_panel="Ask")(opening.open_data)
+_PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Ask": (asking.preview, asking.ask, asking.select, learning.learn),
+    "Predict": (predicting.train, predicting.predict, predicting.distill),
+    "Score": (scoring.score,),
+    "Look back": (reviewing.budget, reviewing.history, reviewing.verify, reviewing.report),
+    "Share": (serving.serve,),
+}
+for _panel, _verbs in _PANELS.items():
+    for _verb in _verbs:
+        application.command(rich_help_panel=_panel)(_verb)
+application.add_typer(auditing.application, name="audit", rich_help_panel="Look back")
+application.add_typer(serving.keys, name="key", rich_help_panel="Share")
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,11 +65,18 @@ def _options(
     """Parse what comes before a subcommand."""
 
 
+def _tell_warning(message: Warning | str, category: type[Warning], *_place: object, **_more: object) -> None:
+    """Print a warning as one line; what others warn of is told by its type only, since its text may quote a row."""
+    own = category.__module__.partition(".")[0] == "holdtrue"
+    typer.echo(f"warning: {printable(str(message)) if own else category.__name__}", err=True)
+
+
 def main() -> None:
     """Run the command; an error is one line on standard error, with its branch's exit code if it is one of Holdtrue's own.
 
     Whatever else goes wrong is told by its type only, since its text may quote a row; HOLDTRUE_DEBUG=1 shows all of it.
     """
+    warnings.showwarning = _tell_warning
     try:
         application()
     except HoldtrueError as error:

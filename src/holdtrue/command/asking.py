@@ -13,19 +13,23 @@ from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
+    from holdtrue.queries.cards import Card
     from holdtrue.records import Answer, Certificate, Interval
 
 __all__ = ["ask", "paid_line", "preview", "receipt_line", "select"]
 
 Questions = Annotated[
     list[str],
-    typer.Argument(metavar="QUESTION", help="A condition, or a number between 0 and 1, in SQL: 'age > 65 AND smoker'."),
+    typer.Argument(
+        metavar="QUESTION", help="In SQL, a condition: 'age > 65 AND smoker'; or a number from 0 to 1: 'age / 100'."
+    ),
 ]
 Key = Annotated[
     str | None, typer.Option(help="A name for this very request: sent again under the same name, it is paid for once.")
 ]
 Analyst = Annotated[str | None, typer.Option(help="Who asks, for the ledger.")]
 
+_CLAMPED = "the mean of a number: below 0 it counts as 0, above 1 as 1"
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
 
@@ -38,9 +42,9 @@ def ask(
     ledger: LedgerOption = LEDGER,
     as_json: Json = JSON,
 ) -> None:
-    """Ask which share of the rows meets a condition, or for the mean of a number; several at once are read in one pass.
+    """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
-    A question that was asked before is answered from the ledger and costs nothing.
+    Several questions at once are read in one pass. One that was asked before is answered from the ledger and costs nothing.
     """
     from holdtrue.records import to_json
 
@@ -88,7 +92,7 @@ def select(
             ("chosen", choice.name),
             ("", f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"),
             ("cost", paid_line(certificate, curator, repeated=choice.repeated)),
-            ("left", f"{curator.budget.reserve:.3g} {curator.budget.unit} for other choices"),
+            ("left", f"{curator.budget.reserve:.3g} {curator.budget.unit} to select, learn and predict"),
             ("receipt", receipt_line(certificate)),
         ]
         print_lines(", ".join(named), lines)
@@ -98,7 +102,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = JSON) -> No
     """Show what questions would cost and how wide their answers would be. Free; asks nothing."""
     with desk_of(source) as desk:
         previews = [desk.preview(question) for question in questions]
-        unit = desk.budget.unit
+        unit, card = desk.budget.unit, desk.card
     if as_json:
         documents = [asdict(seen) for seen in previews]
         print_json(documents[0] if len(documents) == 1 else {"previews": documents})
@@ -106,7 +110,14 @@ def preview(source: Source, questions: Questions, *, as_json: Json = JSON) -> No
     for seen in previews:
         cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"
         wide = "no interval: rows not declared independent draws" if seen.alpha is None else f"within {seen.alpha:.4g}"
-        print_lines(seen.text, [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)])
+        lines = [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)]
+        print_lines(seen.text, lines + ([("note", _CLAMPED)] if _is_number(seen.text, card) else []))
+
+
+def _is_number(question: str, card: "Card") -> bool:
+    from holdtrue.queries.parsing import parse
+
+    return not parse(question, card).boolean
 
 
 def _named(candidates: list[str]) -> dict[str, str]:
@@ -141,7 +152,7 @@ def _print_answer(question: str, answer: "Answer", curator: "Curator") -> None:
         ("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"),
         ("receipt", receipt_line(answer.certificate)),
     ]
-    print_lines(question, lines)
+    print_lines(question, lines + ([("note", _CLAMPED)] if _is_number(question, curator.card) else []))
 
 
 def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Curator") -> None:

@@ -54,7 +54,9 @@ def open_data(
             help="Declare that the rows are independent draws from one population. Only then do intervals speak of it.",
         ),
     ] = False,
-    reserve: Annotated[float, typer.Option(help="Share of the budget that is kept for `select`, out of 1.")] = 0.25,
+    reserve: Annotated[
+        float, typer.Option(help="Share of the budget that is kept to select, learn and predict; from 0 to 1.")
+    ] = 0.25,
     uses: Annotated[int, typer.Option(help="How many uses share that reserve.")] = 10,
     cap: Annotated[
         Literal["validity", "privacy"] | None,

@@ -34,7 +34,7 @@ def budget(source: Source, *, as_json: Json = JSON) -> None:
     lines = [
         ("questions", f"{found.asks:,} of {plan.queries:,} left"),
         ("spent", f"{found.spent:.4g} of {found.cap:.4g} {found.unit}{share}"),
-        ("reserve", f"{found.reserve:.3g} {found.unit} left for choices"),
+        ("reserve", f"{found.reserve:.3g} {found.unit} left to select, learn and predict"),
     ]
     if plan.epsilon is not None:
         slack = f", delta {plan.delta:.3g}" if plan.delta else ""

@@ -150,6 +150,8 @@ def _keyring(config: Path | None, **given: Any) -> "Iterator[tuple[Keyring, Sett
     from holdtrue.service.database import open_database
     from holdtrue.service.keys import Keyring
 
+    if settings.ledger is None and not settings.home.exists():
+        typer.echo(f"no service has run here yet: creating {settings.home} for it", err=True)
     database = open_database(settings)
     keyring = Keyring(database)
     try:

@@ -37,6 +37,9 @@ def tell() -> Path:
         report = folder / "report.html"
         curator.report(report)
     console.rule(style="dim")
+    console.print(
+        "Next: [bold]holdtrue demo[/] asks the same people on a page; [bold]holdtrue open[/] begins with rows of yours."
+    )
     console.print(f"The report of what was promised, asked and paid: [bold]{report}[/]", soft_wrap=True)
     return report
 
@@ -87,12 +90,13 @@ def _ask(console: "Console", curator: "Curator", population: "Population") -> No
             said = "[green]holds[/]" if holds else "[red]misses[/]"
             table.add_row(question, f"{answer.value:.3f}", _answered(answer, truth), f"{truth:.3f}", said)
     console.print(table)
-    console.print("[dim]━ where the population is, ● the answer, ┃ the truth[/]")
+    console.print("[dim]━ the interval, where the population is, ● the answer, ┃ the truth[/]")
     budget = curator.budget
     spent = round(_CELLS * budget.spent / budget.cap) or 1
     console.print(
         f"\nBudget  [green]{'█' * spent}[/][dim]{'░' * (_CELLS - spent)}[/]  "
         f"{budget.asks:,} of {plan.queries:,} questions left\n"
+        "Every answer cost one question. The same question again is free, in whatever words.\n"
     )
 
 

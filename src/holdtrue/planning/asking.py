@@ -113,7 +113,7 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
         raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
     rule: Rule = cap or ("validity" if iid else "privacy")
     if rule == "privacy" and privacy is None:
-        raise InvalidParameter("epsilon", None, "given, with delta: the ledger is to be capped by privacy")
+        raise InvalidParameter("epsilon", None, "given, with delta, unless the rows are declared independent draws (iid)")
     share = round_up(probability("reserve", reserve, zero=True))
     if share and not how.shares:
         raise InvalidParameter("reserve", reserve, f"0 with the method {how.name}")

@@ -81,7 +81,7 @@ class Comparison:
     def title(self) -> str:
         """Return what is compared, in words."""
         questions = f"{self.queries:,} adaptive question{'s' if self.queries > 1 else ''}"
-        return f"{questions}, every answer within {self.alpha:.3g} of the population, but for {self.beta:g}"
+        return f"{questions}, every answer within {self.alpha:.3g} of the population, but for a chance of {self.beta:g}"
 
     @property
     def _header(self) -> tuple[str, str, str, str]:

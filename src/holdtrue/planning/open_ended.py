@@ -158,7 +158,7 @@ class OpenPlan:
         return [
             ("rows", f"{self.rows:,}"),
             ("queries", f"no set number; the ledger pays for {self.queries:,} if nothing else is asked of it"),
-            ("alpha", f"{width}, but for {self.beta:g}"),
+            ("alpha", f"{width}, but for a chance of {self.beta:g}"),
             ("method", f"{self.method}: {theorem}"),
             ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
             ("ledger", f"{'mu' if self.ledger == 'gdp' else 'epsilon'} up to {self.cap:.4g}, shared by all verbs"),

@@ -187,7 +187,7 @@ class Plan:
         lines = [
             ("rows", f"{self.rows:,}"),
             ("queries", f"{self.queries:,}"),
-            ("alpha", f"{self.alpha:.4g}, {target}, all answers at once, but for {self.beta:g}"),
+            ("alpha", f"{self.alpha:.4g} from the {target} at most, all answers at once, but for a chance of {self.beta:g}"),
             (
                 "method",
                 f"{self.method}: {self.theorem or 'no theorem about the population: rows are not declared independent'}",
@@ -202,6 +202,6 @@ class Plan:
             lines += [
                 ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
                 ("ledger", f"{_UNITS[self.ledger]} up to {self.cap:.4g}; {self.reserve:.0%} of it reserved"),
-                ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP for all that the ledger pays"),
+                ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP or better for all that the ledger pays"),
             ]
         return lines

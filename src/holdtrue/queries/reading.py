@@ -16,6 +16,7 @@ LONGEST = 4096
 MOST_NODES = 256
 DEEPEST = 32
 _SHOWN = 24
+_STATEMENT = "a statement is outside the query language; write the condition alone, as it would stand after WHERE"
 
 Node: TypeAlias = "Expr"
 
@@ -91,6 +92,8 @@ def _scan(tokens: "list[Token]") -> None:
         if token.comments:
             message = "comments are outside the query language"
             raise UnsupportedQuery(message)
+        if before is None and kind in (Kind.SELECT, Kind.WHERE):
+            raise UnsupportedQuery(_STATEMENT)
         if kind in refused and (kind != Kind.SLASH or before == Kind.SLASH):
             raise UnsupportedQuery(refused[kind])
         if kind in signs:
@@ -122,6 +125,7 @@ def _refused() -> "dict[TokenType, str]":
     return {
         Kind.SEMICOLON: "a semicolon is outside the query language; a query is one expression",
         **dict.fromkeys((Kind.L_BRACKET, Kind.L_BRACE, Kind.PARAMETER, Kind.PLACEHOLDER), grouping),
+        Kind.DAMP: "the operator && is outside the query language; write AND",
         Kind.SLASH: "the operator // is outside the query language; write CAST(a / b AS INTEGER)",
     }
 

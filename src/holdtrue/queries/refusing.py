@@ -7,12 +7,14 @@ __all__ = ["refusal"]
 
 _LONGEST = 40
 _ONE_ROW = "a query looks at one row at a time"
+_MEAN = f"{_ONE_ROW}, and the answer is its mean over all rows"
+_MEANS = ("mean", "average")
 # What a construct is called, and what to write instead.
 _WORDS: dict[str, tuple[str, str]] = {
     "Mod": ("the operator %", ""),
     "IntDiv": ("the operator DIV", "write CAST(a / b AS INTEGER)"),
     "Pow": ("a power", "multiply"),
-    "DPipe": ("the operator ||", ""),
+    "DPipe": ("the operator ||", "between conditions write OR"),
     "Concat": ("joining texts", ""),
     "ILike": ("ILIKE", "write LOWER(column) LIKE 'pattern'"),
     "Escape": ("ESCAPE", "only % and _ are wildcards, all else stands for itself"),
@@ -51,11 +53,13 @@ def refusal(node: Node, *, part: str | None = None) -> UnsupportedQuery:
 
     kind = type(node).__name__
     if isinstance(node, exp.Anonymous):
-        return UnsupportedQuery(f"the function {str(node.args['this'])[:_LONGEST]!r} is outside the query language")
+        called = str(node.args["this"])[:_LONGEST]
+        way = f"; {_MEAN}" if called.lower() in _MEANS else ""
+        return UnsupportedQuery(f"the function {called!r} is outside the query language{way}")
     if kind in _WORDS:
         name, way = _WORDS[kind]
     elif isinstance(node, exp.AggFunc):
-        name, way = f"the aggregate {node.sql_name()}", _ONE_ROW
+        name, way = f"the aggregate {node.sql_name()}", _MEAN
     elif isinstance(node, exp.Func):
         name, way = f"the function {node.sql_name()}", ""
     else:

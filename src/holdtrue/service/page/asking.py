@@ -11,13 +11,14 @@ from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
 from holdtrue.curator.budgets import Preview
 from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise
 from holdtrue.service.callers import Caller, request_id_of
 from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.reading import form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
-from holdtrue.service.page.views import Asked, Standing, card_of, from_answer, plotted, standing
+from holdtrue.service.page.views import Asked, Standing, beyond, card_of, from_answer, plotted, standing
 from holdtrue.service.populations import EXAMPLES
 from holdtrue.service.problems import detail_of
 from holdtrue.service.registry import Dataset
@@ -75,15 +76,16 @@ async def preview(request: Request, _: Visitor, name: str) -> Response:
 
 async def _previewed(dataset: Dataset, query: str) -> dict[str, Any]:
     try:
-        found, asks = await dataset.desk.call(_looked, dataset.curator, query)
+        found, asks, read = await dataset.desk.call(_looked, dataset.curator, query)
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
     cap = amount(dataset.curator.plan.cap_units)
-    return {"preview": found, "share": found.cost / cap if cap else 0.0, "fits": asks > 0}
+    seen: dict[str, Any] = {"preview": found, "share": found.cost / cap if cap else 0.0, "fits": asks > 0}
+    return seen if read.boolean else seen | {"number": beyond(read, dataset.curator.card)}
 
 
-def _looked(curator: Curator, query: str) -> tuple[Preview, int]:
-    return curator.preview(query), curator.budget.asks
+def _looked(curator: Curator, query: str) -> tuple[Preview, int, Query]:
+    return curator.preview(query), curator.budget.asks, parse(query, curator.card)
 
 
 @router.post("/page/datasets/{name}/ask")

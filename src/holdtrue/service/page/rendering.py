@@ -84,6 +84,7 @@ def show(
         "caller": getattr(request.state, "caller", None),
         "demo": service_of(request).settings.demo,
         "path": request.url.path,
+        "origin": str(request.base_url).rstrip("/"),
     }
     text = _environment().get_template(template).render(shared | dict(context or {}))
     return HTMLResponse(text, status, headers=dict(headers or {}))

@@ -12,13 +12,14 @@ from holdtrue.curator.budgets import Budget
 from holdtrue.curator.histories import Line
 from holdtrue.errors import HoldtrueError
 from holdtrue.planning import AnyPlan
-from holdtrue.queries.cards import Column
+from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.trees import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
 from holdtrue.service.callers import Caller
 from holdtrue.service.registry import Dataset
 
-__all__ = ["Asked", "Gauge", "Standing", "asked_of", "card_of", "from_answer", "plotted", "standing"]
+__all__ = ["Asked", "Gauge", "Standing", "asked_of", "beyond", "card_of", "from_answer", "plotted", "standing"]
 
 Truth = Callable[[str], float] | None
 
@@ -219,14 +220,22 @@ def plotted(answers: Sequence[Asked]) -> list[dict[str, Any]]:
 
 def card_of(columns: Sequence[Column]) -> list[dict[str, str]]:
     """Return the columns with what is public about them, in a few words; names that need quotes have them."""
-    return [
-        {
-            "name": column.name,
-            "insert": column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"',
-            "told": _told(column),
-        }
-        for column in columns
-    ]
+    return [{"name": column.name, "insert": _written(column), "told": _told(column)} for column in columns]
+
+
+def beyond(query: Query, card: Card) -> dict[str, str] | None:
+    """Return a column that is asked for as it stands, where its bounds end above 1, and a question that stays below."""
+    if not isinstance(query.tree, Field):
+        return None
+    column = next(column for column in card.columns if column.name == query.tree.column)
+    if column.bounds is None or column.bounds[1] <= 1:
+        return None
+    low, high = (f"{end:g}" for end in column.bounds)
+    return {"name": column.name, "low": low, "high": high, "better": f"{_written(column)} / {high}"}
+
+
+def _written(column: Column) -> str:
+    return column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"'
 
 
 def _told(column: Column) -> str:

@@ -1,4 +1,4 @@
-// What HTML cannot do by itself: theme, drafts, chips, sliders, copying. Without it every form still works.
+// What HTML cannot do by itself: theme, drafts, chips, sliders, copying, scrolling. Without it every form still works.
 
 const store = {
   read(name) { try { return localStorage.getItem(name); } catch { return null; } },
@@ -42,6 +42,11 @@ document.addEventListener("click", (event) => {
   } else if (button.dataset.copy) {
     copy(button);
   }
+});
+
+// An answer that came below the fold is brought into sight.
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.target?.id === "said") event.detail.target.scrollIntoView({ block: "nearest" });
 });
 
 async function copy(button) {

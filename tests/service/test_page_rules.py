@@ -35,6 +35,17 @@ def test_without_a_session_the_page_asks_for_a_key(served):
         assert client.get("/").status_code == 303
 
 
+def test_a_wrong_address_is_told_to_people_as_a_page_and_to_programs_as_a_problem(served):
+    people = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    shown = httpx.get(f"{served.url}/<script>", headers=people)
+    assert (shown.status_code, shown.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no page at this address." in shown.text
+    assert "<script>" not in shown.text.partition("<main")[2]
+    for path, headers in (("/nowhere", {}), ("/v1/nowhere", people), ("/static/nowhere", people)):
+        told = httpx.get(f"{served.url}{path}", headers=headers)
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+
+
 def test_an_empty_budget_is_told_before_and_after_asking(served):
     small = {"path": "people.parquet", "queries": 1, "iid": True, "bounds": {"age": [0, 100]}}
     served.service.registry.register("small", small)

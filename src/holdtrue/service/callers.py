@@ -137,7 +137,7 @@ async def _idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Required. Names this request: sent again with the same key it is charged once, and answered alike.",
+            description="Names this request: sent again with the same key it is charged once, and answered alike.",
             json_schema_extra={"minLength": 1, "maxLength": 128, "pattern": "^[ -~]{1,128}$"},
         ),
     ] = None,

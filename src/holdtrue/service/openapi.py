@@ -13,6 +13,10 @@ key is charged once and answered with the same bytes. Refusals are problem docum
 _SCHEME = {"type": "http", "scheme": "bearer", "description": "A key of this service, or a token of its issuer."}
 
 
+# Spaces at the ends of a header are not sent.
+_KEY_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]{0,126}[!-~])?$"}
+
+
 def describe(app: FastAPI) -> None:
     """Give an application its description, made once when it is first asked for."""
 
@@ -20,7 +24,22 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=_WORDS, routes=app.routes)
             document.setdefault("components", {}).setdefault("securitySchemes", {}).setdefault("key", _SCHEME)
+            _require_keys(document)
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = made  # type: ignore[method-assign]  # FastAPI's own way to extend its description
+
+
+def _require_keys(document: dict[str, Any]) -> None:
+    """Say that keys are needed wherever one is taken, but for inference, where a request's id does as well.
+
+    The code takes their absence itself, to refuse it in the service's own words.
+    """
+    operations = [
+        operation for path, item in document["paths"].items() if path.startswith("/v1/") for operation in item.values()
+    ]
+    for parameter in [each for operation in operations for each in operation.get("parameters", ())]:
+        if parameter["name"].lower() == "idempotency-key":
+            parameter["required"] = True
+            parameter["schema"] = _KEY_SCHEMA

@@ -119,6 +119,8 @@ class Bitmaps:
                 if counted[number] is None:
                     waiting.append((number, tree))
         self._run(known, counted)
+        if not waiting:
+            return counted
         self._consider(tree for _, tree in waiting)
         groups = list(self._groups(waiting))
         for group in groups:

@@ -66,7 +66,8 @@ def run() -> None:
     """Print asks a second of both, in turns, and the memory of the service before and after many."""
     if shutil.which("wrk") is None:
         sys.exit("wrk is not installed: make packages brings it")
-    with tempfile.TemporaryDirectory(dir=Path.cwd() / "build") as name:
+    (build := Path.cwd() / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as name:
         folder = Path(name)
         (folder / "ask.lua").write_text(_WRK)
         (folder / "bare.py").write_text(_BARE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from holdtrue.auditing.limits import Distance, Pooled, Separate, least_runs, lower_limit, upper_limit
+from holdtrue.auditing.limits import Counts, Distance, Pooled, Separate, lower_limit, together, upper_limit
 
 
 def test_clopper_pearson_of_a_perfect_attack_is_the_pin():
@@ -60,9 +60,48 @@ def test_one_limit_is_narrower_than_two():
         assert Pooled(0.0, 0.05).bound(*hits, 1e6) > Separate(0.0, 0.05).bound(*hits, 1e6)
 
 
-def test_the_least_runs_are_just_enough():
-    for rule in (Separate(0.0, 0.05), Pooled(1e-3, 0.05), Distance(0.05)):
-        needed = least_runs(rule, 0.5)
-        assert rule.bound(float(needed), 0.0, float(needed)) > 0.5
-        assert rule.bound(float(needed - 1), 0.0, float(needed - 1)) <= 0.5
-    assert least_runs(Distance(0.05), 1.0) is None
+@pytest.mark.parametrize("rule", [Separate(0.0, 0.05), Pooled(0.0, 0.05), Pooled(1e-3, 0.05), Distance(0.05)], ids=repr)
+def test_counts_of_one_stage_prove_what_their_rule_says_but_for_a_step(rule):
+    for first, second in ((500, 300), (900, 880), (40, 0), (1000, 0)):
+        found = together([Counts(rule, first, second, 1000.0, weight=1000)], alpha=0.05)
+        assert rule.at(0.0495).bound(first, second, 1000.0) <= found <= rule.bound(first, second, 1000.0)
+
+
+def test_halves_of_one_count_prove_about_as_much_as_the_whole():
+    rule = Pooled(0.0, 0.05)
+    half = Counts(rule, 30_000, 27_000, 1e5, weight=1)
+    assert together([half, half], alpha=0.05) == pytest.approx(rule.bound(60_000, 54_000, 2e5), rel=0.01)
+
+
+def test_counts_that_lack_runs_or_speak_for_the_other_side_prove_nothing():
+    good, rule = Counts(Pooled(0.0, 0.05), 500, 100, 1000.0, weight=1), Pooled(0.0, 0.05)
+    assert together([good, good], alpha=0.05) > 1
+    assert together([good, Counts(rule, 500, 100, 1000.0, weight=1, valid=False)], alpha=0.05) == 0
+    assert together([good, Counts(rule, 0, 900, 1000.0, weight=1)], alpha=0.05) == 0
+    assert together([good, Counts(rule, 100, 400, 1000.0, weight=1)], alpha=0.05) == 0
+
+
+def _adaptive(rng, truth):
+    """Count one event, and then a rare one if that went well and a frequent one if it did not; all tell the same epsilon."""
+    first = rng.poisson([300 * math.exp(truth), 300])
+    lucky = first[0] > first[1] * math.exp(truth)
+    return first, rng.poisson((30 if lucky else 3000) * np.array([math.exp(truth), 1]))
+
+
+def test_what_is_put_together_is_above_the_truth_at_most_as_often_as_stated_whatever_was_chosen_in_between():
+    rng, rule, truth, runs = np.random.default_rng(31), Pooled(0.0, 0.1), 0.5, 1500
+    wrong = 0
+    for _ in range(runs):
+        stages = [
+            Counts(rule, *hits, 1e4, weight=weight) for hits, weight in zip(_adaptive(rng, truth), (5, 7), strict=True)
+        ]
+        wrong += together(stages, alpha=0.1) > truth
+    assert wrong / runs > 0.05
+    assert stats.beta.ppf(1e-6, wrong, runs - wrong + 1) <= 0.1
+
+
+def test_believing_the_better_stage_is_caught():
+    """Planted fault: all weight goes to the stage that turned out to prove more."""
+    rng, rule, truth, runs = np.random.default_rng(32), Pooled(0.0, 0.1), 0.5, 4000
+    wrong = sum(max(rule.bound(*hits, 1e4) for hits in _adaptive(rng, truth)) > truth for _ in range(runs))
+    assert stats.beta.ppf(1e-6, wrong, runs - wrong + 1) > 0.1

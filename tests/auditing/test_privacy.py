@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import holdtrue as ht
-from holdtrue.auditing import audit_law, audit_privacy, audit_stability
-from holdtrue.auditing.features import lowest_bit
-from holdtrue.auditing.limits import Pooled, Separate
+from holdtrue.auditing import audit_law, audit_privacy, audit_stability, counting
+from holdtrue.auditing.features import Seen, lowest_bit
+from holdtrue.auditing.limits import Pooled, together
 from holdtrue.auditing.outputs import Reader
 from holdtrue.auditing.privacy import group_claim
 from holdtrue.auditing.scores import Score
-from holdtrue.auditing.searching import Parts, Trial, Witness, counted, found
+from holdtrue.auditing.searching import Parts, Tally, Trial, Witness
 
 
 def _exceeded(count, run, truth, *, samples, **given):
@@ -49,29 +49,28 @@ def test_counting_on_what_was_searched_would_be_caught():
     assert _significantly_above(wrong, 200, 0.05)
 
 
-def _rules(alpha):
-    return [Separate(0.0, alpha), Pooled(0.0, alpha)]
-
-
-@pytest.mark.parametrize(
-    ("share", "believed"), [(1 / 3, False), (1.0, True)], ids=["a third each", "planted: all of it each"]
-)
-def test_bounds_of_several_events_hold_at_once_only_when_they_share_alpha(share, believed, bits):
-    rng = np.random.default_rng(13)
-    trial = Trial(lambda _, n: rng.normal(size=(n, 3)), 0, 1, Parts.of(1000, 0.2, width=3), _rules, 0.3)
-    reader = Reader.of(*rng.normal(size=(2, 10, 3)))
+def _found_in_noise(runs, bits, monkeypatch):
+    """Audit a law against itself by three manners, each with a number of its own; return how often something is found."""
+    rng, rule = np.random.default_rng(13), Pooled(0.0, 0.3)
     scores = [Score("one number", lambda seen, place=place: seen.matrix[:, place]) for place in range(3)]
-    events = [Witness(reader, score, 0.0, above=True, swapped=False, rule=1, share=share) for score in scores]
-    wrong = sum(counted(events, trial, bits=bits)[0] > 0 for _ in range(300))
-    assert _significantly_above(wrong, 300, 0.3) == believed
+    reader, numbers = Reader.of(*rng.normal(size=(2, 10, 3))), [Seen(rng.normal(size=(10, 3))) for _ in range(2)]
+    monkeypatch.setattr(counting, "MANNERS", range(3))
+    monkeypatch.setattr(counting, "searched", lambda _: (reader, [Tally.of(score, *numbers) for score in scores]))
+    monkeypatch.setattr(
+        counting, "chosen", lambda _tallies, manner, **_: Witness(scores[manner], 0.0, above=True, swapped=False, rule=rule)
+    )
+    trial = Trial(lambda _, n: rng.normal(size=(n, 3)), 0, 1, Parts.of(1000, 0.4, width=3), [rule], 0.3)
+    return sum(counting.proved(trial, bits=bits)[0] > 0 for _ in range(runs))
 
 
-def test_chosen_events_share_all_of_alpha():
-    rng = np.random.default_rng(14)
-    for spread in (1, 3, 10):
-        run = lambda data, n, spread=spread: rng.normal(data, spread, (n, 2))  # noqa: E731 - a law, to be searched
-        chosen = found(Trial(run, 0, 1, Parts.of(4000, 0.5, width=2), _rules, 0.05))
-        assert sum(witness.share for witness in chosen) == pytest.approx(1, abs=1e-12)
+def test_bounds_of_several_manners_hold_at_once(bits, monkeypatch):
+    assert not _significantly_above(_found_in_noise(200, bits, monkeypatch), 200, 0.3)
+
+
+def test_manners_that_do_not_share_alpha_are_caught(bits, monkeypatch):
+    """Planted fault: each of three manners has all of alpha."""
+    monkeypatch.setattr(counting, "together", lambda stages, alpha: together(stages, alpha=alpha * 3))
+    assert _significantly_above(_found_in_noise(200, bits, monkeypatch), 200, 0.3)
 
 
 OUTPUTS = {

@@ -10,7 +10,7 @@ from holdtrue.accounting.divergences import Probabilities, hockey_stick
 from holdtrue.auditing.features import Seen
 from holdtrue.auditing.limits import Distance, Floats
 from holdtrue.auditing.outputs import Run, drawn
-from holdtrue.auditing.searching import Parts, Trial, found
+from holdtrue.auditing.searching import MANNERS, Parts, Trial, chosen, searched
 from holdtrue.errors import InsufficientSamples, InvalidParameter, MissingExtra
 from holdtrue.exact import Number, count, probability
 
@@ -71,11 +71,12 @@ def privacy_curves(  # noqa: PLR0913 - how hard to try, and where to look
         message = f"{samples} samples on each side show nothing: {_LEAST} are the least"
         raise InsufficientSamples(message, required=_LEAST)
     parts = Parts.of(samples, 0.5)
-    witnesses = found(Trial(run, left, right, parts, lambda alpha: [Distance(alpha)], 1 - sure))
-    if not witnesses:
+    trial = Trial(run, left, right, parts, [Distance(1 - sure)], 1 - sure)
+    reader, tallies = searched(trial)
+    if not tallies:
         return Curves(epsilons, (0.0,) * len(epsilons), orders, (0.0,) * len(orders), sure)
-    witness = witnesses[-1]
-    sides = [np.sort(witness.score(Seen(witness.reader.matrix(drawn(run, data, parts.counting))))) for data in (left, right)]
+    score = chosen(tallies, MANNERS[-1], rules=trial.rules, runs=parts.counting).score
+    sides = [np.sort(score(Seen(reader.matrix(drawn(run, data, parts.counting))))) for data in (left, right)]
     cuts = np.unique(np.concatenate([side[:: max(1, side.size // 2000)] for side in sides]))
     over = [1 - np.searchsorted(side, cuts) / side.size for side in sides]
     margin = math.sqrt(math.log(4 / (1 - sure)) / (2 * parts.counting))

@@ -47,7 +47,7 @@ class Exhibit:
     reference: float | None = None
     ceiling: float | None = None
     bits: Bits = SYSTEM
-    search: float = 0.5
+    search: float = 0.4
     most: int | None = None
     least: int = 10**5
 

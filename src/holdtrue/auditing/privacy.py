@@ -1,20 +1,23 @@
 """Audits of privacy: a lower bound on the epsilon of a mechanism, from its outputs on two neighbours (P6, A4, E3)."""
 
 import math
+from collections.abc import Sequence
 
 from holdtrue.accounting.divergences import Probabilities, approximate_max_divergence
+from holdtrue.auditing.counting import provable, proved
 from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.limits import Pooled, Rule, Separate, least_runs
+from holdtrue.auditing.limits import Pooled, Rule, Separate
 from holdtrue.auditing.neighbours import check_neighbours
 from holdtrue.auditing.outputs import Run, width_of
-from holdtrue.auditing.searching import Parts, Trial, counted, found
+from holdtrue.auditing.searching import Parts, Trial
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, nonnegative, probability
 
 __all__ = ["audit_law", "audit_privacy", "enough_samples", "group_claim"]
 
-_LEAST_SEARCHED = 40
+_LEAST_LEARNED = 8
+_MOST_SAMPLES = 1 << 50
 
 
 def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
@@ -27,18 +30,19 @@ def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
     samples: int = 10**6,
     confidence: Number = 0.95,
     rows: int = 1,
-    search: Number = 0.5,
+    search: Number = 0.4,
     bits: Bits = SYSTEM,
 ) -> Finding:
     """Look for an event that a mechanism's claim of (epsilon, delta)-DP forbids.
 
     Law: the finding's lower bound is above the smallest epsilon that is true of this pair at this delta, in either order,
     with probability at most 1 - confidence. The event is searched for on a share ``search`` of the samples and counted on
-    the others, which are drawn only once it is fixed. Needs: ``run(data, count)`` returns so many outputs, each from the
-    same law and independent of the others and of earlier calls: numbers, vectors, labels, strings or tuples. ``left`` and
-    ``right`` are neighbours, which is checked where they are tables; with ``rows=k`` they differ in up to k rows, and the
-    claim is that of a group, (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (E3). Fails: with
-    :class:`~holdtrue.errors.InsufficientSamples` where not even outputs that always differ could prove a violation.
+    the others, which are drawn only once it is fixed; after some of these it may give way to one that looks better by
+    then, and the counts of both are put together as in an adaptive trial. Needs: ``run(data, count)`` returns so many
+    outputs, each from the same law and independent of the others and of earlier calls: numbers, vectors, labels, strings
+    or tuples. ``left`` and ``right`` are neighbours, which is checked where they are tables; with ``rows=k`` they differ
+    in up to k rows, and the claim is that of a group, (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (E3). Fails:
+    with :class:`~holdtrue.errors.InsufficientSamples` where not even outputs that always differ could prove a violation.
 
     >>> import holdtrue as ht
     >>> from holdtrue.auditing import audit_privacy
@@ -49,14 +53,11 @@ def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
     sure = float(probability("confidence", confidence))
     claimed, slack = group_claim(epsilon, delta, rows=rows)
     check_neighbours(left, right, rows=rows)
-    parts = Parts.of(count("samples", samples), float(probability("search", search)), width=width_of(run, left))
-
-    def rules(alpha: float) -> list[Rule]:
-        return [Separate(slack, alpha), Pooled(slack, alpha)]
-
-    enough_samples(parts, rules(1 - sure), claimed=claimed, samples=samples, share=float(search))
-    trial = Trial(run, left, right, parts, rules, 1 - sure)
-    bound, event = counted(found(trial), trial, bits=bits)
+    share, width = float(probability("search", search)), width_of(run, left)
+    rules: list[Rule] = [Separate(slack, 1 - sure), Pooled(slack, 1 - sure)]
+    enough_samples(count("samples", samples), rules, claimed=claimed, share=share, alpha=1 - sure)
+    trial = Trial(run, left, right, Parts.of(samples, share, width=width), rules, 1 - sure)
+    bound, event = proved(trial, bits=bits)
     return Finding("epsilon", claimed, bound, sure, samples, event, _sentence(claimed, bound, slack, sure=sure), delta=slack)
 
 
@@ -72,21 +73,26 @@ def group_claim(epsilon: Number, delta: Number, *, rows: int) -> tuple[float, fl
     return number * single, slack * factor
 
 
-def enough_samples(parts: Parts, rules: "list[Rule]", *, claimed: float, samples: int, share: float) -> None:
+def enough_samples(samples: int, rules: Sequence[Rule], *, claimed: float, share: float, alpha: float) -> None:
     """Refuse samples from which no violation could be proved with the confidence asked for."""
-    needed = [least_runs(rule, claimed) for rule in rules]
-    least = min((runs for runs in needed if runs is not None), default=None)
-    if least is None:
-        message = f"no number of samples proves more than the claimed {claimed:g} with this confidence"
-        raise InsufficientSamples(message, required=None)
-    # The pooled rule leaves a few runs unused, and the search wants some outputs to look at.
-    required = math.ceil(max((least + 5 * math.sqrt(least) + 30) / (1 - share), _LEAST_SEARCHED / share))
-    if samples < required and (parts.counting < least + 5 * math.sqrt(least) or parts.learning < _LEAST_SEARCHED // 2):
-        message = (
-            f"{samples:,} samples on each side cannot show a violation of {claimed:g} with this confidence: "
-            f"{required:,} could"
-        )
-        raise InsufficientSamples(message, required=required)
+
+    def enough(number: int) -> bool:
+        parts = Parts.of(number, share)
+        return parts.learning >= _LEAST_LEARNED and provable(parts, rules, alpha=alpha) > claimed
+
+    if enough(samples):
+        return
+    low, high = samples, 2 * samples
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_SAMPLES:
+            message = f"no number of samples proves more than the claimed {claimed:g} with this confidence"
+            raise InsufficientSamples(message, required=None)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    message = f"{samples:,} samples on each side cannot show a violation of {claimed:g} with this confidence: {high:,} could"
+    raise InsufficientSamples(message, required=high)
 
 
 def audit_law(left: Probabilities, right: Probabilities, *, epsilon: Number, delta: Number = 0.0, rows: int = 1) -> Finding:

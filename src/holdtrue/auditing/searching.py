@@ -1,14 +1,15 @@
-"""How an event is found and then counted: never on the same outputs.
+"""How events are found: scores are made, sifted, and the best cuts of the few that are left are chosen, twice.
 
-Outputs come in four parts. The first makes scores, the second sifts events of the form "score at least c" or "below c", the
-third, with the second, chooses up to three of the few that are left, each with the order of the two sides and the rule, and
-the fourth is only counted. It is drawn after the choice is made, so the rules' guarantees hold whatever was tried.
+Outputs come in parts. The first makes scores, the second sifts events of the form "score at least c" or "below c", the
+third, with the second, chooses among all cuts of the scores that are left. What is drawn after that is counted in two
+stages, and between them the choice is made again, on all that was seen so far (:mod:`holdtrue.auditing.counting`). Nothing
+here can make a bound wrong, only weak.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +18,10 @@ from holdtrue.auditing.features import Seen
 from holdtrue.auditing.limits import Floats, Rule
 from holdtrue.auditing.outputs import Reader, Run, drawn
 from holdtrue.auditing.scores import Score, scores
-from holdtrue.entropy import Bits
 
-__all__ = ["NOTHING", "Parts", "Trial", "Witness", "counted", "found"]
+__all__ = ["BATCH", "MANNERS", "Manner", "Parts", "Tally", "Trial", "Witness", "chosen", "mean", "searched"]
 
-NOTHING: Final = "none: no output told the two sides apart"
-
-_BATCH = 1 << 18
+BATCH: Final = 1 << 18
 _MOST_SEARCHED = 5 << 18
 _MOST_VALUES = 5 << 21
 _CUTS = 160
@@ -32,28 +30,44 @@ _SPARE = 5.0
 # Sifting keeps, for each of these numbers of standard deviations that luck is charged with, the most promising events.
 _CAUTION = (1.0, 2.0, 3.0)
 _KEPT = 8
-# Of what is left, the best when luck is charged with so many is chosen, and is counted with such a share of alpha.
-_CHOICES = {0.5: 0.15, 1.5: 0.7, 3.0: 0.15}
-_ONE_IN = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to choose: luck is charged with so many standard deviations, and a cut is judged with so many on either side.
+
+    What tells the sides apart does so at neighbouring cuts as well; luck does not.
+    """
+
+    caution: float
+    neighbours: int
+
+
+MANNERS: Final = (Manner(1.0, 0), Manner(2.0, 15))
+"""A bold choice, which finds rare events that tell much, and a careful one, which finds frequent ones that tell little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How many runs on each side make scores, sift events, choose one of them, and are counted."""
+    """How many runs on each side make scores, sift events, choose among them, and are counted, before and after a change."""
 
     learning: int
     sifting: int
     choosing: int
-    counting: int
+    first: int
+    second: int
 
     @classmethod
     def of(cls, samples: int, share: float, *, width: int = 1) -> "Parts":
-        """Spend a share of the samples on the search, a fifth of it on scores; memory bounds how many that can be.
+        """Spend a share of the samples on the search, a quarter of it on scores; memory bounds how many that can be.
 
         ``width`` is how many numbers an output has.
         """
-        fifth = min(math.floor(samples * share), max(_MOST_SEARCHED, _MOST_VALUES // width)) // 5
-        return cls(fifth, 2 * fifth, 2 * fifth, samples - 5 * fifth)
+        most = max(_MOST_SEARCHED, _MOST_VALUES // width)
+        eighth = min(math.floor(samples * share), most) // 8
+        counting = samples - 8 * eighth
+        first = min(5 * counting // 12, most)
+        return cls(2 * eighth, 3 * eighth, 3 * eighth, first, counting - first)
 
     @property
     def slices(self) -> tuple[slice, slice, slice]:
@@ -66,22 +80,31 @@ class Parts:
         """Return how many runs on each side the search takes."""
         return self.learning + self.sifting + self.choosing
 
-    def mean(self, *, pooled: bool) -> float:
-        """Return the mean number of runs counted on a side: less than there are where it is drawn."""
-        return max(1.0, self.counting - _SPARE * math.sqrt(self.counting)) if pooled else float(self.counting)
+    @property
+    def stages(self) -> tuple[int, int]:
+        """Return how many runs on each side are counted before the choice is made again, and after."""
+        return self.first, self.second
+
+    @property
+    def counting(self) -> int:
+        """Return how many runs on each side are counted."""
+        return self.first + self.second
+
+
+def mean(runs: int, *, pooled: bool) -> float:
+    """Return the mean number of runs counted on a side, of so many that there are: less where it is drawn."""
+    return max(1.0, runs - _SPARE * math.sqrt(runs)) if pooled else float(runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An event, the side on which it is likelier, which rule its counts will be put through, and its share of alpha."""
+    """An event, the side on which it is likelier, and the rule its counts will be put through."""
 
-    reader: Reader
     score: Score
     cut: float
     above: bool
     swapped: bool
-    rule: int
-    share: float = 0.0
+    rule: Rule
 
     @property
     def words(self) -> str:
@@ -92,20 +115,19 @@ class Witness:
 
     def happened(self, seen: Seen) -> npt.NDArray[np.bool_]:
         """Return for each output whether it is in the event."""
-        # Events often differ in their cuts alone.
-        high: npt.NDArray[np.bool_] = seen.once(self.score, lambda: self.score(seen)) >= self.cut
+        high: npt.NDArray[np.bool_] = _scored(self.score, seen) >= self.cut
         return high if self.above else ~high
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A mechanism on two data sets, how many runs there are, and the rules by which something may be proved at a level."""
+    """A mechanism on two data sets, how many runs there are, and the rules by which something may be proved, at alpha."""
 
     run: Run
     left: object
     right: object
     parts: Parts
-    rules: Callable[[float], Sequence[Rule]]
+    rules: Sequence[Rule]
     alpha: float
 
     @property
@@ -114,96 +136,110 @@ class Trial:
         return self.left, self.right
 
 
-def found(trial: Trial) -> list[Witness]:
-    """Search for the events that promise most: a bold choice, a careful one, and one in between; none where none do."""
+_Event: TypeAlias = tuple[bool, bool, Rule, Floats, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A score's cuts, how many outputs of each side lie at or above each, and of how many."""
+
+    score: Score
+    cuts: Floats
+    over: tuple[Floats, Floats]
+    size: int
+
+    @classmethod
+    def of(cls, score: Score, left: Seen, right: Seen) -> "Tally":
+        """Cut a score of some outputs where their ranks say, and count."""
+        sides = [np.sort(score(seen)) for seen in (left, right)]
+        cuts = _cuts(np.sort(np.concatenate(sides), kind="stable"))
+        over = [(side.size - np.searchsorted(side, cuts)).astype(np.float64) for side in sides]
+        return cls(score, cuts, (over[0], over[1]), sides[0].size)
+
+    def passed(self, seen: Seen) -> Floats:
+        """Return how many of some outputs lie at or above each cut."""
+        places = np.searchsorted(self.cuts, _scored(self.score, seen), side="right")
+        found: Floats = np.bincount(places, minlength=self.cuts.size + 1)[::-1].cumsum()[-2::-1].astype(np.float64)
+        return found
+
+    def events(self, rules: Iterable[Rule], runs: int) -> Iterator[_Event]:
+        """Yield side of the cut, order of the sides and rule, with what so many runs promise at each cut, and luck in it."""
+        for above in (True, False):
+            hits = [side if above else self.size - side for side in self.over]
+            for swapped in (False, True):
+                for rule in rules:
+                    ordered = hits[::-1] if swapped else hits
+                    yield above, swapped, rule, *_promises(*ordered, size=self.size, rule=rule, runs=runs)
+
+
+def searched(trial: Trial) -> tuple[Reader, list[Tally]]:
+    """Make scores and sift them; return how outputs are read, and the scores that are left, counted at their cuts."""
     parts = trial.parts
     outputs = [_gathered(trial.run, data, parts.searched) for data in trial.sides]
     learning, sifting, choosing = parts.slices
     reader = Reader.of(*(side[learning] for side in outputs))
     matrices = [reader.matrix(side) for side in outputs]
-    first, sifted, chosen = (tuple(Seen(side[part]) for side in matrices) for part in (learning, sifting, choosing))
-    tried = trial.rules(trial.alpha * max(_CHOICES.values()))
-    kept: list[list[tuple[float, Witness]]] = [[] for _ in _CAUTION]
+    first, sifted, seen = ([Seen(side[part]) for side in matrices] for part in (learning, sifting, choosing))
+    kept: list[list[tuple[float, Score]]] = [[] for _ in _CAUTION]
     for score in scores(first[0], first[1], reader.numeric):
-        sides = _Sides.of(score(sifted[0]), score(sifted[1]))
-        for number, rule in enumerate(tried):
-            for place, promise, cut, above, swapped in sides.best(rule, parts.mean(pooled=rule.pooled)):
-                kept[place].append((promise, Witness(reader, score, cut, above, swapped, number)))
-    left_over = {id(w): w for each in kept for _, w in sorted(each, key=lambda pair: -pair[0])[:_KEPT]}
-    promises = [(*_promise_again(w, chosen, tried[w.rule], parts), w) for w in left_over.values()]
-    return _chosen(promises)
+        tally = Tally.of(score, sifted[0], sifted[1])
+        if tally.cuts.size:
+            for _, _, _, expected, luck in tally.events(trial.rules, parts.counting):
+                for place, caution in enumerate(_CAUTION):
+                    kept[place].append((float((expected - caution * luck).max()), score))
+    left_over = {score: None for each in kept for _, score in sorted(each, key=lambda pair: -pair[0])[:_KEPT]}
+    tallies = [Tally.of(score, seen[0], seen[1]) for score in left_over]
+    return reader, [tally for tally in tallies if tally.cuts.size]
 
 
-def _chosen(promises: Sequence[tuple[float, float, Witness]]) -> list[Witness]:
-    """Return the best for each degree of caution; one that is best for several has the shares of all of them."""
-    best: dict[int, Witness] = {}
-    for caution, share in _CHOICES.items() if promises else ():
-        _, _, witness = max(promises, key=lambda each: each[0] - caution * each[1])
-        before = best.get(id(witness), witness)
-        best[id(witness)] = replace(before, share=before.share + share)
-    return list(best.values())
+def chosen(tallies: Sequence[Tally], manner: Manner, *, rules: Sequence[Rule], runs: int) -> Witness:
+    """Return the event that promises most when so many runs are counted."""
+    best: tuple[float, Witness] | None = None
+    for tally in tallies:
+        for above, swapped, rule, expected, luck in tally.events(rules, runs):
+            worth = _smooth(expected, manner.neighbours) - manner.caution * luck
+            place = int(worth.argmax())
+            if best is None or worth[place] > best[0]:
+                best = float(worth[place]), Witness(tally.score, float(tally.cuts[place]), above, swapped, rule)
+    if best is None:
+        raise ValueError
+    return best[1]
+
+
+def _scored(score: Score, seen: Seen) -> Floats:
+    """Return a score of outputs, computed once: events often differ in their cuts alone."""
+    found: Floats = seen.once(score, lambda: score(seen))
+    return found
 
 
 def _gathered(run: Run, data: object, size: int) -> npt.NDArray[Any]:
     """Run a mechanism in batches; shorter rows are filled up with NaN."""
-    made = [drawn(run, data, min(_BATCH, size - start)) for start in range(0, size, _BATCH)]
+    made = [drawn(run, data, min(BATCH, size - start)) for start in range(0, size, BATCH)]
     width = max(each.shape[1] for each in made)
     if any(each.shape[1] < width for each in made):
         made = [np.pad(each.astype(object), ((0, 0), (0, width - each.shape[1])), constant_values=np.nan) for each in made]
     return np.concatenate(made)
 
 
-def _promise_again(witness: Witness, chosen: tuple[Seen, ...], rule: Rule, parts: Parts) -> tuple[float, float]:
-    hits = [np.array([float(witness.happened(seen).sum())]) for seen in chosen]
-    expected, luck = _promises(
-        *(hits[::-1] if witness.swapped else hits),
-        size=chosen[0].matrix.shape[0],
-        rule=rule,
-        runs=parts.mean(pooled=rule.pooled),
-    )
-    return float(expected[0]), float(luck[0])
-
-
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """A score's cuts, and how many outputs of each side lie at or above each."""
-
-    cuts: Floats
-    over: tuple[Floats, Floats]
-    size: int
-
-    @classmethod
-    def of(cls, left: Floats, right: Floats) -> "_Sides":
-        left, right = np.sort(left), np.sort(right)
-        cuts = _cuts(np.sort(np.concatenate([left, right]), kind="stable"))
-        over = tuple((side.size - np.searchsorted(side, cuts)).astype(np.float64) for side in (left, right))
-        return cls(cuts, (over[0], over[1]), left.size)
-
-    def best(self, rule: Rule, runs: float) -> Iterator[tuple[int, float, float, bool, bool]]:
-        """Return for each degree of caution the most promising event: its promise, its cut, the side of it, the order."""
-        if self.cuts.size == 0:
-            return
-        found = []
-        for above in (True, False):
-            for swapped in (False, True):
-                hits = [side if above else self.size - side for side in self.over]
-                promises = _promises(*(hits[::-1] if swapped else hits), size=self.size, rule=rule, runs=runs)
-                found.append((above, swapped, *promises))
-        for place, caution in enumerate(_CAUTION):
-            worths = [expected - caution * luck for _, _, expected, luck in found]
-            which = int(np.argmax([worth.max() for worth in worths]))
-            cut = int(worths[which].argmax())
-            yield place, float(worths[which][cut]), float(self.cuts[cut]), found[which][0], found[which][1]
-
-
-def _promises(first: Floats, second: Floats, *, size: int, rule: Rule, runs: float) -> tuple[Floats, Floats]:
+def _promises(first: Floats, second: Floats, *, size: int, rule: Rule, runs: int) -> tuple[Floats, Floats]:
     """Return the bounds to be expected from events with these hits, and what luck in so few hits may have added."""
-    scale = runs / size
-    expected = rule.limit(first * scale, np.minimum((second + 0.5) * scale, runs), runs)
+    number = mean(runs, pooled=rule.pooled)
+    scale = number / size
+    expected = rule.limit(first * scale, np.minimum((second + 0.5) * scale, number), number)
     p, q = (first + 1) / (size + 2), (second + 1) / (size + 2)
     if rule.relative:
         return expected, np.sqrt(((1 - p) / p + (1 - q) / q) / size)
     return expected, np.sqrt((p * (1 - p) + q * (1 - q)) / size)
+
+
+def _smooth(expected: Floats, neighbours: int) -> Floats:
+    """Return the mean over so many cuts on either side, where there are enough of them; one that says nothing counts -1."""
+    if not neighbours or expected.size <= 2 * neighbours + 1:
+        return expected
+    window = np.ones(2 * neighbours + 1)
+    total = np.convolve(np.where(np.isfinite(expected), expected, -1.0), window, mode="same")
+    found: Floats = total / np.convolve(np.ones(expected.size), window, mode="same")
+    return found
 
 
 def _cuts(pooled: Floats) -> Floats:
@@ -213,47 +249,3 @@ def _cuts(pooled: Floats) -> Floats:
         ranks = np.unique(np.geomspace(1, pooled.size // 2, _CUTS).astype(np.int64))
         some = np.unique(pooled[np.concatenate([ranks, pooled.size - ranks])])
     return some[1:] if some.size and some[0] == pooled[0] else some
-
-
-def counted(witnesses: Sequence[Witness], trial: Trial, *, bits: Bits) -> tuple[float, str]:
-    """Count the events in fresh runs; return the largest bound that their rules prove, and its event in words.
-
-    Every event has its share of alpha, and the shares add up to 1, so that all bounds hold at once but for alpha.
-    """
-    if not witnesses:
-        return 0.0, NOTHING
-    parts = trial.parts
-    asked = [trial.rules(trial.alpha * witness.share)[witness.rule] for witness in witnesses]
-    # The same Poisson number for all that need one: each count has the law that its rule wants.
-    poisson = [_poisson(parts.mean(pooled=True), bits) for _ in trial.sides]
-    limits = [[drawn_runs if rule.pooled else parts.counting for rule in asked] for drawn_runs in poisson]
-    hits = [_hits(witnesses, trial, data, limits[side]) for side, data in enumerate(trial.sides)]
-    best = 0.0, witnesses[-1].words
-    for place, (witness, rule) in enumerate(zip(witnesses, asked, strict=True)):
-        if rule.pooled and max(poisson) > parts.counting:
-            continue
-        first, second = (hits[side][place] for side in ((1, 0) if witness.swapped else (0, 1)))
-        bound = float(rule.bound(float(first), float(second), parts.mean(pooled=rule.pooled)))
-        best = max(best, (bound, witness.words))
-    return best
-
-
-def _hits(witnesses: Sequence[Witness], trial: Trial, data: object, limits: Sequence[int]) -> list[int]:
-    """Run a mechanism, and return how often each event happened in as many of the first runs as are asked for it."""
-    totals = [0] * len(witnesses)
-    for start in range(0, trial.parts.counting, _BATCH):
-        size = min(_BATCH, trial.parts.counting - start)
-        seen = Seen(witnesses[0].reader.matrix(drawn(trial.run, data, size)))
-        for place, witness in enumerate(witnesses):
-            totals[place] += int(witness.happened(seen)[: max(0, limits[place] - start)].sum())
-    return totals
-
-
-def _poisson(mean: float, bits: Bits) -> int:
-    """Draw from the Poisson law by inversion of a uniform of 53 bits: within 1e-9 of it in total variation."""
-    from scipy import special
-
-    uniform = (int(bits.words(1)[0]) >> 11) * _ONE_IN + _ONE_IN / 2
-    reach = 12 * math.sqrt(mean) + 40
-    around = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach))
-    return int(around[0] + np.searchsorted(special.pdtr(around, mean), uniform))

@@ -1,11 +1,12 @@
 """Audits of stability: a lower bound on the total variation between a mechanism's outputs on two neighbours (A1)."""
 
+from holdtrue.auditing.counting import proved
 from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.limits import Distance, Rule
+from holdtrue.auditing.limits import Distance
 from holdtrue.auditing.neighbours import check_neighbours
 from holdtrue.auditing.outputs import Run, width_of
 from holdtrue.auditing.privacy import enough_samples
-from holdtrue.auditing.searching import Parts, Trial, counted, found
+from holdtrue.auditing.searching import Parts, Trial
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.exact import Number, count, probability
 
@@ -21,7 +22,7 @@ def audit_stability(  # noqa: PLR0913 - what is claimed, and how hard to try
     samples: int = 10**6,
     confidence: Number = 0.95,
     rows: int = 1,
-    search: Number = 0.5,
+    search: Number = 0.4,
     bits: Bits = SYSTEM,
 ) -> Finding:
     """Look for an event whose probability moves by more than ``tv`` between two neighbours.
@@ -32,15 +33,13 @@ def audit_stability(  # noqa: PLR0913 - what is claimed, and how hard to try
     sure = float(probability("confidence", confidence))
     claimed = min(1.0, count("rows", rows) * float(probability("tv", tv, zero=True, one=True)))
     check_neighbours(left, right, rows=rows)
-    parts = Parts.of(count("samples", samples), float(probability("search", search)), width=width_of(run, left))
-
-    def rules(alpha: float) -> list[Rule]:
-        return [Distance(alpha)]
-
+    share, width = float(probability("search", search)), width_of(run, left)
+    rules = [Distance(1 - sure)]
+    count("samples", samples)
     if claimed < 1:
-        enough_samples(parts, rules(1 - sure), claimed=claimed, samples=samples, share=float(search))
-    trial = Trial(run, left, right, parts, rules, 1 - sure)
-    bound, event = counted(found(trial), trial, bits=bits)
+        enough_samples(samples, rules, claimed=claimed, share=share, alpha=1 - sure)
+    trial = Trial(run, left, right, Parts.of(samples, share, width=width), rules, 1 - sure)
+    bound, event = proved(trial, bits=bits)
     said = f"With confidence {sure:.4g}, the total variation is at least {bound:.4g}"
     sentence = (
         f"{said}: more than the {claimed:.4g} claimed. The claim is wrong."

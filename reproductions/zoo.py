@@ -116,7 +116,7 @@ def _audited(task: _Task) -> tuple[_Task, float, float]:
 def _table(path: Path, title: str, lines: Sequence[tuple[Exhibit, _Measured]], runs: int, samples: int) -> None:
     right = sum(_judged(exhibit, measured) for exhibit, measured in lines)
     words = (
-        f"{runs} seeded runs each, {samples:,} samples a side, half of them spent on finding the event; confidence "
+        f"{runs} seeded runs each, {samples:,} samples a side, four tenths of them to find the event; confidence "
         f"{CONFIDENCE}. Ceiling: two Clopper-Pearson limits at the best event known in hindsight, all 10^6 samples. "
         f"Rightly judged (unsound: flagged in every run; sound: not significantly more often than {1 - CONFIDENCE:.2g}): "
         f"{right} of {len(lines)}."

@@ -1,6 +1,7 @@
 """The cache of packed atoms: same integers as counting by hand, under its memory cap, whatever is dropped."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -368,6 +369,22 @@ def test_small_tables_never_wait_for_numba(monkeypatch):
     monkeypatch.setattr(kernels._Choice, "work", 0)
     assert kernels._compiled(160, 480) is None
     assert not kernels._Choice.settled
+
+
+def test_after_much_work_on_small_tables_numba_is_loaded_beside_it(monkeypatch):
+    for name, value in (("settled", False), ("module", None), ("work", 0), ("aside", None)):
+        monkeypatch.setattr(kernels._Choice, name, value)
+    go_on = threading.Event()
+    monkeypatch.setattr(kernels, "loaded", lambda _: compiled if go_on.wait(60) else None)
+    arena = np.random.default_rng(3).integers(0, 2**63, (3, 160)).astype(np.uint64)
+    expected = int(np.bitwise_count(arena[0] & arena[1] & arena[2]).sum())
+    monkeypatch.setattr(kernels, "_LARGE_WORK", 1000)
+    assert [kernels.conjunction(arena, [0, 1, 2]) for _ in range(5)] == [expected] * 5
+    assert not kernels._Choice.settled
+    go_on.set()
+    kernels._Choice.aside.join()
+    assert kernels._compiled(160, 480) is compiled
+    assert kernels.conjunction(arena, [0, 1, 2]) == expected
 
 
 def test_large_batches_in_several_threads_are_the_same(kernel):

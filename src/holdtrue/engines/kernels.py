@@ -50,6 +50,7 @@ _RUN = 512
 _NARROW = 3
 _BLOCK_WORDS = 1 << 16
 
+_MODULE = "holdtrue.engines.compiled"
 _lock = threading.Lock()
 
 
@@ -83,22 +84,42 @@ class _Choice:
     module: ModuleType | None = None
     settled = False
     work = 0
+    aside: threading.Thread | None = None
 
 
 def _compiled(words: int, work: int) -> ModuleType | None:
-    """Return the compiled kernels for large tables, or after much work; None where numba is absent or switched off.
+    """Return the compiled kernels for large tables and for much work; None where numba is absent or switched off.
 
-    Loading machine code takes longer than counting a small table many times, so small tables never wait for it.
+    Loading machine code takes longer than counting a small table many times, so what is small never waits for it: after
+    much of it, the kernels are loaded beside it.
     """
     if _Choice.settled:
         return _Choice.module
-    _Choice.work += work
-    if words < _LARGE_TABLE and _Choice.work < _LARGE_WORK:
-        return None
-    with _lock:
-        _Choice.module = loaded("holdtrue.engines.compiled")
-        _Choice.settled = True
+    if words >= _LARGE_TABLE or work >= _LARGE_WORK:
+        with _lock:
+            _settle(loaded(_MODULE))
         return _Choice.module
+    _Choice.work += work
+    if _Choice.work >= _LARGE_WORK:
+        with _lock:
+            if _Choice.aside is None:
+                _Choice.aside = threading.Thread(target=_load_aside, name="kernels")
+                _Choice.aside.start()
+    return None
+
+
+def _settle(module: ModuleType | None) -> None:
+    _Choice.module, _Choice.settled = module, True
+
+
+def _load_aside() -> None:
+    """Load the kernels, and what they do most often as machine code, before anybody is sent to them."""
+    module = loaded(_MODULE)
+    if module is not None:
+        arena = np.zeros((1, _LINE), dtype=np.uint64)
+        module.conjunction(arena, 0, 0, 0)
+        module.conjunctions(arena, np.zeros((1, 2), dtype=np.int64), arena_of(1, _RUN)[0], np.zeros(1, dtype=np.int64))
+    _settle(module)
 
 
 def conjunction(arena: Words, slots: Sequence[int]) -> int:

@@ -161,6 +161,14 @@ def test_values_are_a_curators_own_numbers(files, people):
             curator.ask(values=[0.5])
 
 
+@pytest.mark.parametrize("wrong", [3, [3], ["age > 65", None], b"age > 65", object()])
+def test_what_is_no_question_is_refused_and_costs_nothing(wrong, files):
+    with opened(files) as curator:
+        with pytest.raises(ht.InvalidParameter, match="a question in text, or a list of them"):
+            curator.ask(wrong)
+        assert curator.budget.spent == 0
+
+
 def test_without_independent_rows_there_is_no_population_interval(files):
     with opened(files, iid=None) as curator:
         answer = curator.ask("age > 65")

@@ -4,7 +4,7 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
@@ -121,8 +121,7 @@ class Curator:
             raise InvalidParameter("queries", queries, "given, or values in its place")
         if values is not None:
             return self._ask_values(values, key, analyst)
-        texts = (queries,) if isinstance(queries, str) else tuple(queries or ())
-        ask = Ask(texts, key, analyst)
+        ask = Ask(_texts(queries), key, analyst)
         (found,) = self.ask_together([ask])
         if isinstance(found, Pending) and found.entry is not None:
             house.ledger.wait(found.entry)
@@ -386,3 +385,12 @@ class Curator:
                 "values", f"an array of shape {numbers.shape}", f"one number for each of {self.card.rows} rows"
             )
         return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+
+
+def _texts(queries: object) -> tuple[str, ...]:
+    """Return one question or several as texts."""
+    several = [queries] if isinstance(queries, str) or not isinstance(queries, Iterable) else list(queries)
+    texts = tuple([text for text in several if isinstance(text, str)])
+    if len(texts) < len(several):
+        raise InvalidParameter("queries", type(queries).__name__, "a question in text, or a list of them")
+    return texts

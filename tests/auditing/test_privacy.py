@@ -13,7 +13,7 @@ from holdtrue.auditing.limits import Pooled, together
 from holdtrue.auditing.outputs import Reader
 from holdtrue.auditing.privacy import group_claim
 from holdtrue.auditing.scores import Score
-from holdtrue.auditing.searching import Parts, Tally, Trial, Witness
+from holdtrue.auditing.searching import MANNERS, Parts, Tally, Trial, Witness
 
 
 def _exceeded(count, run, truth, *, samples, **given):
@@ -71,6 +71,16 @@ def test_manners_that_do_not_share_alpha_are_caught(bits, monkeypatch):
     """Planted fault: each of three manners has all of alpha."""
     monkeypatch.setattr(counting, "together", lambda stages, alpha: together(stages, alpha=alpha * 3))
     assert _significantly_above(_found_in_noise(200, bits, monkeypatch), 200, 0.3)
+
+
+def test_a_careful_choice_is_not_misled_by_one_lucky_cut():
+    """One cut promises most by itself; the bold manner takes it, the careful one takes the middle of those that agree."""
+    promised, luck = np.zeros(320), np.zeros(320)
+    promised[200:260], promised[40] = 0.5, 1.0
+    bold, careful = (int(manner.worth(promised, luck, size=10**5).argmax()) for manner in MANNERS)
+    assert bold == 40
+    assert 210 <= careful < 250
+    assert int(MANNERS[-1].worth(promised, luck, size=10**10).argmax()) == 40  # luck is not to be feared any more
 
 
 OUTPUTS = {

@@ -30,17 +30,24 @@ _SPARE = 5.0
 # Sifting keeps, for each of these numbers of standard deviations that luck is charged with, the most promising events.
 _CAUTION = (1.0, 2.0, 3.0)
 _KEPT = 8
+_MANY = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How to choose: luck is charged with so many standard deviations, and a cut is judged with so many on either side.
 
-    What tells the sides apart does so at neighbouring cuts as well; luck does not.
+    What tells the sides apart does so at neighbouring cuts as well; luck does not. The more outputs were seen, the less of
+    it there is, and the fewer neighbours are asked, which may lie beyond the point where an event begins to tell less.
     """
 
     caution: float
     neighbours: int
+
+    def worth(self, expected: Floats, luck: Floats, *, size: int) -> Floats:
+        """Return what cuts are worth, from the bounds they promise and the luck in them, when so many outputs were seen."""
+        asked = round(self.neighbours * min(1.0, math.sqrt(_MANY / size)))
+        return _smooth(expected, asked) - self.caution * luck
 
 
 MANNERS: Final = (Manner(1.0, 0), Manner(2.0, 15))
@@ -197,7 +204,7 @@ def chosen(tallies: Sequence[Tally], manner: Manner, *, rules: Sequence[Rule], r
     best: tuple[float, Witness] | None = None
     for tally in tallies:
         for above, swapped, rule, expected, luck in tally.events(rules, runs):
-            worth = _smooth(expected, manner.neighbours) - manner.caution * luck
+            worth = manner.worth(expected, luck, size=tally.size)
             place = int(worth.argmax())
             if best is None or worth[place] > best[0]:
                 best = float(worth[place]), Witness(tally.score, float(tally.cuts[place]), above, swapped, rule)

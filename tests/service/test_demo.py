@@ -200,6 +200,23 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
     assert b"Traceback" not in err
 
 
+_BARE = """
+import sys
+for name in ("argon2", "fastapi", "httptools", "jinja2", "jwt", "limits", "prometheus_client", "starlette", "uvicorn"):
+    sys.modules[name] = None
+from holdtrue.command import main
+sys.argv = ["holdtrue", "demo", "--terminal"]
+main()
+"""
+
+
+def test_the_terminal_needs_nothing_of_the_service(tmp_path):
+    command = [sys.executable, "-c", _BARE]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "report.html" in found.stdout
+
+
 def test_the_terminal_tells_the_whole_story_and_leaves_a_report(tmp_path):
     process = started(tmp_path, "--terminal")
     out, err = process.communicate(timeout=300)

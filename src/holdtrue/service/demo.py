@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import RefusedError
 from holdtrue.service.populations import Population, survey
-from holdtrue.service.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -71,7 +70,9 @@ def document(population: Population) -> dict[str, Any]:
 
 def prepare(home: Path, *, port: int = 0) -> Demo:
     """Return the application with its one dataset. Whoever comes to its page from this machine is let in as the owner."""
+    # The terminal's demonstration draws the same people where nothing of the service is installed.
     from holdtrue.service import create
+    from holdtrue.service.settings import Settings
 
     population = survey()
     data = home / "data"

@@ -344,14 +344,20 @@ class Curator:
             self._house.register.follow()
             return predictions_left(self._house, epsilon)
 
-    def preview(self, query: str) -> Preview:
-        """Return what a question would cost and how wide its answer would be. Free."""
+    def preview(self, query: str, *, analyst: str | None = None) -> Preview:
+        """Return what a question would cost and how wide its answer would be. Free.
+
+        With an ``analyst``, only questions that this analyst paid for are told to be repeats: whether others asked a
+        question is their history. Asked for real, it costs nothing if anybody paid for it before.
+        """
         house = self._house
         house.check_open()
         parsed = house.parse(query)
         with house.lock:
             house.register.follow()
-            repeated = house.known(asking.part_of(parsed), repeated=True) is not None
+            part = asking.part_of(parsed)
+            repeated = house.known(part, repeated=True) is not None
+            repeated = repeated and (analyst is None or house.register.payer(part) == analyst)
             return preview_of(parsed, self.plan, draws=house.register.draws, spent=house.ledger.spent, repeated=repeated)
 
     @property

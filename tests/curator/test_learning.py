@@ -1,6 +1,7 @@
 """LEARN through the curator: charged once, certified by a theorem whose needs are met, and never from uncharged rows."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from holdtrue import hypotheses
-from holdtrue.bounds.learned import fixed_excess
+from holdtrue.bounds.learned import adaptive_excess, fixed_excess
 from holdtrue.curator import Curator
 from holdtrue.errors import (
     BudgetExceeded,
@@ -21,6 +22,7 @@ from holdtrue.errors import (
 from holdtrue.hypotheses import Conjunctions, Hypotheses, Intervals, Stumps, Thresholds
 from holdtrue.records import from_json, to_json
 from holdtrue.verbs.learning import FIXED, TRANSFERRED
+from holdtrue.verbs.selecting import epsilon_of_use
 from laws import generator
 
 ROWS = 6000
@@ -82,6 +84,24 @@ def test_p3_is_claimed_for_the_first_charge_of_a_ledger_alone(people):
     second = curator.learn(STUMPS, target="sick", epsilon=1.0)
     assert second.certificate.theorem == TRANSFERRED
     assert second.excess_error > first.excess_error
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("epsilon", [None, 0.2, 1.0])
+def test_s2_later_picks_rest_on_one_beta_and_on_the_plan(people, pure, epsilon):
+    """The gap of the level that the charge reached, and a pick whose overshoot was set aside with the plan."""
+    terms = {"pure": True, "delta": None, "queries": None, "cap": None} if pure else {}
+    curator = opened(people, **terms)
+    curator.ask("age > 50")
+    found = curator.learn(STUMPS, target="sick", epsilon=epsilon, beta=0.01)
+    booked, spent = epsilon_of_use(curator.plan), round(found.certificate.spent * 10**15)
+    gap, share = curator.plan.joint_gap(0.01, spent=spent)
+    assert (share == 0.01) is pure
+    given = {"rows": ROWS, "epsilon": epsilon or booked, "beta": share, "gap": gap}
+    assert found.certificate.theorem == TRANSFERRED
+    assert found.excess_error == pytest.approx(min(1, adaptive_excess(math.log(191), booked=booked, **given)))
+    plain = adaptive_excess(math.log(191), **given)
+    assert found.excess_error == pytest.approx(min(1, plain)) if epsilon is None else found.excess_error >= min(1, plain)
 
 
 def test_p3_failures_over_fresh_samples_are_at_most_beta(request):

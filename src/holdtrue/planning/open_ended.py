@@ -13,7 +13,7 @@ from holdtrue.bounds.transfer import Shift, interval, position_interval, stitche
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.events import Event
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
-from holdtrue.planning.levels import STITCH, level_shift
+from holdtrue.planning.levels import STITCH, joint_gap, level_shift
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.tasks import UNIT, Ledger, largest_cap
 
@@ -121,9 +121,9 @@ class OpenPlan:
         gap = self._shift(spent, self.transfer_beta)
         return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
 
-    def gap(self, beta: float, *, spent: int) -> float:
-        """Return T5's gamma at the level of a total: sample and population of any query asked by then, but for beta (T7)."""
-        return self._shift(spent, beta).gamma
+    def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
+        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
+        return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def _noise(self, draw: int) -> float:
         if isinstance(self.event, events.Gaussian):

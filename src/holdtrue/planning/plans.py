@@ -151,7 +151,7 @@ class Plan:
     def compare(self) -> Comparison:
         """Return every method side by side for this plan's questions: rows needed, and half-width with these rows."""
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
-        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits)
+        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
         return compared(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def to_json(self) -> dict[str, Any]:

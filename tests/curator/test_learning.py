@@ -180,6 +180,59 @@ def test_code_is_scored_and_never_taken_for_a_repeat(people):
     assert not again.repeated
 
 
+def wrong_rules(count):
+    return Hypotheses([lambda rows, cut=cut: rows["agee"] > cut for cut in range(count)], columns=["age", "bmi"])
+
+
+def test_own_rules_that_raise_are_refused_by_their_place_before_anything_is_charged(people, monkeypatch):
+    """The control is the old way: 200 rules that raise on every row count as all 0, are charged for, and certified."""
+    curator = opened(people)
+    with pytest.raises(InvalidParameter, match=r"items\[0\].*KeyError"):
+        curator.learn(wrong_rules(200), target="sick", epsilon=1.0)
+    some = Hypotheses([lambda rows: rows["age"] > 50, lambda rows: rows["age"].no_such], columns=["age"])
+    with pytest.raises(InvalidParameter, match=r"items\[1\].*AttributeError"):
+        curator.learn(some, target="sick", epsilon=1.0)
+    assert (curator.budget.spent, curator.history) == (0, [])
+    monkeypatch.setattr(Hypotheses, "try_out", lambda *_: None)
+    old = curator.learn(wrong_rules(200), target="sick", epsilon=1.0)
+    assert old.excess_error < 1
+    assert curator.budget.spent > 0
+
+
+def test_own_rules_read_columns_and_questions_by_name(people):
+    curator = opened(people)
+    rules = Hypotheses([lambda rows: rows["age >= 50"] == 1, lambda rows: rows["bmi"] > 20], columns=["age >= 50", "bmi"])
+    assert curator.learn(rules, target="sick", epsilon=0.7).index == 0
+    free = Hypotheses([lambda rows: rows["age"] >= 50, lambda rows: rows["age"] < 50])
+    assert curator.learn(free, target="sick", features=["bmi", "age"], epsilon=0.7).index == 0
+
+
+def test_a_rule_that_raises_on_some_rows_labels_those_0_and_says_nothing(people, recwarn, capsys):
+    """After the charge nothing a rule does to a row is heard: it counts as 0 there."""
+
+    def fails_on_the_old(rows):
+        if (rows["age"] > 90).any():
+            message = f"canary {rows['age'].max()}"
+            raise ValueError(message)
+        return rows["age"] >= 50
+
+    def leaves(rows):
+        raise SystemExit(f"canary {rows}") if len(rows) > 1 or rows["age"][0] > 90 else ValueError
+
+    curator = opened(people)
+    rules = Hypotheses([fails_on_the_old, lambda rows: rows["age"] < 50], columns=["age"])
+    found = curator.learn(rules, target="sick", epsilon=1.0)
+    counts = rules.error_counts(people[["age"]], people.sick)
+    age = people.age.to_numpy()
+    assert counts[0] == np.count_nonzero(((age >= 50) & (age <= 90)) != people.sick)
+    assert found.predict({"age": [95.0, 60.0]}).tolist() == ([False, True] if found.index == 0 else [False, False])
+    with pytest.raises(InvalidParameter, match="items"):
+        curator.learn(Hypotheses([leaves], columns=["age"]), target="sick", epsilon=0.1)
+    assert Hypotheses([leaves], columns=["age"]).evaluate(people[["age"]][:50], 0).tolist() == [False] * 50
+    said = capsys.readouterr()
+    assert "canary" not in said.out + said.err + "".join(str(warning.message) for warning in recwarn)
+
+
 def test_one_hypothesis_costs_nothing(people):
     curator = opened(people)
     found = curator.learn(Thresholds(0, 100, steps=1, column="age"), target="sick", epsilon=1.0)

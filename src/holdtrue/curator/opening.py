@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from holdtrue.engines import Engine, Progress, open_engine
-from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number
 from holdtrue.ledgers import Account, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
@@ -130,7 +130,12 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] 
         return None
     terms = account.terms
     account.close()
-    return Card.from_json(json.loads(terms.card)), read_plan(terms.plan), terms.iid
+    card = json.loads(terms.card)
+    if not card or "holdout" in card:
+        counted = "a holdout's looks" if card else "estimators' fits"
+        message = f"this ledger counts {counted}, and no curator can open it; give the curator a ledger of its own"
+        raise FingerprintMismatch(message)
+    return Card.from_json(card), read_plan(terms.plan), terms.iid
 
 
 def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:

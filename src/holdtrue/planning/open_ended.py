@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 from holdtrue import events
 from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_noise
-from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
 from holdtrue.planning.levels import STITCH, joint_gap, level_shift
@@ -230,4 +230,7 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
 def read_plan(text: str) -> AnyPlan:
     """Return the plan that a ledger was created with."""
     document = json.loads(text)
+    if not document:
+        message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
+        raise RequestError(message)
     return OpenPlan.from_json(document) if document.get("plan") == "open" else Plan.from_json(document)

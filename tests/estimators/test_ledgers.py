@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 import holdtrue as ht
 from holdtrue.curator.histories import history_of
 from holdtrue.curator.registers import Register
-from holdtrue.entropy import SYSTEM
 from holdtrue.estimators import (
     Handle,
     PrivateLearner,
@@ -19,6 +18,7 @@ from holdtrue.estimators import (
     handles,
 )
 from holdtrue.ledgers import open_ledger
+from holdtrue.ledgers.entries import Charge
 from holdtrue.planning import read_plan
 from holdtrue.records import canonical
 from laws import generator
@@ -70,27 +70,19 @@ def test_every_estimators_entries_can_be_read_by_whoever_reads_ledgers(rows, tmp
     assert (register.charges, register.draws) == (len(expected), 0)
 
 
-def _charge_as_before(handle, event, *, verb, estimator):
-    """The form that was written before: a body without parts, which no curator can read."""
-    del estimator
-    number = SYSTEM.words(4).tobytes().hex()
-    return handle.ledger.charge(
-        request_id=number,
-        request_digest=number,
-        analyst="estimator",
-        verb=verb,
-        event=event,
-        body=canonical({"verb": verb}),
-    )
+@pytest.fixture
+def old_form(monkeypatch):
+    """Write what was written before: a body without draws and parts, which no curator could read."""
+    monkeypatch.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
 
 
-def test_the_form_of_before_is_found(rows, monkeypatch):
-    """The control of the test above: the old body breaks whoever reads it."""
-    monkeypatch.setattr(Handle, "charge", _charge_as_before)
+@pytest.mark.usefixtures("old_form")
+def test_the_form_of_before_is_found(rows):
+    """The control of the test above: whoever reads the old body stops there."""
     handle = Handle(epsilon=1)
-    for read in (lambda ledger: Register(ledger).follow(), history_of):
-        with pytest.raises((KeyError, ht.IntegrityError)):  # noqa: PT012 - whoever meets it first
-            PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
+    PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
+    for read in (lambda ledger: Register(ledger).follow(), history_of, ht.verify):
+        with pytest.raises(ht.IntegrityError, match="malformed"):
             read(handle.ledger)
 
 
@@ -138,13 +130,14 @@ def test_w1_the_ledger_of_a_curator_or_a_holdout_is_refused_and_unharmed(rows, f
 def test_w1_without_the_check_the_ledger_is_charged_for_other_rows(rows, foreign, monkeypatch):
     """The control: the old opening compares nothing, and the old form of entry stops the ledger's owner."""
     path, go_on = foreign
-    monkeypatch.setattr(Handle, "ledger", property(lambda self: open_ledger(self.path)))
-    monkeypatch.setattr(Handle, "charge", _charge_as_before)
-    monkeypatch.setattr(handles, "_refuse_foreign", lambda _: None)
     spent = ht.verify(path).spent
-    with pytest.raises((KeyError, ht.IntegrityError)):  # noqa: PT012 - whoever meets it first
+    with monkeypatch.context() as planted:
+        planted.setattr(Handle, "ledger", property(lambda self: open_ledger(self.path)))
+        planted.setattr(handles, "_refuse_foreign", lambda _: None)
+        planted.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
         StableClassifier(epsilon=0.001, delta=1e-9, ledger=path).fit(rows[0][:100], rows[1][:100])
-        assert ht.verify(path).spent > spent
+    assert open_ledger(path).spent > spent
+    with pytest.raises(ht.IntegrityError, match="malformed"):
         go_on()
 
 

@@ -16,6 +16,7 @@ from holdtrue.engines.clusters import SparkRows
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.features import Feature
 from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InsufficientSamples, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
@@ -31,8 +32,12 @@ class Engine(Protocol):
 
     Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
     threads; replacing one row moves none of them by more than 2^bits. Failure: a ReleaseError with a fixed text, or
-    CuratorClosed after ``close``. Calls from several threads are served one after the other.
+    CuratorClosed after ``close``. Calls from several threads are served one after the other. ``ordered`` says whether rows
+    have an order of their own, and ``key`` names a column of public keys, where whoever opened the rows said so.
     """
+
+    ordered: bool
+    key: str | None
 
     @property
     def card(self) -> Card:
@@ -86,9 +91,15 @@ class Trainer(Protocol):
     """An engine that trains the members of an ensemble where the rows are, rather than bring the rows here."""
 
     def train(
-        self, recipe: Recipe, features: Sequence[Feature], goal: Feature, *, progress: Progress | None = None
+        self,
+        recipe: Recipe,
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        rule: PartRule,
+        progress: Progress | None = None,
     ) -> Ensemble:
-        """Return the ensemble that a single machine would train on the same rows: a member a part."""
+        """Return the ensemble that a single machine would train on the same rows: a member a part, cut by the rule."""
         ...
 
 

@@ -95,7 +95,7 @@ def open_files(
 
 
 def open_relation(relation: object, *, declared: Declared, threads: int | None = None, memory: int = MEMORY) -> DuckEngine:
-    """Return an engine over the rows that a DuckDB relation has now, loaded once."""
+    """Return an engine over the rows that a DuckDB relation has now, loaded once; its plan decides their order."""
 
     def load(connection: "duckdb.DuckDBPyConnection") -> str:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -107,7 +107,7 @@ def open_relation(relation: object, *, declared: Declared, threads: int | None =
         connection.unregister(_SOURCE)
         return _HELD
 
-    return _opened(
+    engine = _opened(
         load,
         failure="the relation could not be read",
         paths=(),
@@ -116,6 +116,8 @@ def open_relation(relation: object, *, declared: Declared, threads: int | None =
         threads=threads,
         memory=memory,
     )
+    engine.ordered = False
+    return engine
 
 
 def _shaped(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:

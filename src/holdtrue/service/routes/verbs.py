@@ -1,4 +1,4 @@
-"""The other verbs of a dataset, over HTTP: each in the dataset's own threads, each answer on the tick."""
+"""The other verbs of a dataset, over HTTP: each in the dataset's own threads."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from starlette.responses import FileResponse
 
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.records import Choice, Hypothesis, Prediction, canonical, to_json
-from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, TrainBody, VerifyBody
+from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
 from holdtrue.service.callers import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.desks import told_alike
 from holdtrue.service.documents import budget_document, history_document, visible
@@ -21,11 +21,10 @@ from holdtrue.service.problems import PROBLEMS
 from holdtrue.service.registry import Dataset
 from holdtrue.service.routes.datasets import DatasetName
 from holdtrue.service.state import service_of
-from holdtrue.service.ticking import Ticked
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Ticked, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Strict, responses=PROBLEMS)
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 

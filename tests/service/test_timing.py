@@ -100,7 +100,7 @@ class Stopwatch:
 
 
 def like(number):
-    return f"LOWER(note) LIKE '%{number}%'"
+    return f"note LIKE '%{number}%'"
 
 
 def aimed(folder, *, engine, samples):

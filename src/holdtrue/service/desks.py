@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 from holdtrue.curator import Curator
 from holdtrue.curator.crowds import Ask, Replies
 from holdtrue.curator.steps import Pending
-from holdtrue.errors import CuratorClosed, RefusedError, ReleaseError
+from holdtrue.errors import CuratorClosed, ReleaseError, UsedKey
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 
 __all__ = ["Desk", "told_alike"]
@@ -127,5 +127,5 @@ def told_alike(curator: Curator, key: str, responses: Sequence[_Told], *, whole:
     own = paid.number if paid is not None and paid.request_id == key else 0
     if whole and own and any(response.certificate.entry != own for response in responses):
         message = "this idempotency key was used for another request; take a new key for a new request"
-        raise RefusedError(message)
+        raise UsedKey(message)
     return [replace(response, repeated=response.certificate.entry != own) for response in responses]

@@ -35,6 +35,7 @@ def test_the_sample_settings_are_read_and_show_the_values_that_hold_without_them
         "tick",
         "read_seconds",
         "connections",
+        "class_limit",
         "body_limit",
         "holdout_limit",
         "rate",

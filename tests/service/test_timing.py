@@ -108,7 +108,8 @@ def aimed(folder, *, engine, samples):
     (folder / "untimed").mkdir()
     watch = Stopwatch()
     with asking(folder / "untimed", tick=0, engine="cell", query=like) as ask:
-        taken = [[watch.run(ask, side) for _ in range(40)] for side in (0, 1)]
+        # With the pauses that there are between the questions of the attack.
+        taken = [[(time.sleep(EDGE_TICK / 2), watch.run(ask, side))[1] for _ in range(40)] for side in (0, 1)]
     short, long = map(statistics.median, taken)
     print(f"\nwithout tick: {1e3 * short:.2f} ms, with the long cell {1e3 * long:.2f} ms")  # noqa: T201 - as above
     lead = (short + long) / 2 % EDGE_TICK
@@ -118,6 +119,7 @@ def aimed(folder, *, engine, samples):
         def aim(side):
             # Processes of one machine have one monotonic clock, so the grid's edges are where its multiples are.
             edge = (math.floor(time.monotonic() / EDGE_TICK) + 2) * EDGE_TICK
+            time.sleep(max(0.0, edge - lead - time.monotonic() - 0.002))
             while time.monotonic() < edge - lead:
                 pass
             watch.run(ask, side)

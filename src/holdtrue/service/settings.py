@@ -28,6 +28,7 @@ _LARGEST_BODY = 1 << 30
 _MOST_WORKERS = 256
 _LONGEST_TICK = 60.0
 _MOST_CONNECTIONS = 1_000_000
+_LARGEST_CLASS = 10**12
 _LONGEST_LEEWAY = 600
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
@@ -74,7 +75,8 @@ class Settings:
     whole number of ``tick`` seconds after its request arrived; 0 turns that off, and with it the promise about time.
     ``body_limit`` is the most bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of
     a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
-    most ``connections`` open, and fewer where the limit of open files is near.
+    most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
+    ``class_limit`` hypotheses.
     """
 
     home: Path
@@ -87,6 +89,7 @@ class Settings:
     holdout_limit: int = 32_000_000
     read_seconds: float = 10.0
     connections: int = 1_000
+    class_limit: int = 1_000_000
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
     secure_cookies: bool = False
@@ -104,6 +107,8 @@ class Settings:
         _require("read_seconds", self.read_seconds, patient, f"more than 0, and at most {_LONGEST_TICK:.0f} seconds")
         fitting = _is_whole(self.connections, 1, _MOST_CONNECTIONS)
         _require("connections", self.connections, fitting, f"1 to {_MOST_CONNECTIONS}")
+        fitting = _is_whole(self.class_limit, 1, _LARGEST_CLASS)
+        _require("class_limit", self.class_limit, fitting, f"1 to {_LARGEST_CLASS} hypotheses")
         for name in ("body_limit", "holdout_limit"):
             _require(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"

@@ -150,8 +150,9 @@ async def infer(request: Request, model: ModelName, caller: Analyst) -> Response
     key = _key(request, asked, caller)
     dataset, found = await _model(request, model)
     table = table_of(asked.inputs, columns_of(found.features), dataset.curator.card)
-    said = await dataset.desk.call(
-        partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name)
+    said = await dataset.desk.work(
+        caller.name,
+        partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),
     )
     predictions = said if isinstance(said, list) else [said]
     newest = max((each.certificate for each in predictions), key=lambda certificate: certificate.entry)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -143,7 +143,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._head_bytes > _HEAD_BYTES:
                 self._refuse(_TOO_LARGE)
                 return
-        if self._timer is None and (self.cycle is None or self.cycle.response_complete):
+        cycle: RequestResponseCycle | None = self.cycle  # which is None before the first request
+        if self._timer is None and (cycle is None or cycle.response_complete):
             self._set_timer()
 
     def on_message_begin(self) -> None:

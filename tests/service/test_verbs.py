@@ -9,7 +9,7 @@ import pytest
 
 from holdtrue import RefusedError, Stumps, Thresholds, verify
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, from_json
-from holdtrue.service import bodies, documents
+from holdtrue.service import bodies
 from holdtrue.service.routes import verbs
 
 ASK = "/v1/datasets/people/ask"
@@ -234,7 +234,7 @@ def test_a_preview_does_not_tell_what_others_asked(analyst, owner, monkeypatch):
     assert previewed(analyst, own)[:2] == (True, False)
     assert previewed(owner, own)[:2] == (True, False)  # who sees the whole history anyway
     # The control: the curator's own preview tells an analyst of everybody's questions.
-    monkeypatch.setattr(documents, "preview_for", lambda curator, query, _: curator.preview(query))
+    monkeypatch.setattr(verbs, "preview_for", lambda curator, query, _: curator.preview(query))
     assert previewed(analyst, others)[:2] == (True, False)
 
 

@@ -1,14 +1,11 @@
 """What the API says about a dataset, as JSON: public numbers only."""
 
-import hashlib
-from dataclasses import asdict, replace
 from typing import Any
 
-from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
 from holdtrue.curator.budgets import Preview
 from holdtrue.curator.histories import Line, Page, history_page
-from holdtrue.records import canonical, to_json
+from holdtrue.records import to_json
 from holdtrue.reports import html_report
 from holdtrue.service.callers import Caller
 from holdtrue.service.registry import Dataset
@@ -17,7 +14,6 @@ __all__ = [
     "budget_document",
     "dataset_document",
     "history_document",
-    "preview_document",
     "preview_for",
     "report_text",
     "visible_page",
@@ -49,25 +45,13 @@ def dataset_document(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def preview_document(curator: Curator, query: str, caller: Caller) -> dict[str, Any]:
-    """Return what a question would cost and how wide its answer would be.
-
-    An analyst is told that it was asked before only where a request of the same name asked just this and paid: whether
-    anybody else asked it is not told. The owner, who sees the whole history, is told of everybody's.
-    """
-    return asdict(preview_for(curator, query, caller))
-
-
 def preview_for(curator: Curator, query: str, caller: Caller) -> Preview:
-    """Return a preview as a caller may see it."""
-    found = curator.preview(query)
-    if not found.repeated or caller.role != "analyst":
-        return found
-    request = canonical({"queries": [found.text], "verb": "ask"})
-    paid = curator.ledger.find(request_digest=hashlib.sha256(request.encode("ascii")).hexdigest())
-    if paid is not None and paid.analyst == caller.name:
-        return found
-    return replace(found, repeated=False, cost=amount(curator.plan.cost))
+    """Return what a question would cost and how wide its answer would be, as a caller may see it.
+
+    An analyst is told that it was asked before where the same name paid for it: whether anybody else did is not told. The
+    owner, who sees the whole history, is told of everybody's.
+    """
+    return curator.preview(query, analyst=caller.name if caller.role == "analyst" else None)
 
 
 def visible_page(curator: Curator, caller: Caller, *, before: int | None = None, limit: int = 100) -> Page:

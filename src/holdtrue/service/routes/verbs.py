@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from holdtrue.records import Choice, Hypothesis, Prediction, canonical, to_json
 from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
 from holdtrue.service.callers import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.desks import told_alike
-from holdtrue.service.documents import budget_document, history_document, preview_document, report_text, visible_page
+from holdtrue.service.documents import budget_document, history_document, preview_for, report_text, visible_page
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
 from holdtrue.service.routes.datasets import DatasetName
@@ -163,7 +164,7 @@ async def preview(request: Request, caller: Analyst, name: DatasetName, body: Pr
     Whether others asked it before is not told.
     """
     dataset = await _found(request, name)
-    return _reply(await dataset.desk.call(preview_document, dataset.curator, body.query, caller))
+    return _reply(asdict(await dataset.desk.call(preview_for, dataset.curator, body.query, caller)))
 
 
 @router.get("/budget", response_class=Response, responses=_said("What is spent, and what is left."))
@@ -224,8 +225,6 @@ async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Respon
 @router.post("/verify", response_class=Response, responses=_said("The ledger is whole."))
 async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
     """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
-    from dataclasses import asdict
-
     from holdtrue.ledgers import verify as recompute
 
     dataset = await _found(request, name)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -87,13 +88,13 @@ def _print_reads(address: str, keys: dict[str, str]) -> None:
     with httpx.Client(base_url=address, headers=headers, timeout=300) as client:
         client.post("/page/login", data={"key": keys["olga"]}, headers={"Origin": address})
         for path in ("/v1/datasets/long/history", "/v1/datasets/long/history?before=50000", "/datasets/long", "/history"):
-            taken = [_time(lambda path=path: client.get(path).raise_for_status()) for _ in range(_READS)]
+            taken = [_time(partial(_get, client, path)) for _ in range(_READS)]
             rows.append([path, f"{1e3 * statistics.median(taken):.0f} ms", f"{1e3 * max(taken):.0f} ms"])
         once: list[tuple[str, Callable[[], httpx.Response]]] = [
-            ("/v1/datasets/long/report", lambda: client.get("/v1/datasets/long/report")),
-            ("/v1/datasets/long/verify", lambda: client.post("/v1/datasets/long/verify", json={})),
+            ("/v1/datasets/long/report", partial(_get, client, "/v1/datasets/long/report")),
+            ("/v1/datasets/long/verify", partial(_post, client, "/v1/datasets/long/verify", {}, {})),
         ]
-        rows += [[path, f"{1e3 * _time(lambda read=read: read().raise_for_status()):.0f} ms", ""] for path, read in once]
+        rows += [[path, f"{1e3 * _time(read):.0f} ms", ""] for path, read in once]
     show("reading", ["path", "median", "longest"], rows)
 
 
@@ -138,8 +139,16 @@ def _asks(address: str, key: str, dataset: str) -> list[float]:
             number = next(_NUMBERS)
             headers, body = {"Idempotency-Key": f"ask {number}"}, {"query": f"x < {number / 1e7:.9f}"}
             path = f"/v1/datasets/{dataset}/ask"
-            taken.append(_time(lambda: client.post(path, json=body, headers=headers).raise_for_status()))  # noqa: B023 - run at once
+            taken.append(_time(partial(_post, client, path, body, headers)))
     return taken[_WARM_UP:]
+
+
+def _get(client: httpx.Client, path: str) -> httpx.Response:
+    return client.get(path).raise_for_status()
+
+
+def _post(client: httpx.Client, path: str, body: dict[str, str], headers: dict[str, str]) -> httpx.Response:
+    return client.post(path, json=body, headers=headers).raise_for_status()
 
 
 def _time(action: Callable[[], object]) -> float:

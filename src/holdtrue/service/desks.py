@@ -58,13 +58,13 @@ class Desk:
             # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
             return await self.work(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
 
-    async def call(self, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
+    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
         """Run what takes little time, such as a look at the budget, in this dataset's threads for that."""
         return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
 
-    async def work(self, analyst: str, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run what may take long, such as learning, when its analyst's turn comes."""
-        return await self._slow.run(analyst, function, *args, **given)
+    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what may take long, such as learning, when the turn of its owner comes: of the analyst who asked for it."""
+        return await self._slow.run(owner, function, *args, **given)
 
     def close(self) -> None:
         """Finish what is under way and let go of the curator."""

@@ -60,7 +60,7 @@ class FairThreads:
         self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
         self._running: set[str] = set()
 
-    async def run(self, owner: str, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
+    async def run(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
         """Return what a function returns, run when its owner's turn comes."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()

@@ -16,6 +16,7 @@
     │   ├── NotPrivate              an event without a guarantee reached a ledger              HTTP 403
     │   ├── CuratorClosed           the curator was closed                                     HTTP 409
     │   ├── FingerprintMismatch     the ledger belongs to other data                           HTTP 409
+    │   ├── UsedKey                 the key names another request                              HTTP 409
     │   └── Unauthorized            no key, or a key without this right                        HTTP 401
     ├── ReleaseError                charged, then failed; the cost stays; .entry      exit 4   HTTP 502
     ├── IntegrityError              stored state contradicts itself; stop             exit 5   HTTP 500
@@ -46,6 +47,7 @@ __all__ = [
     "UnknownColumn",
     "UnknownName",
     "UnsupportedQuery",
+    "UsedKey",
 ]
 
 
@@ -135,6 +137,12 @@ class CuratorClosed(RefusedError):
 
 class FingerprintMismatch(RefusedError):
     """The ledger belongs to other data than those it was opened with."""
+
+    http_status = 409
+
+
+class UsedKey(RefusedError):
+    """The key of this request was used for another request; take a new one for a new request."""
 
     http_status = 409
 

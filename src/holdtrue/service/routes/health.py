@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from holdtrue.service.callers import caller_of, headers_of
 from holdtrue.service.metrics import MEDIA
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.state import service_of
@@ -32,5 +33,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics", responses=_TEXT, response_class=Response, summary="Counts, in Prometheus' text format.")
 async def metrics(request: Request) -> Response:
-    """Return what this worker counted: public numbers only."""
-    return Response(service_of(request).metrics.text(), media_type=MEDIA)
+    """Return what this worker counted; durations and datasets for the owner's key only, which may be left out."""
+    given = headers_of(request.scope, b"authorization")
+    owner = bool(given) and (await caller_of(request)).role == "owner"
+    return Response(service_of(request).metrics.text(owner=owner), media_type=MEDIA)

@@ -181,8 +181,13 @@ class Account:
 
     @property
     def stopped(self) -> bool:
-        """Return whether nothing is answered any more until the ledger is opened again. Asks nothing of the store."""
+        """Return whether it answers nothing any more, since it was closed or has failed. Asks nothing of the store."""
         return self._stopped is not None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a transaction failed, so that the ledger has to be opened again. Asks nothing of the store."""
+        return self._stopped == "failed"
 
     @property
     def last_seen(self) -> Receipt:

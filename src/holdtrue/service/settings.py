@@ -26,6 +26,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _LARGEST_PORT = 65_535
 _LARGEST_BODY = 1 << 30
 _MOST_WORKERS = 256
+_MOST_ENTRIES = 1_000_000
 _LONGEST_TICK = 60.0
 _LONGEST_LEEWAY = 600
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
@@ -71,7 +72,8 @@ class Settings:
     all workers and hosts share. ``data`` are the folders from which the owner may register files (home's parent unless
     told). ``hosts`` are the Host headers answered (this machine's own names and ``host`` unless told). ``tick`` is the
     grid in seconds on which answers leave; 0 turns it off, and with it the promise about time. ``body_limit`` is the most
-    bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of a holdout.
+    bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of a holdout. The database
+    keeps a ledger's newest receipt once ``receipt_entries`` were added to it, and at least once a minute.
     """
 
     home: Path
@@ -82,6 +84,7 @@ class Settings:
     tick: float = 0.01
     body_limit: int = 1_000_000
     holdout_limit: int = 32_000_000
+    receipt_entries: int = 100
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
     secure_cookies: bool = False
@@ -99,6 +102,8 @@ class Settings:
             _require(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"
             )
+        entries = self.receipt_entries
+        _require("receipt_entries", entries, _is_whole(entries, 1, _MOST_ENTRIES), f"1 to {_MOST_ENTRIES} entries")
         _require(
             "rate", self.rate, _is_rate(self.rate), 'a count and a time, such as "600/minute", or several joined by ";"'
         )

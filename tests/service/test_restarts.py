@@ -167,7 +167,7 @@ def test_a_service_that_was_killed_opens_what_it_finds_if_it_is_newer_than_the_r
     assert kept.number == 0  # nothing was stored since registering: the service is not served, so nothing watches it
     again = create(found.service.settings).state.service
     assert len(again.registry.dataset("people").curator.history) == ASKS
-    again.registry.close()
+    closed(SimpleNamespace(service=again))
     closed(found)
 
 

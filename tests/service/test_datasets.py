@@ -76,7 +76,7 @@ def test_a_dataset_that_cannot_be_opened_keeps_the_service_not_ready(tmp_path):
     app = create(found.service.settings)
     registry = app.state.service.registry
     with living(app) as client:
-        registry._opening.join()
+        registry._threads[0].join()
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
         reply = client.get("/v1/datasets/people", headers={"Authorization": f"Bearer {found.keys['owner']}"})

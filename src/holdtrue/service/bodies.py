@@ -289,6 +289,7 @@ class DatasetBody(StrictModel):
     cap: Literal["validity", "privacy"] | None = None
     iid: bool = False
     pure: bool = False
+    second_budget: bool = False
     types: Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Field(max_length=4096)] | None = None
     bounds: Bounds | None = None
     labels: Annotated[dict[Text, Labels], Field(max_length=4096)] | None = None

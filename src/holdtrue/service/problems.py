@@ -135,7 +135,8 @@ def _place(location: object) -> str:
 async def _database(request: Request, error: SQLAlchemyError) -> Response:
     _LOGGER.error("database error", extra={"kind": type(error).__name__, "request_id": _id(request)})
     detail = "the service's database does not answer; try again"
-    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request))
+    again = {"Retry-After": "1"}
+    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request), headers=again)
 
 
 def internal(error: Exception, *, request_id: str | None) -> Response:

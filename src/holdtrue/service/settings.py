@@ -26,6 +26,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _LARGEST_PORT = 65_535
 _LARGEST_BODY = 1 << 30
 _MOST_WORKERS = 256
+_MOST_ENTRIES = 1_000_000
 _LONGEST_TICK = 60.0
 _MOST_CONNECTIONS = 1_000_000
 _LARGEST_CLASS = 10**12
@@ -76,7 +77,8 @@ class Settings:
     ``body_limit`` is the most bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of
     a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
     most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
-    ``class_limit`` hypotheses.
+    ``class_limit`` hypotheses. The database keeps a ledger's newest receipt once ``receipt_entries`` were added to it, and
+    at least once a minute.
     """
 
     home: Path
@@ -90,6 +92,7 @@ class Settings:
     read_seconds: float = 10.0
     connections: int = 1_000
     class_limit: int = 1_000_000
+    receipt_entries: int = 100
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
     secure_cookies: bool = False
@@ -113,6 +116,8 @@ class Settings:
             _require(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"
             )
+        entries = self.receipt_entries
+        _require("receipt_entries", entries, _is_whole(entries, 1, _MOST_ENTRIES), f"1 to {_MOST_ENTRIES} entries")
         _require(
             "rate", self.rate, _is_rate(self.rate), 'a count and a time, such as "600/minute", or several joined by ";"'
         )

@@ -25,9 +25,14 @@ async def healthz() -> Response:
 
 @router.get("/readyz", responses={**_TEXT, 503: PROBLEMS[503]}, response_class=Response, summary="Is everything open?")
 async def readyz(request: Request) -> Response:
-    """Answer 200 once every registered dataset is open in this worker, 503 before."""
-    if not service_of(request).registry.ready:
-        raise Refused(503, "not ready", "not everything that is registered is open yet", headers={"Retry-After": "1"})
+    """Answer 200 while everything that is registered is open in this worker and its ledgers answer, 503 otherwise."""
+    if not await service_of(request).registry.is_ready():
+        raise Refused(
+            503,
+            "not ready",
+            "something that is registered is not open, or its ledger does not answer",
+            headers={"Retry-After": "1"},
+        )
     return Response("ready\n", media_type="text/plain")
 
 

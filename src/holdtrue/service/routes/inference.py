@@ -87,8 +87,13 @@ async def live() -> Response:
 @router.get("/health/ready", response_class=Response, responses=_said("Yes."))
 async def ready(request: Request) -> Response:
     """Answer 200 once every registered dataset is open."""
-    if not service_of(request).registry.ready:
-        raise Refused(503, "not ready", "not everything that is registered is open yet", headers={"Retry-After": "1"})
+    if not await service_of(request).registry.is_ready():
+        raise Refused(
+            503,
+            "not ready",
+            "something that is registered is not open, or its ledger does not answer",
+            headers={"Retry-After": "1"},
+        )
     return _reply({"ready": True})
 
 

@@ -20,7 +20,9 @@ from sqlalchemy.pool import StaticPool
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, UnknownName
 from holdtrue.ledgers.books import Book, Wanted
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
+from holdtrue.ledgers.file_modes import keep_private
 from holdtrue.ledgers.migrations import VERSIONS
+from holdtrue.ledgers.schema import check_sqlite_schema, refuse_triggers
 from holdtrue.ledgers.stores import Busy
 from holdtrue.ledgers.tables import ENTRIES, LINE, SqlStore
 
@@ -57,6 +59,8 @@ class SqliteStore(SqlStore):
         self._alone_after = 0
         self._head: Entry | None = None
         _check_place(path, create=create is not None)
+        if not read_only:
+            keep_private(path)
         connection = _connected(path, read_only=read_only, seconds=seconds)
         self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
         super().__init__(connection, where=str(path), create=create)
@@ -77,7 +81,10 @@ class SqliteStore(SqlStore):
         return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
-        return VERSIONS in self._tables()
+        found = VERSIONS in self._tables()
+        if found:
+            refuse_triggers(self._driver)
+        return found
 
     def _foreign(self) -> bool:
         return bool(self._tables())
@@ -132,8 +139,9 @@ class SqliteStore(SqlStore):
         return self._driver.execute(statement, given).fetchall()
 
     def examine(self) -> None:
-        """Have SQLite check the whole file, its indexes against its tables."""
+        """Have SQLite check the whole file, its indexes against its tables; the tables are those of the migrations."""
         with self._transaction(self._begin):
+            check_sqlite_schema(self._driver)
             found = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars().all()
         if list(found) != ["ok"]:
             message = f"{self.where}: the file is damaged outside its entries"

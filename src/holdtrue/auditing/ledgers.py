@@ -272,7 +272,11 @@ def _other_data(terms: Terms, data: object) -> Found:
             engine = open_engine(cases.columns())
         else:
             card = Card.from_json(document)
-            engine = open_engine(data, types={column.name: column.type for column in card.columns})
+            engine = open_engine(
+                data,
+                types={column.name: column.type for column in card.columns},
+                names=[column.name for column in card.columns],
+            )
         try:
             fingerprint = engine.fingerprint(bytes.fromhex(terms.key)).hex()
         finally:

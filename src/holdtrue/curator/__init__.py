@@ -21,7 +21,7 @@ from holdtrue.curator.models import Model, Models, folder_of
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
 from holdtrue.curator.steps import Pending
-from holdtrue.engines import Progress
+from holdtrue.engines import Header, Progress
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import Number, integers
 from holdtrue.hypotheses.classes import HypothesisClass
@@ -67,6 +67,8 @@ class Curator:
         types: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         labels: Mapping[str, Sequence[object]] | None = None,
+        header: Header | None = None,
+        second_budget: bool = False,
         analyst: str = "analyst",
         progress: Progress | None = None,
     ) -> None:
@@ -87,6 +89,8 @@ class Curator:
             types=types,
             bounds=bounds,
             labels=labels,
+            header=header,
+            second_budget=second_budget,
             progress=progress,
         )
         self._house = House(opened, analyst=analyst, progress=progress)

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -36,23 +36,41 @@ class SpillFolder:
         if fcntl is None:
             return
         try:
-            _make_private(parent)
-            with _locked(parent):
-                _remove_abandoned(parent)
-                self.path = Path(mkdtemp(prefix="rows-", dir=parent))
-                self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX)
+            while self.path is None:
+                self._make(parent)
         except OSError as error:
             message = f"{parent}: no folder for rows that outgrow memory can be made here ({error.strerror})"
             raise RefusedError(message) from None
 
+    def _make(self, parent: Path) -> None:
+        try:
+            _make_private(parent)
+            with _locked(parent) as still_there:
+                if still_there:
+                    self.path, self._lock = _make_locked(parent)
+        except FileNotFoundError:  # another process removed the folder just then
+            if not parent.parent.is_dir():
+                raise
+
     def remove(self) -> None:
         """Remove the folder and what is in it; a forked child leaves its parent's alone."""
-        if self.path is not None and os.getpid() == self._process:
-            shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self.path is None or self._lock is None:
+            return
+        os.close(self._lock)
+        self._lock = None
+        if os.getpid() == self._process:
+            with suppress(OSError), _locked(self.path.parent):
+                shutil.rmtree(self.path, ignore_errors=True)
+                self.path.parent.rmdir()  # which fails while others have folders there
+
+
+def _make_locked(parent: Path) -> tuple[Path, int]:
+    """Remove what killed processes left and make a new folder with a lock of its own."""
+    _remove_abandoned(parent)
+    path = Path(mkdtemp(prefix="rows-", dir=parent))
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return path, lock
 
 
 def _make_private(folder: Path) -> None:
@@ -66,12 +84,12 @@ def _make_private(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep others from making and removing folders meanwhile."""
+def _locked(folder: Path) -> Iterator[bool]:
+    """Keep others from making and removing folders in a folder; yield whether it is still there once they are kept."""
     held = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+        yield bool(os.fstat(held).st_nlink)
     finally:
         os.close(held)
 

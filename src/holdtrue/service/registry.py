@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import sqlalchemy as sa
 
+from holdtrue.engines.files import match_files
 from holdtrue.errors import InvalidParameter, UnknownName
 from holdtrue.service.database import DATASETS, Database
 from holdtrue.service.holdout_desks import HoldoutDesk, HoldoutDesks
@@ -32,7 +33,7 @@ _LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
 _CONFLICT = 409
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
-CARD = ("types", "bounds", "labels")
+CARD = ("types", "bounds", "labels", "header")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,8 +210,8 @@ class Registry:
             parent = place.parent.resolve()
             if not parent.is_relative_to(folder.resolve()) or not parent.is_dir():
                 continue
-            files = [place] if place.is_file() else sorted(parent.glob(place.name)) if place.name else []
-            if files and all(file.is_file() and file.resolve().is_relative_to(folder.resolve()) for file in files):
+            files = [Path(name).resolve() for name in match_files(parent / place.name)]
+            if files and all(file.is_file() and file.is_relative_to(folder.resolve()) for file in files):
                 return str(parent / place.name)
         raise InvalidParameter("path", path, expected)
 

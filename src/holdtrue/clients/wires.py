@@ -192,8 +192,8 @@ def _authorities(path: str | PathLike[str]) -> Any:  # noqa: ANN401 - an SSL con
 
     try:
         return ssl.create_default_context(cafile=fspath(path))
-    except (OSError, ssl.SSLError):
-        raise InvalidParameter("certificates", fspath(path), "a file of certificates in PEM") from None
+    except (OSError, ssl.SSLError, TypeError, ValueError):
+        raise InvalidParameter("certificates", path, "a file of certificates in PEM") from None
 
 
 def _problem(response: httpx.Response) -> object:

@@ -27,6 +27,11 @@ _TEXTS = 4096
 _LOST = "the request was charged, but its response is not in the ledger"
 
 
+def _parser(card: Card) -> Callable[[str], Query]:
+    known = lru_cache(_TEXTS)(lambda text: parse(text, card))
+    return lambda text: known(text) if type(text) is str else parse(text, card)
+
+
 class House:
     """The rooms that a request passes through, and the lock that keeps one request in them at a time."""
 
@@ -42,7 +47,7 @@ class House:
         self.analyst = analyst
         self.closed = False
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
-        self.parse: Callable[[str], Query] = lru_cache(_TEXTS)(lambda text: parse(text, self.card))
+        self.parse: Callable[[str], Query] = _parser(self.card)
 
     def check_open(self) -> None:
         """Refuse everything once the curator is closed."""
@@ -68,7 +73,7 @@ class House:
         measure: Callable[[], Measured] | None = None,
     ) -> None:
         """Take a release through the five steps; it is measured by its queries' sums unless told otherwise."""
-        errand = Errand(release, request, key, analyst or self.analyst)
+        errand = Errand(release, request, key, self.analyst if analyst is None else analyst)
         (outcome,) = self.carry_out([errand], measure=None if measure is None else lambda _: [measure()])
         if isinstance(outcome, Pending) and outcome.entry is not None:
             self.ledger.wait(outcome.entry)

@@ -18,7 +18,7 @@ from holdtrue.engines.features import Feature, Labelled, Numbers, columns_of, fe
 from holdtrue.ensembles import Ensemble, load, save, train
 from holdtrue.ensembles.training import recipe_of
 from holdtrue.errors import InvalidParameter, NotCertified, RequestError, UnknownName
-from holdtrue.exact import count
+from holdtrue.exact import count, listed
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.records import canonical
 from holdtrue.verbs.predicting import Asked
@@ -89,8 +89,12 @@ class Models:
         house = self._house
         known = _named(name)
         number = count("parts", parts)
-        goal, public, span = self._goal(target, labels, bounds or {})
-        chosen = tuple(self._default(goal) if features is None else features)
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
+        given = None if labels is None else listed("labels", labels, expected="a list of labels")
+        goal, public, span = self._goal(target, given, bounds or {})
+        named = self._default(goal) if features is None else listed("features", features, expected="a list of columns")
+        chosen = tuple(named)
         read = tuple(feature(text, house.card) for text in chosen)
         made = {
             "estimator": repr(estimator),
@@ -111,10 +115,13 @@ class Models:
 
     def named(self, name: str) -> Model:
         """Return the model of a name; UnknownName where there is none."""
-        found = self._held.get(name) or self._read(name)
+        found = (self._held.get(name) or self._read(name)) if isinstance(name, str) else None
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
-            message = f"there is no model {name!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            shown = name if isinstance(name, str) else type(name).__name__
+            message = (
+                f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            )
             raise UnknownName(message)
         self._held[name] = found
         return found

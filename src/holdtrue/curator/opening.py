@@ -9,7 +9,7 @@ from pathlib import Path
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Header, Progress, open_engine
 from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
-from holdtrue.exact import Number
+from holdtrue.exact import Number, truth
 from holdtrue.ledgers import Account, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
 from holdtrue.planning import plan as make_plan
@@ -57,6 +57,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     epsilon and delta alone, questions have no set number and their intervals grow with what is spent (T7). It is refused
     where the same rows have a ledger nearby, unless ``second_budget`` is said.
     """
+    _check_given(plan, iid=iid, pure=pure)
     stored = _stored(ledger)
     if stored is not None:
         card, frozen, independent = stored
@@ -75,8 +76,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         )
         return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), frozen)
     engine = open_engine(data, types=types, bounds=bounds, labels=labels, header=header, spill=_spill(ledger))
-    if not second_budget:
-        refuse_second_budget(data, engine, ledger=ledger)
+    refuse_second_budget(data, engine, ledger=ledger, meant=second_budget)
     if plan is None and queries is None and alpha is None:
         if epsilon is None or cap not in (None, "privacy"):
             raise InvalidParameter(
@@ -120,6 +120,14 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         fingerprint=_fingerprint(engine, progress),
     )
     return Opened(engine, made, plan)
+
+
+def _check_given(plan: object, *, iid: object, pure: object) -> None:
+    truth("pure", pure)
+    if iid is not None:
+        truth("iid", iid)
+    if plan is not None and not isinstance(plan, AnyPlan):
+        raise InvalidParameter("plan", type(plan).__name__, "a plan for asking")
 
 
 def _spill(ledger: "str | PathLike[str] | None") -> Path | None:

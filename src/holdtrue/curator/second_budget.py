@@ -14,6 +14,7 @@ from pathlib import Path
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.errors import HoldtrueError, RefusedError
+from holdtrue.exact import truth
 from holdtrue.ledgers import Terms
 from holdtrue.ledgers.opening import store_at
 from holdtrue.queries.cards import Card
@@ -24,8 +25,12 @@ _PATTERN = "*.ledger"
 _SERVICE = ".holdtrue"  # the service's own folder, beside the data it guards
 
 
-def refuse_second_budget(data: object, engine: Engine, *, ledger: "str | os.PathLike[str] | None") -> None:
-    """Raise RefusedError where rows about to get a new ledger have one already, beside the data or beside the new one."""
+def refuse_second_budget(
+    data: object, engine: Engine, *, ledger: "str | os.PathLike[str] | None", meant: bool = False
+) -> None:
+    """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant."""
+    if truth("second_budget", meant):
+        return
     found = find_budget(data, engine, folders=folders_of(data, ledger))
     if found is not None:
         message = (

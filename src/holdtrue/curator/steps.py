@@ -45,7 +45,7 @@ class Errand:
         # The canonical JSON of draws, parts and request, put together from theirs.
         body = f'{{"draws":{release.draws},"parts":{listed(list(release.parts))},"request":{canonical(release.request)}}}'
         return Charge(
-            self.key or SYSTEM.words(2).tobytes().hex(),
+            SYSTEM.words(2).tobytes().hex() if self.key is None else self.key,
             hashlib.sha256(written.encode("ascii")).hexdigest(),
             self.analyst,
             release.verb,

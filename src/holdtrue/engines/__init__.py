@@ -120,7 +120,7 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
 
     Whatever is wrong raises RequestError. Opening is the custodian's: messages name files, columns and lines, no cell.
     """
-    declared = Declared(types or {}, bounds or {}, labels or {})
+    declared = Declared({} if types is None else types, {} if bounds is None else bounds, {} if labels is None else labels)
     said = check_header(header)
     if said is not None and not isinstance(data, (str, os.PathLike)):
         raise InvalidParameter("header", said, "left out: only CSV files have a line of names")

@@ -69,7 +69,7 @@ def expand(
     ``header`` is what the custodian says of the first line of CSV files, ``names`` are the columns of a card that is fixed
     already: where nothing is said, the first line is a header if it has those names, and a row otherwise.
     """
-    pattern = os.fspath(path)
+    pattern = opening(lambda: os.fspath(path), failure=f"a {type(path).__name__} is no path")
     if not isinstance(pattern, str):
         raise InvalidParameter("data", type(path).__name__, "a path in text")
     if "://" in pattern:

@@ -5,7 +5,6 @@ the store writes what was added, all in one transaction. A refusal adds nothing.
 """
 
 import functools
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quoted
@@ -15,6 +14,7 @@ from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import count
+from holdtrue.ledgers.clock import read_clock
 from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, text, values_digest
 from holdtrue.records import canonical
 
@@ -128,7 +128,7 @@ class Book:
         line = (
             number + 1,
             kind,
-            int(time.time()),
+            read_clock(),
             request_id,
             request_digest,
             analyst,

@@ -161,9 +161,13 @@ def _code(error: BaseException | None) -> int | None:
 
 def _check_place(path: Path, *, create: bool) -> None:
     """Say in our own words what is wrong with a path; make the file, for its owner only, if it is to be created."""
-    if path.is_dir():
+    try:
+        folder, there = path.is_dir(), path.exists()
+    except (OSError, ValueError):  # too long, or with a NUL
+        raise InvalidParameter("where", str(path), "a path") from None
+    if folder:
         raise InvalidParameter("where", str(path), "the path of a file, not of a directory")
-    if path.exists():
+    if there:
         return
     if not path.parent.is_dir():
         raise InvalidParameter("where", str(path), "a path in a directory that exists")
@@ -172,7 +176,7 @@ def _check_place(path: Path, *, create: bool) -> None:
         raise UnknownName(message)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError:
+    except (OSError, ValueError):
         message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
         raise RefusedError(message) from None
 

@@ -14,7 +14,7 @@ from holdtrue.ensembles.responding import Agnostic, NoisyAverage, NoisyMax, Soft
 from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, Repeated
-from holdtrue.exact import Number, positive, round_up
+from holdtrue.exact import Number, positive, round_up, text_among
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning import AnyPlan
 from holdtrue.records import Certificate, Prediction, Response, canonical
@@ -56,7 +56,7 @@ def rule_of(model: Asked, *, plan: AnyPlan, epsilon: Number | None, method: Meth
             return NoisyAverage(model.parts, low=low, high=high, epsilon=privacy)
         # On a GDP ledger normal noise at the cost that any epsilon-DP answer would have is narrower.
         return NoisyAverage(model.parts, low=low, high=high, mu=Fraction(pure_mu(round_up(privacy))))
-    match method:
+    match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority":
             return SoftMajority(privacy)
         case "agnostic":

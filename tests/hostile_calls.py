@@ -36,7 +36,7 @@ from holdtrue.ledgers import open_ledger
 from holdtrue.planning import read_plan
 from holdtrue.queries import parse
 from holdtrue.queries.cards import Card, Column
-from hostile_values import CLOCKS, VALUES, write_files
+from hostile_values import CLOCKS, VALUES, Lying, Raising, write_files
 
 _STABLE = ("loss", "strength", "bounds", "norm", "radius", "release", "epsilon", "delta", "mu", "steps")
 SECONDS = 10
@@ -257,7 +257,7 @@ def _estimators() -> list[Target]:
     from sklearn.linear_model import LogisticRegression
 
     rows, labels = np.random.default_rng(0).random((200, 2)), np.arange(200) % 2
-    own = (TypeError, ValueError, AttributeError, MemoryError)  # what scikit-learn's own checks raise
+    own = (TypeError, ValueError, AttributeError)  # what scikit-learn's own checks raise
 
     def fit(make: Callable[..., Any]) -> Callable[..., Any]:
         def fitted(X: object, y: object, **given: Any) -> object:  # noqa: N803 - scikit-learn's names
@@ -339,8 +339,8 @@ def spoil(target: Target, dice: random.Random) -> dict[str, Any]:
     several = dice.choice([1, 1, 1, 2, 3, len(names)])
     for name in dice.sample(names, min(several, len(names))):
         given[name] = dice.choice(VALUES)
-        if target.allowed and isinstance(given[name], range):  # scikit-learn lists whatever it is given
-            given[name] = range(3)
+        if target.allowed and isinstance(given[name], (range, Raising, Lying)):
+            given[name] = None  # scikit-learn lists whatever it is given, and lets its errors through
     return given
 
 

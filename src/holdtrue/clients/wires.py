@@ -167,7 +167,7 @@ def _address(url: str, *, insecure: bool) -> tuple[str, bool]:
     """Return a service's address without its last slash, and whether it is on this machine; refuse open lines."""
     try:
         found = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError):
+    except (httpx.InvalidURL, TypeError, ValueError):
         raise InvalidParameter("url", "what was given", "an address such as https://host:8000") from None
     if found.scheme not in ("http", "https") or not found.host or found.userinfo or found.query or found.fragment:
         raise InvalidParameter("url", "what was given", "http or https with a host, without user, query and fragment")

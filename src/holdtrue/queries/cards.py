@@ -124,11 +124,13 @@ def _bounds(kind: Type, bounds: object) -> tuple[float, float]:
 
 def _labels(kind: Type, labels: object) -> tuple[Label, ...]:
     expected = f"a list of different values of type {kind}"
-    if not isinstance(labels, (tuple, list)) or not labels or len(set(labels)) < len(labels):
+    if not isinstance(labels, (tuple, list)) or not labels:
         raise InvalidParameter("labels", labels, expected)
     for label in labels:
         if not isinstance(label, _KINDS[kind]) or (isinstance(label, bool) and kind != "boolean"):
             raise InvalidParameter("labels", labels, expected)
+    if len(set(labels)) < len(labels):
+        raise InvalidParameter("labels", labels, expected)
     return tuple(labels)
 
 

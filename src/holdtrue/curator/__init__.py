@@ -5,7 +5,7 @@ sees what it measured; *respond* sees only the drawn value; the answer is stored
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from pathlib import Path
@@ -24,9 +24,9 @@ from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
 from holdtrue.curator.steps import Pending
-from holdtrue.engines import Progress
+from holdtrue.engines import Header, Progress
 from holdtrue.errors import HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.exact import Number, integers
+from holdtrue.exact import Number, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
@@ -39,6 +39,7 @@ from holdtrue.verbs.predicting import Method
 __all__ = ["Curator"]
 
 T = TypeVar("T")
+_CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
 class Curator:
@@ -70,6 +71,8 @@ class Curator:
         types: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         labels: Mapping[str, Sequence[object]] | None = None,
+        header: Header | None = None,
+        second_budget: bool = False,
         analyst: str = "analyst",
         progress: Progress | None = None,
     ) -> None:
@@ -90,6 +93,8 @@ class Curator:
             types=types,
             bounds=bounds,
             labels=labels,
+            header=header,
+            second_budget=second_budget,
             progress=progress,
         )
         self._house = House(opened, analyst=analyst, progress=progress)
@@ -224,9 +229,10 @@ class Curator:
         """
         house = self._house
         house.check_open()
-        named = dict(candidates) if isinstance(candidates, Mapping) else {str(text): text for text in candidates}
+        listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
+        named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
         prepared: dict[str, Query | int] = {
-            str(label): house.parse(value) if isinstance(value, str) else int(integers("candidates", value))
+            str(label): house.parse(value) if isinstance(value, str) else integer("candidates", value)
             for label, value in named.items()
         }
         scores = any(isinstance(value, int) for value in prepared.values())
@@ -410,13 +416,14 @@ class Curator:
         )
         try:
             Path(path).write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise InvalidParameter("path", str(path), f"a file that can be written ({error.strerror})") from None
+        except Exception as error:  # noqa: BLE001 - whatever is no path
+            reason = getattr(error, "strerror", None) or "no path"
+            raise InvalidParameter("path", path, f"a file that can be written ({reason})") from None
 
     def grant(self, analyst: str, *, asks: int | None) -> None:
         """Allow an analyst so many questions' worth of the budget, under the one cap; None lifts the limit."""
         self._house.check_open()
-        self._house.ledger.grant(analyst, allowance=None if asks is None else asks * self.plan.cost)
+        self._house.ledger.grant(analyst, allowance=None if asks is None else count("asks", asks, least=0) * self.plan.cost)
 
     def close(self) -> None:
         """Let go of data and ledger; nothing is lost."""
@@ -439,7 +446,7 @@ class Curator:
         """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
         try:
             numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ArithmeticError, MemoryError):
             raise InvalidParameter("values", type(values).__name__, "an array of numbers, one for each row") from None
         if numbers.shape != (self.card.rows,):
             raise InvalidParameter(
@@ -450,8 +457,9 @@ class Curator:
 
 def _texts(queries: object) -> tuple[str, ...]:
     """Return one question or several as texts."""
-    several = [queries] if isinstance(queries, str) or not isinstance(queries, Iterable) else list(queries)
+    expected = "a question in text, or a list of them"
+    several = [queries] if isinstance(queries, str) else listed("queries", queries, expected=expected)
     texts = tuple([text for text in several if isinstance(text, str)])
     if len(texts) < len(several):
-        raise InvalidParameter("queries", type(queries).__name__, "a question in text, or a list of them")
+        raise InvalidParameter("queries", type(queries).__name__, expected)
     return texts

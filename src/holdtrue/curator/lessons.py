@@ -11,7 +11,7 @@ from holdtrue.curator.houses import House
 from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number
+from holdtrue.exact import Number, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.hypotheses.unions import Union
@@ -50,10 +50,14 @@ class Lesson:
         question = house.parse(target)
         if joined.columns is not None:
             if features is not None:
-                raise InvalidParameter("features", list(features), "left out: the class names its columns")
+                raise InvalidParameter("features", features, "left out: the class names its columns")
             names = joined.columns
         else:
-            names = tuple(_default(house, question) if features is None else features)
+            names = tuple(
+                _default(house, question)
+                if features is None
+                else listed("features", features, expected="a list of columns or questions")
+            )
             joined = joined.over(names)
         joined.blank()  # refuses what would not fit into memory, before anything is charged
         read = tuple(feature(name, house.card) for name in names)
@@ -104,15 +108,18 @@ class Lesson:
 
 
 def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
-    classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
+    expected = "a class such as Stumps, or a list of them"
+    classes = (
+        [hypotheses] if isinstance(hypotheses, HypothesisClass) else listed("hypotheses", hypotheses, expected=expected)
+    )
     for item in classes:
         if not isinstance(item, HypothesisClass):
-            raise InvalidParameter("hypotheses", type(item).__name__, "a class such as Stumps, or a list of them")
+            raise InvalidParameter("hypotheses", type(item).__name__, expected)
     if not classes:
         raise InvalidParameter("hypotheses", [], "one class or more")
     if len(classes) == 1:
         if weights is not None:
-            raise InvalidParameter("weights", list(weights), "left out with a single class")
+            raise InvalidParameter("weights", weights, "left out with a single class")
         return classes[0]
     return Union(classes, weights=weights)
 

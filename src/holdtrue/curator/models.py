@@ -19,7 +19,7 @@ from holdtrue.ensembles.parts import PartRule, hash_contents
 from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.ensembles.training import recipe_of
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
-from holdtrue.exact import count
+from holdtrue.exact import count, listed
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.records import canonical
 from holdtrue.verbs.predicting import Asked
@@ -100,9 +100,13 @@ class Models:
         house = self._house
         known = _named(name)
         number = count("parts", parts)
-        goal, public, span = self._goal(target, labels, bounds or {})
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
+        given = None if labels is None else listed("labels", labels, expected="a list of labels")
+        goal, public, span = self._goal(target, given, bounds or {})
         cut = self._cut(key, order)
-        chosen = tuple(self._default(goal, cut.key) if features is None else features)
+        default = self._default(goal, cut.key) if features is None else features
+        chosen = tuple(listed("features", default, expected="a list of columns"))
         read = tuple(feature(text, house.card) for text in chosen)
         if cut.key in columns_of([*read, goal]):
             raise InvalidParameter("key", cut.key, "a column that the model does not read: it stays when a row is replaced")
@@ -140,7 +144,10 @@ class Models:
         found = self._held.get(name)
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
-            message = f"there is no model {name!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            shown = name if isinstance(name, str) else type(name).__name__
+            message = (
+                f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            )
             raise UnknownName(message)
         return found
 

@@ -219,15 +219,14 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
     With ``groups`` the points are gathered into so many groups of like ones, by public numbers only, and one label is bought
     for all of a group at the price of one point; all groups are one charge. BudgetExceeded means that nothing was spent.
     """
-    from sklearn.base import clone
-
+    learner = _copy(student)  # refused before anything is bought
     points = model.points(public)
     if groups is not None:
         if mu is not None or screen is not None:
             raise InvalidParameter("groups", groups, "left out, or mu and screen: a group has a label by soft majority")
         bought = _grouped(house, model, points, count("groups", groups), epsilon, analyst)
         rows = matrix({name: [point[name] for point in points] for name in points[0]}, model.features, house.card)
-        return Student(model.asked.name, _taught(clone(student), rows, bought), groups, model, house)
+        return Student(model.asked.name, _taught(learner, rows, bought), groups, model, house)
     number = len(points) if labels is None else count("labels", labels)
     if number > len(points) or not points:
         raise InvalidParameter("labels", labels, f"at most the number of public points, {len(points)}")
@@ -250,8 +249,20 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
         message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
         raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
     rows = matrix({name: [values[place] for place in kept] for name, values in table.items()}, model.features, house.card)
-    taught = _taught(clone(student), rows, [told[place].label for place in kept])
+    taught = _taught(learner, rows, [told[place].label for place in kept])
     return Student(model.asked.name, taught, len(kept), model, house)
+
+
+def _copy(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
+    from sklearn.base import clone
+
+    try:
+        copy = clone(student)
+    except Exception:  # noqa: BLE001 - somebody else's object
+        copy = None
+    if not hasattr(copy, "fit") or not hasattr(copy, "predict"):
+        raise InvalidParameter("student", type(student).__name__, "a scikit-learn estimator")
+    return copy
 
 
 def _grouped(  # noqa: PLR0913, PLR0917 - one purchase

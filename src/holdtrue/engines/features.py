@@ -55,6 +55,8 @@ def feature(text: str, card: Card) -> Numbers | Query:
     Text columns are refused, and so are questions with other answers than yes and no.
     """
     kinds = {column.name: column.type for column in card.columns}
+    if not isinstance(text, str):
+        raise InvalidParameter("feature", type(text).__name__, "the name of a column, or a question in text")
     if kinds.get(text) in ("integer", "real", "boolean"):
         return Numbers(text)
     if text in kinds:

@@ -49,7 +49,11 @@ class Hypotheses(HypothesisClass):
     ) -> None:
         if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
             raise InvalidParameter("items", _Kinds(items), "a list of functions or fitted estimators, not empty")
-        if names is not None and (len(names) != len(items) or not all(isinstance(name, str) for name in names)):
+        if names is not None and (
+            not isinstance(names, (list, tuple))
+            or len(names) != len(items)
+            or not all(isinstance(name, str) for name in names)
+        ):
             raise InvalidParameter("names", names, f"{len(items)} names, one for each hypothesis")
         object.__setattr__(self, "items", tuple(items))
         object.__setattr__(self, "dimension", None if columns is None else dimension_of("columns", columns))

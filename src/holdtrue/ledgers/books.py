@@ -5,7 +5,6 @@ the store writes what was added, all in one transaction. A refusal adds nothing.
 """
 
 import functools
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quoted
@@ -13,6 +12,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, UnknownName, UsedKey
 from holdtrue.exact import count
+from holdtrue.ledgers.clock import read_clock
 from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, event_text, text, values_digest
 
 __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
@@ -136,7 +136,7 @@ class Book:
         line = (
             number + 1,
             kind,
-            int(time.time()),
+            read_clock(),
             request_id,
             request_digest,
             analyst,

@@ -21,7 +21,9 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.books import Book, Wanted
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
+from holdtrue.ledgers.file_modes import keep_private
 from holdtrue.ledgers.migrations import VERSIONS
+from holdtrue.ledgers.schema import check_sqlite_schema, refuse_triggers
 from holdtrue.ledgers.stores import Busy
 from holdtrue.ledgers.tables import ENTRIES, LINE, SqlStore
 
@@ -63,6 +65,8 @@ class SqliteStore(SqlStore):
         connection = _connected(path, read_only=read_only, seconds=seconds)
         self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
         super().__init__(connection, where=str(path), create=create)
+        if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
+            keep_private(path)
 
     def _lock(self) -> None:
         self._driver.execute("BEGIN IMMEDIATE")
@@ -80,7 +84,10 @@ class SqliteStore(SqlStore):
         return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
-        return VERSIONS in self._tables()
+        found = VERSIONS in self._tables()
+        if found:
+            refuse_triggers(self._driver)
+        return found
 
     def _foreign(self) -> bool:
         return bool(self._tables())
@@ -135,8 +142,9 @@ class SqliteStore(SqlStore):
         return self._driver.execute(statement, given).fetchall()
 
     def examine(self) -> None:
-        """Have SQLite check the whole file, its indexes against its tables."""
+        """Have SQLite check the whole file, its indexes against its tables; the tables are those of the migrations."""
         with self._transaction(self._begin):
+            check_sqlite_schema(self._driver)
             found = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars().all()
         if list(found) != ["ok"]:
             message = f"{self.where}: the file is damaged outside its entries"
@@ -156,11 +164,15 @@ def _code(error: BaseException | None) -> int | None:
 
 def _is_free(path: Path) -> bool:
     """Return whether a ledger may be created at a path; say in our own words what is wrong with it otherwise."""
-    if path.is_dir():
+    try:
+        folder, there, parent = path.is_dir(), path.exists(), path.parent.is_dir()
+    except (OSError, ValueError):  # too long, or with a NUL
+        raise InvalidParameter("where", str(path), "a path") from None
+    if folder:
         raise InvalidParameter("where", str(path), "the path of a file, not of a directory")
-    if not path.exists() and not path.parent.is_dir():
+    if not there and not parent:
         raise InvalidParameter("where", str(path), "a path in a directory that exists")
-    return not path.exists()
+    return not there
 
 
 def _check_file(path: Path) -> None:
@@ -187,7 +199,7 @@ def _create_file(path: Path, create: Callable[[], Terms]) -> None:
         os.close(os.open(written, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         _FirstWriting(written, create=lambda: made).close()
         _move(written, path)
-    except (OSError, RefusedError, ReleaseError):
+    except (OSError, ValueError, RefusedError, ReleaseError):
         message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
         raise RefusedError(message) from None
     finally:

@@ -8,7 +8,7 @@ from typing import cast
 from holdtrue.accounting.curves import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.bounds.accuracy import SAFE
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.noise import LARGEST_SCALE
 from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
 from holdtrue.planning.plans import Plan
@@ -62,9 +62,9 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     (38900, 'transfer-gaussian')
     """
     given = {"rows": rows, "queries": queries, "alpha": alpha}
-    if list(given.values()).count(None) != 1:
+    if sum(value is None for value in given.values()) != 1:
         raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
-    how = _method(method, iid=iid, pure=pure)
+    how = _method(method, iid=truth("iid", iid), pure=truth("pure", pure))
     task = _task(
         how,
         beta=beta,
@@ -78,6 +78,8 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
         pure=pure,
     )
     size = None if rows is None else count("rows", rows)
+    if size is not None and size > MOST:
+        raise InvalidParameter("rows", rows, f"at most {MOST}")
     width = None if alpha is None else round_down(probability("alpha", alpha))
     if size is not None:
         how.check(task, size)
@@ -127,8 +129,8 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
         raise InvalidParameter("epsilon", epsilon, f"left out: the method {how.name} keeps no privacy")
     if privacy is not None and not slack and how.needs_delta:
         raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
-    if cap not in (None, "validity", "privacy"):
-        raise InvalidParameter("cap", cap, "'validity' or 'privacy'")
+    if cap is not None:
+        text_among("cap", cap, ("validity", "privacy"))
     if cap == "validity" and not iid:
         raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
     rule: Rule = cap or ("validity" if iid else "privacy")

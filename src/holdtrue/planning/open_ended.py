@@ -1,6 +1,5 @@
 """Plans without a number of questions: early answers get narrow intervals, later ones wider, none is widened later (T7)."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ from holdtrue.bounds.transfer import Shift, interval, position_interval, stitche
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
+from holdtrue.planning.documents import read_object
 from holdtrue.planning.levels import STITCH, joint_gap, level_shift
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.tasks import UNIT, Ledger, largest_cap
@@ -229,7 +229,7 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
 
 def read_plan(text: str) -> AnyPlan:
     """Return the plan that a ledger was created with."""
-    document = json.loads(text)
+    document = read_object("plan", text)
     if not document:
         message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
         raise RequestError(message)

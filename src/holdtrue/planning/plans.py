@@ -1,6 +1,5 @@
 """The plan for asking as a record: what it holds, how it reads, and its JSON."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +13,7 @@ from holdtrue.bounds.transfer import interval, position_alpha, position_interval
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
 from holdtrue.planning.comparing import Comparison, compared
+from holdtrue.planning.documents import read_object
 from holdtrue.planning.levels import joint_gap
 from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
 
@@ -164,10 +164,10 @@ class Plan:
     @classmethod
     def from_json(cls, document: "Mapping[str, Any] | str") -> Self:
         """Return the plan that :meth:`to_json` wrote, from the document or its text."""
-        content = dict(json.loads(document) if isinstance(document, str) else document)
+        content = read_object("plan", document)
         names = [field.name for field in fields(cls)]
         if content.pop("plan", None) != "ask" or set(content) != set(names):
-            raise InvalidParameter("plan", sorted(content), f"a plan for asking, with the fields {names}")
+            raise InvalidParameter("plan", list(content), f"a plan for asking, with the fields {names}")
         if content["event"] is not None:
             content["event"] = events.from_json(content["event"])
         if content["transfer"] is not None:

@@ -293,3 +293,4 @@ class DatasetBody(StrictModel):
     types: Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Field(max_length=4096)] | None = None
     bounds: Bounds | None = None
     labels: Annotated[dict[Text, Labels], Field(max_length=4096)] | None = None
+    header: bool | Annotated[list[Text], Field(min_length=1, max_length=4096)] | None = None

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from holdtrue.curator import Curator
+from holdtrue.engines.files import match_files
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, UnknownName
 from holdtrue.records import Answer
 from holdtrue.service.database import DATASETS, Database, lock
@@ -45,7 +46,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
-CARD = ("types", "bounds", "labels")
+CARD = ("types", "bounds", "labels", "header")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -349,8 +350,8 @@ class Registry:
             parent = place.parent.resolve()
             if not parent.is_relative_to(folder.resolve()) or not parent.is_dir():
                 continue
-            files = [place] if place.is_file() else sorted(parent.glob(place.name)) if place.name else []
-            if files and all(file.is_file() and file.resolve().is_relative_to(folder.resolve()) for file in files):
+            files = [Path(name).resolve() for name in match_files(parent / place.name)]
+            if files and all(file.is_file() and file.is_relative_to(folder.resolve()) for file in files):
                 return str(parent / place.name)
         raise InvalidParameter("path", path, expected)
 

@@ -15,7 +15,7 @@ from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, No
 from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event, NoCost, Repeated
-from holdtrue.exact import Number, positive, probability
+from holdtrue.exact import Number, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning import AnyPlan
@@ -76,7 +76,7 @@ def rule_of(
         low, high = model.bounds
         pure, gaussian = (None, _mu(plan, mu)) if normal else (_epsilon(plan, epsilon), None)
         return NoisyAverage(model.parts, low=low, high=high, epsilon=pure, mu=gaussian, members=votes)
-    match method:
+    match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority" | "agnostic" if mu is not None:
             raise InvalidParameter("mu", mu, "left out, with epsilon in its place; method='noisy-max' takes mu")
         case "soft-majority":

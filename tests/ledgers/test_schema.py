@@ -172,3 +172,13 @@ def test_opening_a_ledger_does_not_import_the_migrations(ledger_file):
         "import sys; from holdtrue.ledgers import open_ledger; open_ledger(sys.argv[1]); sys.exit('alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program, ledger_file.where], check=False).returncode == 0  # noqa: S603
+
+
+@pytest.mark.parametrize("contents", [b"root:x:0:0:", b"SQLite format 3\0 and more"])
+def test_the_mode_of_a_file_that_is_no_ledger_is_left_alone(tmp_path, contents):
+    place = tmp_path / "somebody's file"
+    place.write_bytes(contents * 100)
+    place.chmod(0o644)
+    with pytest.raises(ht.HoldtrueError):
+        open_ledger(place)
+    assert place.stat().st_mode & 0o777 == 0o644

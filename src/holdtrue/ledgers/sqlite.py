@@ -66,7 +66,11 @@ class SqliteStore(SqlStore):
         self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
         super().__init__(connection, where=str(path), create=create)
         if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
-            keep_private(path)
+            try:
+                keep_private(path)
+            except BaseException:
+                self.close()
+                raise
 
     def _lock(self) -> None:
         self._driver.execute("BEGIN IMMEDIATE")

@@ -154,9 +154,7 @@ def test_values_are_a_curators_own_numbers(files, people):
         answer = curator.ask(values=numbers)
         assert abs(answer.value - (people.age > 50).mean()) <= FAR * curator.plan.sample_alpha
         assert answer.interval.width <= 2 * curator.plan.position_alpha + 1e-9
-        spent = curator.budget.spent
-        assert curator.ask(values=numbers).repeated
-        assert curator.budget.spent == spent
+        assert "T6b" in answer.certificate.theorem
         with pytest.raises(ht.InvalidParameter, match="one number for each"):
             curator.ask(values=[0.5])
 

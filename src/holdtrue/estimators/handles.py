@@ -74,7 +74,7 @@ class Handle:
             analyst="estimator",
             verb=verb,
             event=event,
-            body=canonical({"verb": verb}),
+            request=canonical({"verb": verb}),
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":

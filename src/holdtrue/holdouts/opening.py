@@ -25,7 +25,10 @@ __all__ = ["Facts", "open_house", "stored_facts"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is public about a holdout and fixed for good, beside the plan."""
+    """What is public about a holdout and fixed for good, beside the plan.
+
+    ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers".
+    """
 
     mode: str
     looks: int
@@ -42,6 +45,7 @@ class Facts:
     incumbent: str | None = None
     moves: int | None = None
     cells: int | None = None
+    label_kind: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain JSON."""

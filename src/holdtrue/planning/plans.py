@@ -129,11 +129,11 @@ class Plan:
     ) -> tuple[float, float] | None:
         """Return the ends for the population value behind an answer, or None where rows are not independent draws.
 
-        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha. Whichever answer it is,
-        and whatever was spent before it: the plan counts on all of them.
+        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha, and say nothing of such
+        per-row queries (None). Whichever answer it is, and whatever was spent before it: the plan counts on all of them.
         """
         del draw, spent
-        if not self.iid:
+        if not self.iid or (by_position and self.transfer is None):
             return None
         if self.transfer is not None:
             ends = position_interval if by_position else interval

@@ -34,8 +34,9 @@ def audit_ledger(
     Law: it finds an entry that does not follow from the ones before it, a charge with a verb or a body that no charge has,
     a total that is no sum, a cost below that of its event, a prefix above the
     cap or an allowance, an event without a guarantee, a response without a charge before it or a second one, a certificate
-    that says something else than its entry, more draws than planned, and an interval that is not the one the plan gives. With ``receipts`` (entry and digest, or answers and certificates that were kept) also a
-    history that was written anew. With ``data`` also whether the ledger belongs to them: what a curator opens, or a
+    that says something else than its entry, more draws than planned, and an interval that is not the one the plan gives.
+    With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was written anew.
+    With ``data`` also whether the ledger belongs to them: what a curator opens, or a
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
     UnknownName where there is none.
     """

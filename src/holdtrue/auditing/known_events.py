@@ -29,7 +29,7 @@ __all__ = [
 
 _Booleans = npt.NDArray[np.bool_]
 _Values = Sequence[float]
-_PRECISE = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}
+_ABSOLUTE, _RELATIVE, _PIECES = 1e-13, 1e-11, 200
 _FAR = 60.0
 _HALF = 5  # the pairs move the first five of ten values one way and the last five the other
 _LATTICE = 2.0**53
@@ -45,14 +45,18 @@ def _laplace_below(value: float, scale: float) -> float:
     return tail if value < 0 else 1 - tail
 
 
-def _integral(integrand: Callable[[float], float], scale: float, *, kinks: _Values, end: float | None = None) -> float:
-    """Integrate over the real line, or up to an end: in pieces, between which integrands have kinks."""
+def _quad(integrand: Callable[[float], float], low: float, high: float) -> float:
     from scipy import integrate
 
+    return float(integrate.quad(integrand, low, high, epsabs=_ABSOLUTE, epsrel=_RELATIVE, limit=_PIECES)[0])
+
+
+def _integral(integrand: Callable[[float], float], scale: float, *, kinks: _Values, end: float | None = None) -> float:
+    """Integrate over the real line, or up to an end: in pieces, between which integrands have kinks."""
     top = _FAR * scale if end is None else end
     marks = (-_FAR * scale, -8 * scale, -2 * scale, *kinks, 2 * scale, 8 * scale)
     edges = sorted({*(mark for mark in marks if mark < top), top})
-    pieces = (integrate.quad(integrand, low, high, **_PRECISE)[0] for low, high in pairwise(edges))
+    pieces = (_quad(integrand, low, high) for low, high in pairwise(edges))
     return float(sum(pieces))
 
 
@@ -165,8 +169,9 @@ def tell_released(*, scale: float, cut: float) -> Telling:
 
     def happened(outputs: Outputs) -> _Booleans:
         matrix = _matrix(outputs)
-        found: _Booleans = np.isnan(matrix[:, :_HALF]).all(axis=1) & (np.isfinite(matrix) & (matrix < cut)).any(axis=1)
-        return found
+        below = np.isnan(matrix[:, :_HALF]).all(axis=1)
+        small = (np.isfinite(matrix) & (matrix < cut)).any(axis=1)
+        return np.logical_and(below, small)
 
     left, right = _sides()
     words = f"the first five are below and one of the others is released, below {cut:g}"

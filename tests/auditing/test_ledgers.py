@@ -218,8 +218,14 @@ FAULTS = {
     "value off the grid": (in_response(3, lambda told: told.update(value=told["value"] + 1e-9)), 3, "interval"),
     "cost in words": (in_line(13, cost="nothing"), 13, "total"),
     "value in words": (in_response(3, lambda told: told.update(value="high")), 3, "response"),
-    "draws taken back": (in_body(6, lambda body: body.update(draws=-2)), 7, "plan"),
-    "request in words": (in_body(2, lambda body: body.update(request="x = y")), 3, "response"),
+    "draws taken back": (in_body(6, lambda body: body.update(draws=-2)), 6, "form"),
+    "request in words": (in_body(2, lambda body: body.update(request="x = y")), 2, "form"),
+    "verb that none has": (in_line(2, verb="borrow"), 2, "form"),
+    "response of another verb": (in_line(3, verb="select"), 3, "form"),
+    "body that is none": (in_line(2, body=None), 2, "form"),
+    "body of an older estimator": (in_line(2, body='{"verb":"fit"}'), 2, "form"),
+    "body with one field more": (in_body(2, lambda body: body.update(note="x")), 2, "form"),
+    "draws that no column counts": (in_body(2, lambda body: body.update(draws=2)), 2, "total"),
     "unknown kind": (in_line(14, kind="gift"), 14, "chain"),
 }
 

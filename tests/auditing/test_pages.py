@@ -22,14 +22,16 @@ def _page(*judged, curves=()):
 
 
 GOOD = Judged("Holdtrue's mechanisms", LAPLACE, _finding(0.95))
-CAUGHT = Judged("planted faults", FAULT, _finding(1.9))
+BROKEN = Judged("Holdtrue's mechanisms", LAPLACE, _finding(1.2))
+CAUGHT = Judged("planted faults", FAULT, _finding(1.9), 0.9999123)
 MISSED = Judged("planted faults", FAULT, _finding(0.9))
 
 
 def test_the_page_is_well_formed_and_holds_every_verdict():
     page = _page(GOOD, CAUGHT)
     HTMLParser().feed(page)
-    assert "2 of 2" in page
+    assert page.count("1 of 1") == 2
+    assert "0.999912" in page
     assert "Laplace mechanism" in page
     assert "half the noise" in page
     assert page.count("<circle class='kept'") == 2  # one in the legend
@@ -44,8 +46,10 @@ def test_nothing_is_fetched_and_nothing_is_run():
 def test_a_verdict_that_is_not_expected_stands_out():
     assert "(!)" not in _page(GOOD, CAUGHT)
     page = _page(GOOD, MISSED)
-    assert "holds (!)" in page
-    assert "1 of 2" in page
+    assert "not found (!)" in page
+    assert "violated" not in page
+    assert "0 of 1" in page
+    assert "violated (!)" in _page(BROKEN, CAUGHT)
 
 
 def test_what_others_wrote_is_escaped():

@@ -1,15 +1,19 @@
 """`holdtrue audit`: verdicts in a table, in JSON and on a page; exit codes that say whether they are the expected ones."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import holdtrue as ht
+from holdtrue.auditing import faults, galleries
 from holdtrue.command import application
+from holdtrue.command.auditing import NOT_FOUND
 from holdtrue.errors import IntegrityError, InvalidParameter, UnknownName
 from holdtrue.mechanisms import Laplace
+from holdtrue.noise import discrete_laplace
 
 
 def run(*words):
@@ -21,7 +25,8 @@ def test_a_right_claim_stands():
     assert result.exit_code == 0
     assert "Laplace mechanism" in result.stdout
     assert "holds" in result.stdout
-    assert "1 of 1 verdicts are the expected ones" in result.stdout
+    assert "1 of 1 claims hold" in result.stdout
+    assert "confidence 0.99999999: each lies 5.7 standard deviations" in result.stdout
 
 
 def test_json_and_page_tell_the_same(tmp_path):
@@ -31,7 +36,10 @@ def test_json_and_page_tell_the_same(tmp_path):
     told = json.loads(result.stdout)
     assert told["as_expected"]
     (found,) = told["findings"]
-    assert found["verdict"] == found["expected"] == "violated"
+    assert found["verdict"] == found["expected"] == "found"
+    assert found["control"]
+    assert 0.999 <= found["power"] <= 1
+    assert told["violated"] == told["not_found"] == []
     assert found["finding"]["lower_bound"] > 1
     assert "half the noise" in page.read_text(encoding="utf-8")
 
@@ -41,6 +49,35 @@ def test_a_fault_in_this_installation_ends_with_an_error(monkeypatch):
     monkeypatch.setattr(Laplace, "_noise", lambda self, size: whole(self, size) // 2)
     with pytest.raises(IntegrityError, match="Laplace mechanism") as caught:
         run("self", "--only", "Laplace mechanism", "--samples", "20000")
+    assert caught.value.exit_code == 5
+
+
+def test_a_control_that_is_not_found_is_no_broken_promise(monkeypatch, tmp_path):
+    """Its exit code is another one, and nothing says that a claim of this installation is violated."""
+    page = tmp_path / "audit.html"
+    fault = next(each for each in faults.FAULTS if each.name == "half the noise")
+    healed = replace(fault, law=lambda data, count, bits: data + discrete_laplace(1, size=count, bits=bits))
+    monkeypatch.setattr(faults, "FAULTS", (healed,))
+    result = run("self", "--only", "controls", "--html", str(page))
+    assert result.exit_code == NOT_FOUND == 7
+    assert "NOT FOUND" in result.stdout
+    assert "0 of 1 controls are found" in result.stdout
+    assert "no power for it: half the noise" in result.stderr
+    assert "violated" not in result.output.lower()
+    assert "not found (!)" in page.read_text(encoding="utf-8")
+    told = json.loads(run("self", "--only", "controls", "--json").stdout)
+    assert told["not_found"] == ["half the noise"]
+    assert told["violated"] == []
+
+
+def test_a_broken_promise_outweighs_a_control_that_is_not_found(monkeypatch):
+    whole = Laplace._noise
+    monkeypatch.setattr(Laplace, "_noise", lambda self, size: whole(self, size) // 2)
+    (_, own), (_, fault) = galleries.rooms(only="Laplace mechanism")[0], galleries.rooms(only="half the noise")[0]
+    healed = replace(fault, law=lambda data, count, bits: data + discrete_laplace(1, size=count, bits=bits))
+    monkeypatch.setattr(galleries, "rooms", lambda *, only: [("own", own), (only, healed)])
+    with pytest.raises(IntegrityError, match=r"1 of 2 claims are violated .*: Laplace mechanism$") as caught:
+        run("self", "--only", "both", "--samples", "20000")
     assert caught.value.exit_code == 5
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.limits import Floats
 from holdtrue.auditing.outputs import Outputs
+from holdtrue.auditing.powers import Telling, power_of
 from holdtrue.auditing.privacy import audit_privacy
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.noise import discrete_laplace, geometric
@@ -33,6 +34,7 @@ class Exhibit:
     says why not; ``truth`` is the true epsilon of the pair where it is known, ``reference`` what the published audit found
     and ``ceiling`` what Clopper-Pearson could prove from 10^6 runs a side if the best event were known. What is slow takes
     ``most`` samples and no more, with a share ``search`` of them to find the event; a fault shows from ``least`` of them on.
+    ``telling`` returns an event that tells a fault, with its exact probabilities, where they are known.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Exhibit:
     search: float = 0.4
     most: int | None = None
     least: int = 10**5
+    telling: Callable[[], Telling] | None = None
 
     def run(self, data: object, count: int) -> Outputs:
         """Return so many independent outputs of the mechanism on some data."""
@@ -71,6 +74,19 @@ class Exhibit:
             confidence=confidence,
             search=self.search,
             bits=self.bits,
+        )
+
+    def power(self, *, samples: int, confidence: float) -> float | None:
+        """Return how surely such an audit finds the fault if its search finds the telling event; None where it has none."""
+        if self.telling is None:
+            return None
+        return power_of(
+            self.telling(),
+            claimed=self.epsilon,
+            delta=self.delta,
+            samples=samples if self.most is None else min(samples, self.most),
+            search=self.search,
+            alpha=1 - confidence,
         )
 
 

@@ -32,11 +32,12 @@ def audit_ledger(
 ) -> Inspection:
     """Recompute a ledger and return every rule that it breaks, not only the first; reads only.
 
-    Law: it finds an entry that does not follow from the ones before it, a total that is no sum, a cost below that of its
-    event, a prefix above the cap or an allowance, an event without a guarantee, a response without a charge before it or a
-    second one, a certificate that says something else than its entry, more draws than planned, and an interval that is
-    not the one the plan gives. With ``receipts`` (entry and digest, or answers and certificates that were kept) also a
-    history that was written anew. With ``data`` also whether the ledger belongs to them: what a curator opens, or a
+    Law: it finds an entry that does not follow from the ones before it, a charge with a verb or a body that no charge has,
+    a total that is no sum, a cost below that of its event, a prefix above the
+    cap or an allowance, an event without a guarantee, a response without a charge before it or a second one, a certificate
+    that says something else than its entry, more draws than planned, and an interval that is not the one the plan gives.
+    With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was written anew.
+    With ``data`` also whether the ledger belongs to them: what a curator opens, or a
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
     UnknownName where there is none.
     """
@@ -156,7 +157,7 @@ class _Audit:
             case "charge":
                 self._note(number, self._priced(entry), ["cost"])
                 self.charges[number] = entry
-                self.promises.charge(entry)
+                self._note(number, self.promises.broken_charge(entry), ["form"])
             case "response":
                 self._note(number, self._answering(entry), ["response"])
             case "repeat":
@@ -164,6 +165,14 @@ class _Audit:
                 self._demand(number, "response", right=known, otherwise="it repeats what was never answered")
             case "grant":
                 self._demand(number, "allowance", right=not entry.cost, otherwise="a grant costs something")
+        self._note(number, self._followed(entry), ["total"])
+
+    def _followed(self, entry: Entry) -> Found:
+        """Compare what the plan's limits are checked against with what each charge says of itself."""
+        totals = {"draws": self.promises.drawn, "other_spent": self.promises.other, "charges": len(self.charges)}
+        for name, total in totals.items():
+            if getattr(entry, name) != total:
+                yield "total", f"it says {name} {getattr(entry, name)}, and the charges up to it make {total}"
 
     def _chained(self, entry: Entry, before: Receipt) -> Found:
         if entry.kind not in get_args(EntryKind):
@@ -222,6 +231,8 @@ class _Audit:
             yield "response", f"entry {charge.number} was answered before, by entry {self.responses[charge.number]}"
         if entry.request_digest != charge.request_digest:
             yield "response", f"it answers another request than entry {charge.number} was charged for"
+        if entry.verb != charge.verb:
+            yield "form", f"it answers another verb than entry {charge.number} was charged for"
         self.responses.setdefault(charge.number, entry.number)
         self.answered.add(entry.request_digest)
         self._note(entry.number, self.promises.broken(charge, entry), ["certificate", "interval"])

@@ -63,19 +63,20 @@ def _allowed(claimed: float, slack: float, epsilon: float) -> float:
 
 def audit_page(judged: Sequence[Judged], *, curves: Sequence[Curve], confidence: float, seconds: float) -> str:
     """Return findings as one HTML page. Everything in it is escaped; nothing is fetched or run."""
-    right = sum(each.rightly for each in judged)
-    sound = [each for each in judged if each.exhibit.sound]
-    broken = [each for each in judged if not each.exhibit.sound]
+    claims = [each for each in judged if not each.control]
+    controls = [each for each in judged if each.control]
+    known = [each.shown_power for each in controls if each.power is not None]
     title = "Audit of this installation"
     promise = (
-        f"Each mechanism was run many times on two neighbours. With confidence {confidence:.4g}, every lower bound below is "
-        "at most the true epsilon, all of them at once. A bound above the claim proves the claim wrong. A bound below it "
-        "says how hard it was tried, not that the claim is right."
+        f"Each mechanism was run many times on two neighbours. With confidence {confidence:.10g}, every lower bound below "
+        "is at most the true epsilon, all of them at once. A bound above the claim proves the claim wrong. A bound below it "
+        "says how hard it was tried, not that the claim is right. Controls are mechanisms whose claims are known to be "
+        "wrong: one that is not found breaks no promise, and says that the audit had no power for it."
     )
     tiles = (
-        tile(f"{right} of {len(judged)}", "verdicts are the expected ones"),
-        tile(f"{sum(each.rightly for each in sound)} of {len(sound)}", "right claims stand") if sound else "",
-        tile(f"{sum(each.rightly for each in broken)} of {len(broken)}", "wrong claims are caught") if broken else "",
+        tile(f"{sum(each.rightly for each in claims)} of {len(claims)}", "claims hold") if claims else "",
+        tile(f"{sum(each.rightly for each in controls)} of {len(controls)}", "controls are found") if controls else "",
+        tile(min(known), "is the least power of a control") if known else "",
         tile(f"{seconds:,.0f} s", f"with up to {max(each.finding.samples for each in judged):,} runs on each side"),
     )
     sections = "".join(_room(room, judged) for room in dict.fromkeys(each.room for each in judged))
@@ -100,7 +101,7 @@ def _legend() -> str:
     keys = (
         (tick, "claimed epsilon"),
         (dot.format("kept"), "lower bound, within the claim"),
-        (dot.format("broken"), "lower bound above the claim"),
+        (dot.format("broken"), "lower bound above the claim: a promise broken, or a control found"),
         (ring, "the most that a million runs could prove, where known"),
     )
     return f"<p class='keys'>{''.join(f'<span>{drawing} {words}</span>' for drawing, words in keys)}</p>"
@@ -150,11 +151,12 @@ def _dot(judged: Judged, number: int) -> str:
 
 
 def _table(chosen: Sequence[Judged]) -> str:
-    heads = ("mechanism", "claimed ε", "at least", "runs a side", "event that was counted")
+    heads = ("mechanism", "claimed ε", "at least", "runs a side", "power", "verdict", "event that was counted")
     body = "".join(
         f"<tr><td><b>{safe(each.exhibit.name)}</b><br><small>{safe(each.exhibit.why)}</small></td>"
         f"<td class='number'>{each.finding.claimed:.4g}{_slack(each.finding.delta)}</td>"
         f"<td class='number'><b>{each.finding.lower_bound:.4f}</b></td><td class='number'>{each.finding.samples:,}</td>"
+        f"<td class='number'>{each.shown_power}</td><td>{safe(each.verdict)}</td>"
         f"<td><small>{safe(each.finding.event)}</small></td></tr>"
         for each in chosen
     )

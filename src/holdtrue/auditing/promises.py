@@ -9,9 +9,10 @@ from typing import Any
 from holdtrue import events
 from holdtrue.accounting.filters import amount
 from holdtrue.curator.histories import responses_of
-from holdtrue.errors import HoldtrueError
+from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
 from holdtrue.ledgers import Entry, Terms
+from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning import AnyPlan, Plan, read_plan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
@@ -87,16 +88,20 @@ class Promises:
         """Return how many rows the card says there are."""
         return int(self.card["cases"] if "holdout" in self.card else self.card["rows"])
 
-    def charge(self, entry: Entry) -> None:
-        """Follow the draws of a charge, as its body tells them."""
+    def broken_charge(self, entry: Entry) -> Found:
+        """Follow the draws of a charge, as its body tells them; say where it has a verb or a body that no charge has."""
         try:
-            told = json.loads(entry.body or "")
-            request, parts, draws = dict(told["request"]), [str(part) for part in told["parts"]], int(told["draws"])
-        except _UNREADABLE:
+            charged = read_charge(entry)
+        except IntegrityError:
+            known = entry.verb in VERBS
+            yield (
+                "form",
+                "its body is not that of a charge" if known else f"{entry.verb!r} is no verb that a charge can have",
+            )
             return
-        self.drawn += draws
-        self.other += 0 if draws else entry.cost
-        self.standings[entry.number] = _Standing(request, parts, draws, self.drawn, self.other)
+        self.drawn += charged.draws
+        self.other += 0 if charged.draws else entry.cost
+        self.standings[entry.number] = _Standing(charged.request, charged.parts, charged.draws, self.drawn, self.other)
 
     def broken(self, charge: Entry, response: Entry) -> Found:
         """Say what of a response does not follow from its charge and the plan."""

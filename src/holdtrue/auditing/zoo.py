@@ -16,7 +16,7 @@ from holdtrue.auditing.exhibits import Exhibit, exponentials, laplaces, uniforms
 from holdtrue.auditing.limits import Floats
 from holdtrue.entropy import Bits
 
-__all__ = ["ZOO", "float_laplace", "pair"]
+__all__ = ["ZOO", "above_threshold", "float_laplace", "noisy_max", "pair"]
 
 _BITS_ON = {0: (0, 11, 18), 1: (3, 10, 13), 2: (7, 10, 11, 19)}
 
@@ -59,14 +59,17 @@ def _truncated_geometric(data: Floats, count: int, bits: Bits) -> Floats:
     return found
 
 
-def _noisy_max(data: Floats, count: int, bits: Bits, *, one_sided: bool, value: bool) -> Floats:
-    noise = (exponentials if one_sided else laplaces)(20, (count, data.size), bits)
+def noisy_max(  # noqa: PLR0913 - the parameters of the family
+    data: Floats, count: int, bits: Bits, *, one_sided: bool, value: bool, scale: float = 20
+) -> Floats:
+    """Return which of the noisy values is largest, or that value itself."""
+    noise = (exponentials if one_sided else laplaces)(scale, (count, data.size), bits)
     noisy = data + noise
     found: Floats = noisy.max(axis=1) if value else noisy.argmax(axis=1).astype(np.float64)
     return found
 
 
-def _above(  # noqa: PLR0913 - the parameters of the family
+def above_threshold(  # noqa: PLR0913 - the parameters of the family
     data: Floats,
     count: int,
     bits: Bits,
@@ -114,8 +117,8 @@ def _snapped(data: float, count: int, bits: Bits) -> Floats:
 
 def _parallel(data: Floats, count: int, bits: Bits) -> Floats:
     both = [
-        _above(data, count, bits, threshold=1, threshold_scale=20, value_scale=40, most=2, release="value"),
-        _above(data, count, bits, threshold=1, threshold_scale=40, value_scale=40 / 3, most=2),
+        above_threshold(data, count, bits, threshold=1, threshold_scale=20, value_scale=40, most=2, release="value"),
+        above_threshold(data, count, bits, threshold=1, threshold_scale=40, value_scale=40 / 3, most=2),
     ]
     return np.column_stack(both)
 
@@ -146,12 +149,12 @@ def _entry(  # noqa: PLR0913 - the columns of the published table
     )
 
 
-def _svt(**given: Any) -> Callable[[Any, int, Bits], Floats]:  # noqa: ANN401 - the parameters of _above
-    return partial(_above, **given)
+def _svt(**given: Any) -> Callable[[Any, int, Bits], Floats]:  # noqa: ANN401 - the parameters of above_threshold
+    return partial(above_threshold, **given)
 
 
 def _maximum(*, one_sided: bool, value: bool) -> Callable[[Any, int, Bits], Floats]:
-    return partial(_noisy_max, one_sided=one_sided, value=value)
+    return partial(noisy_max, one_sided=one_sided, value=value)
 
 
 _FRESH = "the threshold's noise is fresh, but "

@@ -16,15 +16,20 @@ from holdtrue.errors import IntegrityError, InvalidParameter, UnknownName
 if TYPE_CHECKING:
     from holdtrue.auditing.galleries import Judged
 
-__all__ = ["application"]
+__all__ = ["CONFIDENCE", "NOT_FOUND", "application"]
 
 application = typer.Typer(
     name="audit", help="Try to break what Holdtrue claims, and say how hard it was tried.", no_args_is_help=True
 )
 
 _PAGES = (".html", ".htm")
-_HEADS = ("mechanism", "claimed", "at delta", "lower bound", "ceiling", "samples", "verdict", "expected")
-_NUMBERS = ("claimed", "at delta", "lower bound", "ceiling", "samples")
+_HEADS = ("mechanism", "claimed", "at delta", "lower bound", "ceiling", "samples", "power", "verdict")
+_NUMBERS = ("claimed", "at delta", "lower bound", "ceiling", "samples", "power")
+CONFIDENCE = 0.999999
+"""Of all bounds of a self-audit at once: one run in a million may call a right claim wrong."""
+_USUAL = 0.95
+NOT_FOUND = 7
+"""The exit code where no promise is broken and a control was not found."""
 
 
 @application.command(name="self")
@@ -36,14 +41,17 @@ def audit_self(
             min=2000, help="Runs on each of two neighbours; more where a fault needs more, fewer where it is slow."
         ),
     ] = 10**5,
-    confidence: Annotated[float, typer.Option(help="That every lower bound in the table holds, all at once.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="That every lower bound in the table holds, all at once.")] = CONFIDENCE,
     page: Annotated[Path | None, typer.Option("--html", metavar="OUT.html", help="Write a page with plots as well.")] = None,
-    only: Annotated[str | None, typer.Option(metavar="NAME", help="Audit what has this name, or is in this room.")] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="NAME", help='Audit what has this name, or is in this room; or "controls".')
+    ] = None,
     as_json: Json = JSON,
 ) -> None:
     """Audit Holdtrue's mechanisms and verbs, and the auditor itself on mechanisms that are known to be broken.
 
-    Exits with 0 if every verdict is the expected one, with 5 if not.
+    Exits with 5 if a right claim is violated; otherwise with 7 if a control, which is known to be broken, is not found: the
+    audit had no power for it. Exits with 0 if every claim holds and every control is found.
     """
     from holdtrue.auditing.galleries import judge, rooms
     from holdtrue.exact import probability
@@ -58,15 +66,20 @@ def audit_self(
     seconds = time.perf_counter() - start
     if page is not None:
         _write(page, judged, confidence=sure, seconds=seconds)
-    wrong = [each.exhibit.name for each in judged if not each.rightly]
+    violated, missed = ([each.exhibit.name for each in judged if each.verdict == word] for word in ("violated", "not found"))
     if as_json:
         told = [each.to_json() for each in judged]
-        print_json({"confidence": sure, "as_expected": not wrong, "findings": told})
+        verdict = {"as_expected": not violated + missed, "violated": violated, "not_found": missed}
+        print_json({"confidence": sure} | verdict | {"findings": told})
     else:
-        _print(judged, seconds)
-    if wrong:
-        message = f"{len(wrong)} of {len(judged)} verdicts are not the expected ones: {', '.join(wrong)}"
+        _print(judged, seconds, confidence=sure)
+    if missed:
+        typer.echo(f"not found, so that this audit has no power for it: {', '.join(missed)}", err=True)
+    if violated:
+        message = f"{len(violated)} of {len(judged)} claims are violated that should hold: {', '.join(violated)}"
         raise IntegrityError(message)
+    if missed:
+        raise typer.Exit(NOT_FOUND)
 
 
 @application.command(name="ledger")
@@ -98,13 +111,23 @@ def audit_a_ledger(
         raise IntegrityError(found.sentence)
 
 
-def _print(judged: "Sequence[Judged]", seconds: float) -> None:
+def _print(judged: "Sequence[Judged]", seconds: float, *, confidence: float) -> None:
+    from holdtrue.auditing.galleries import deviations
+
     for room in dict.fromkeys(each.room for each in judged):
         typer.echo(f"{room}\n")
         print_table(_HEADS, (_row(each) for each in judged if each.room == room), right=_NUMBERS)
         typer.echo("")
-    right = sum(each.rightly for each in judged)
-    typer.echo(f"{right} of {len(judged)} verdicts are the expected ones; {seconds:.0f} s")
+    claims, controls = ([each for each in judged if each.control is wanted] for wanted in (False, True))
+    if claims:
+        typer.echo(f"{sum(each.rightly for each in claims)} of {len(claims)} claims hold")
+    if controls:
+        typer.echo(f"{sum(each.rightly for each in controls)} of {len(controls)} controls are found")
+    far, usual = (deviations(len(judged), confidence=sure) for sure in (confidence, _USUAL))
+    typer.echo(
+        f"all bounds hold at once with confidence {confidence:.10g}: each lies {far:.1f} standard deviations below what was "
+        f"counted ({usual:.1f} at {_USUAL}); {seconds:.0f} s"
+    )
 
 
 def _row(judged: "Judged") -> tuple[str, ...]:
@@ -116,8 +139,8 @@ def _row(judged: "Judged") -> tuple[str, ...]:
         f"{found.lower_bound:.4f}",
         "" if exhibit.ceiling is None else f"{exhibit.ceiling:.4g}",
         f"{found.samples:,}",
-        judged.verdict,
-        judged.expected if judged.rightly else f"{judged.expected}: not so",
+        judged.shown_power,
+        judged.verdict if judged.rightly else judged.verdict.upper(),
     )
 
 

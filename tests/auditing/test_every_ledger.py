@@ -1,0 +1,259 @@
+"""Ledgers of every verb, estimator and holdout mode: both verifiers accept each, and notice what none of them writes."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeClassifier
+
+import holdtrue as ht
+from holdtrue.auditing import ledgers as auditing
+from holdtrue.auditing.promises import Promises
+from holdtrue.estimators import (
+    Handle,
+    PrivateLearner,
+    SoftMajorityClassifier,
+    StableClassifier,
+    StableRegressor,
+    ThresholdClassifier,
+)
+from holdtrue.ledgers.entries import COLUMNS, VERBS, line_digest
+from holdtrue.ledgers.tables import ENTRIES, TERMS
+
+ROWS = 4000
+RANDOM = np.random.default_rng(17)
+X = RANDOM.normal(size=(ROWS, 2))
+Y = (X[:, 0] + RANDOM.normal(size=ROWS) > 0).astype(int)
+TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "hours": np.clip(X[:, 1] + 4, 0, 8)}
+GUESSES = [np.where(RANDOM.random(ROWS) < rate, 1 - Y, Y) for rate in (0.5, 0.3, 0.1)]
+POINTS = {"a": [0.1, 0.2, -1.0], "b": [0.0, 0.3, 0.5]}
+
+
+ROOMY = {"queries": 20, "epsilon": 8, "delta": 1e-6, "iid": True, "cap": "privacy", "reserve": 0.8}
+
+
+def curate(path, act, **given):
+    with ht.Curator(TABLE, **given, ledger=path) as curator:
+        act(curator)
+
+
+def ask(curator):
+    curator.grant("ben", asks=3)
+    curator.ask("a > 0")
+    curator.ask(["a > 0", "b > 0", "y = 1"])
+    curator.ask("a > 0.5", key="one", analyst="ben")
+    curator.ask("a > 0", key="again")
+    curator.ask(values=TABLE["hours"] / 8)
+    curator.ask(values=TABLE["hours"] / 8, name="hours")
+    curator.ask(values=TABLE["hours"] / 8, name="hours")
+
+
+def select(curator):
+    curator.select({"left": "a < 0", "right": "a > 0"})
+    curator.select(["a < 0", "b > 0"], epsilon=0.1)
+    curator.select({"first": 3, "second": 70})
+    curator.select({"first": 3, "second": 70}, name="monday")
+    curator.select({"first": 4, "second": 70}, name="monday")
+
+
+def learn(curator):
+    for steps in (4, 8):
+        curator.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=steps), target="y = 1")
+
+
+def predict(curator):
+    curator.train("tree", DecisionTreeClassifier(max_depth=2), target="y = 1", features=["a", "b"], parts=40)
+    curator.predict("tree", {"a": 0.1, "b": 0.2}, epsilon=0.2)
+    curator.predict("tree", POINTS, epsilon=0.2)
+    curator.predict("tree", POINTS, epsilon=0.2)
+    curator.predict("tree", {"a": [1.0, 2.0], "b": [0.0, 1.0]}, epsilon=0.2, screen=0.7)
+
+
+def predict_numbers(curator):
+    curator.train("hours", Ridge(), target="hours", features=["a", "b"], parts=40, bounds={"hours": (0, 8)})
+    curator.predict("hours", POINTS, epsilon=0.2)
+
+
+def distill(curator):
+    curator.train("tree", LogisticRegression(), target="y = 1", features=["a", "b"], parts=40)
+    points = {"a": X[:6, 0], "b": X[:6, 1]}
+    curator.distill("tree", points, DecisionTreeClassifier(max_depth=1), epsilon=0.05)
+    curator.distill("tree", points, DecisionTreeClassifier(max_depth=1), groups=2, epsilon=0.05)
+
+
+CURATORS = {"ask": ask, "select": select, "learn": learn, "predict": predict, "numbers": predict_numbers, "distill": distill}
+PLANS = {
+    "planned": {"queries": 20, "iid": True},
+    "open": {"epsilon": 8, "delta": 1e-6, "iid": True},
+    "not independent": {"queries": 20, "epsilon": 8, "delta": 1e-6},
+}
+
+
+def estimate(path, estimator, **given):
+    handle = Handle(path, epsilon=40, delta=1e-6)
+    fitted = estimator(**given, ledger=handle).fit(X if estimator is not ThresholdClassifier else X[:, :1], Y)
+    fitted.predict(X[:5] if estimator is not ThresholdClassifier else X[:5, :1])
+
+
+ESTIMATORS = {
+    "PrivateLearner": (PrivateLearner, {"hypotheses": ht.Stumps(bounds=[(-3, 3)] * 2, steps=8), "epsilon": 0.5}),
+    "SoftMajorityClassifier": (SoftMajorityClassifier, {"epsilon": 0.5, "parts": 20}),
+    "StableClassifier": (StableClassifier, {"bounds": (-3, 3), "epsilon": 0.5}),
+    "StableRegressor": (StableRegressor, {"bounds": (-3, 3), "release": "each", "epsilon": 0.5}),
+    "ThresholdClassifier": (ThresholdClassifier, {"epsilon": 0.5}),
+}
+
+HOLDOUTS = {
+    "scores": {"private": True},
+    "weights": {"private": True, "weights": 1 + np.arange(ROWS) % 7},
+    "rounding": {"private": False},
+    "gate": {"yes": 3, "incumbent": 1 - Y},
+    "gate of results": {"yes": 3, "metric": "cases"},
+    "private gate": {"yes": 3, "private": True},
+    "thresholdout": {"train": Y, "overfits": 3},
+    "guess-and-check": {"train": Y, "overfits": 3, "private": False},
+}
+RULES = ("ladder", "parameter-free ladder", "private ladder", "private")
+
+
+def look(path, mode):
+    given = HOLDOUTS[mode]
+    with ht.Holdout(Y, looks=20, ledger=path, **given) as holdout:
+        results = [(guess == Y).astype(float) for guess in GUESSES]
+        train = {"train": GUESSES[0]} if "train" in given else {}
+        if "yes" not in given:
+            for guess in (*GUESSES, GUESSES[0]):
+                holdout.score(guess, **train)
+            for _ in range(2):
+                holdout.score(cases=results[1], name="a commit", **({"train": results[0]} if train else {}))
+        for guess, result in zip(GUESSES, results, strict=True):
+            if given.get("metric") == "cases":
+                holdout.gate(cases=result)
+            elif "yes" in given:
+                holdout.gate(guess)
+        if mode.startswith("gate"):
+            holdout.certify()
+        if mode == "scores":
+            holdout.compare(GUESSES[0], GUESSES[1])
+            holdout.compare_cases(results[0], results[1])
+
+
+def submit(path, rule):
+    with ht.Leaderboard(Y, submissions=20, rule=rule, ledger=path) as board:
+        for number, guess in enumerate((*GUESSES, GUESSES[0])):
+            board.submit(f"team {number}", guess)
+
+
+WRITERS = {
+    **{f"curator: {verb}": (lambda path, verb=verb: curate(path, CURATORS[verb], **ROOMY)) for verb in CURATORS},
+    **{f"curator: {plan} plan": (lambda path, plan=plan: curate(path, ask, **PLANS[plan])) for plan in PLANS},
+    **{
+        f"estimator: {name}": (lambda path, name=name: estimate(path, ESTIMATORS[name][0], **ESTIMATORS[name][1]))
+        for name in ESTIMATORS
+    },
+    **{f"holdout: {mode}": (lambda path, mode=mode: look(path, mode)) for mode in HOLDOUTS},
+    **{f"leaderboard: {rule}": (lambda path, rule=rule: submit(path, rule)) for rule in RULES},
+}
+
+
+@pytest.fixture(scope="module")
+def ledgers(tmp_path_factory):
+    """Every ledger, written once, when it is first asked for."""
+    folder, written = tmp_path_factory.mktemp("every"), {}
+
+    def at(name):
+        if name not in written:
+            written[name] = folder / f"{len(written)}.ledger"
+            WRITERS[name](written[name])
+        return written[name]
+
+    return at
+
+
+def lines_of(path):
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.select(ENTRIES).order_by(ENTRIES.c.number)).mappings()]
+
+
+def rewrite(path, number, **values):
+    """Change a line, and chain all that follow anew, as a writer could who knows how digests are made."""
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
+    lines = lines_of(path)
+    lines[number - 1] |= values
+    with engine.begin() as connection:
+        ledger_id, previous = connection.execute(sa.select(TERMS.c.ledger_id, TERMS.c.digest)).one()
+        for line in lines:
+            line["previous"] = previous
+            hashed = {name: line[name] for name in COLUMNS if name != "digest"}
+            line["digest"] = previous = line_digest(hashed, ledger_id=ledger_id)
+        connection.execute(ENTRIES.delete())
+        connection.execute(ENTRIES.insert(), lines)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_both_verifiers_accept_what_was_written(ledgers, name):
+    path = ledgers(name)
+    found = ht.audit_ledger(path)
+    assert found.breaches == ()
+    verified = ht.verify(path)
+    assert (verified.entries, verified.charges, verified.spent) == (found.entries, found.charges, found.spent)
+    assert verified.charges > 0
+
+
+def test_every_verb_is_written_by_one_of_them(ledgers):
+    """All but "restore", which a ledger that came back from an older copy is charged (tests/ledgers)."""
+    charges = [line for name in WRITERS for line in lines_of(ledgers(name)) if line["kind"] == "charge"]
+    assert {line["verb"] for line in charges} == VERBS - {"restore"}
+    for line in charges:
+        assert set(json.loads(line["body"])) == {"draws", "parts", "request"}
+
+
+STRANGE = {
+    "unknown verb": {"verb": "borrow"},
+    "missing body": {"body": None},
+    "empty body": {"body": ""},
+    "body of another form": {"body": '{"verb":"fit"}'},
+    "body that is a list": {"body": "[]"},
+    "body without parts": {"body": '{"draws":0,"request":{}}'},
+    "parts that are no texts": {"body": '{"draws":0,"parts":[1],"request":{}}'},
+    "request that is no mapping": {"body": '{"draws":0,"parts":[],"request":"x"}'},
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+@pytest.mark.parametrize("name", ["curator: ask", "estimator: PrivateLearner", "holdout: gate", "leaderboard: ladder"])
+def test_both_verifiers_notice_a_charge_that_nobody_wrote(ledgers, tmp_path, name, strange):
+    path = shutil.copy(ledgers(name), tmp_path / "copy.ledger")
+    (number, *_) = (line["number"] for line in lines_of(path) if line["kind"] == "charge")
+    rewrite(path, number)
+    assert {line["number"] for line in lines_of(path)} == set(range(1, len(lines_of(path)) + 1))
+    rewrite(path, number, **STRANGE[strange])
+    with pytest.raises(ht.IntegrityError, match=f"entry {number} "):
+        ht.verify(path)
+    found = ht.audit_ledger(path)
+    assert (number, "form") in {(breach.entry, breach.rule) for breach in found.breaches}
+
+
+@pytest.mark.parametrize("strange", ["unknown verb", "body of another form"])
+def test_whoever_opens_such_a_ledger_is_told_so(ledgers, tmp_path, strange):
+    """Never a KeyError, and nothing is asked of it."""
+    path = shutil.copy(ledgers("curator: ask"), tmp_path / "copy.ledger")
+    rewrite(path, 2, **STRANGE[strange])
+    with pytest.raises(ht.IntegrityError, match="entry 2 "), ht.Curator(TABLE, ledger=path) as curator:
+        curator.ask("b > 1")
+
+
+@pytest.mark.parametrize("strange", ["unknown verb", "body of another form"])
+def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp_path, monkeypatch, strange):
+    """The control: as it was, when a charge of another form was skipped in silence."""
+    path = shutil.copy(ledgers("estimator: PrivateLearner"), tmp_path / "copy.ledger")
+    rewrite(path, 1, **STRANGE[strange])
+    assert ht.audit_ledger(path).violated
+    for kept, name in ((Promises, "broken_charge"), (auditing._Audit, "_followed")):
+        monkeypatch.setattr(kept, name, lambda *_: iter(()))
+    monkeypatch.setattr(auditing, "_recount", lambda *_: None)
+    assert not ht.audit_ledger(path).violated

@@ -1,20 +1,20 @@
-"""Durable charges a second: one writer and sixteen, one commit each and in groups; and at the end of a long ledger."""
+"""Durable charges a second: one at a time and sixteen in one commit; and at the end of a long ledger."""
 
 import hashlib
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 from benchmarks.peers import show
 from holdtrue.events import Gaussian
-from holdtrue.ledgers import Account, open_ledger
+from holdtrue.ledgers import Account, Charge, open_ledger
 
 __all__ = ["run"]
 
 _EVENT = Gaussian(1e-4)
 _CAP = 10**16
-_WRITERS = 16
+_TOGETHER = 16
+_FILLED = 500
 _LONG = 100_000
 
 
@@ -25,43 +25,37 @@ def run() -> None:
         _length(Path(folder))
 
 
-def _ledger(path: Path, *, group: int = 256) -> Account:
-    return open_ledger(path, kind="gdp", cap=_CAP, fingerprint=lambda key: key.hex(), group=group)
+def _ledger(path: Path) -> Account:
+    return open_ledger(path, kind="gdp", cap=_CAP, fingerprint=lambda key: key.hex())
+
+
+def _request(name: str) -> Charge:
+    return Charge(name, hashlib.sha256(name.encode()).hexdigest(), "analyst", "ask", _EVENT)
 
 
 def _charge(ledger: Account, name: str) -> None:
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    ledger.charge(request_id=name, request_digest=digest, analyst="analyst", verb="ask", event=_EVENT)
+    ledger.charge_all([_request(name)])
 
 
-def _rate(path: Path, *, writers: int, group: int, each: int) -> float:
-    """Return charges a second, all writers together."""
-
-    def work(writer: int) -> None:
-        for step in range(each):
-            _charge(ledger, f"{writer} {step}")
-
-    with _ledger(path, group=group) as ledger:
+def _rate(path: Path, *, together: int, commits: int) -> float:
+    """Return charges a second, so many of them in each commit."""
+    with _ledger(path) as ledger:
         _charge(ledger, "warm")
-        threads = [threading.Thread(target=work, args=(writer,)) for writer in range(writers)]
         start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return writers * each / (time.perf_counter() - start)
+        for step in range(commits):
+            ledger.charge_all([_request(f"{step} {place}") for place in range(together)])
+        return together * commits / (time.perf_counter() - start)
 
 
 def _throughput(folder: Path) -> None:
-    rates: dict[str, list[float]] = {"one writer": [], "16 writers, one by one": [], "16 writers, in groups": []}
+    rates: dict[str, list[float]] = {"one a commit": [], "16 a commit": []}
     for turn in range(3):
-        rates["one writer"].append(_rate(folder / f"one {turn}", writers=1, group=256, each=200))
-        rates["16 writers, one by one"].append(_rate(folder / f"single {turn}", writers=_WRITERS, group=1, each=15))
-        rates["16 writers, in groups"].append(_rate(folder / f"grouped {turn}", writers=_WRITERS, group=256, each=120))
+        rates["one a commit"].append(_rate(folder / f"one {turn}", together=1, commits=200))
+        rates["16 a commit"].append(_rate(folder / f"several {turn}", together=_TOGETHER, commits=120))
     best = {name: max(found) for name, found in rates.items()}
-    base = best["16 writers, one by one"]
+    base = best["one a commit"]
     rows = [[name, f"{rate:,.0f}", f"{rate / base:.1f}"] for name, rate in best.items()]
-    show("durable charges a second (groups: >= 5 times one by one)", ["SQLite", "charges / s", "ratio"], rows)
+    show("durable charges a second (16 a commit: >= 5 times one)", ["SQLite", "charges / s", "ratio"], rows)
 
 
 def _length(folder: Path) -> None:
@@ -69,11 +63,8 @@ def _length(folder: Path) -> None:
     with _ledger(folder / "short") as short, _ledger(folder / "long") as long:
         for step in range(10):
             _charge(short, f"short {step}")
-        threads = [threading.Thread(target=_fill, args=(long, part)) for part in range(_WRITERS * 4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for first in range(0, _LONG, _FILLED):
+            long.charge_all([_request(f"fill {first + place}") for place in range(_FILLED)])
         times: dict[str, list[float]] = {"entry 10": [], f"entry {_LONG:,}": []}
         for step in range(400):
             for name, ledger in zip(times, (short, long), strict=True):
@@ -84,8 +75,3 @@ def _length(folder: Path) -> None:
     base = medians["entry 10"]
     rows = [[name, f"{seconds * 1e3:.2f}", f"{seconds / base:.2f}"] for name, seconds in medians.items()]
     show("one durable charge (within 20 %)", ["from", "ms (median)", "ratio"], rows)
-
-
-def _fill(ledger: Account, part: int) -> None:
-    for step in range(_LONG // (_WRITERS * 4)):
-        _charge(ledger, f"fill {part} {step}")

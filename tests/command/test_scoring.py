@@ -278,17 +278,20 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
     assert made.code == 0
     assert "20 of 20 left" in made.out
     assert score("poor.xml", "--holdout", "g.holdout").code == 1
-    yes = score("good.xml", "--holdout", "g.holdout", "--margin", 0.2, "--json")
+    yes = score("good.xml", "--holdout", "g.holdout", "--margin", 0.2, "--submission", "commit 2", "--json")
     assert yes.code == 0
     told = json.loads(yes.out)
     assert told["verdict"]["gain"]["low"] > 0
     assert "0.95" not in told["sentence"].split(";")[0]
-    # Asked again, the former incumbent meets another one: a look of its own.
-    assert score("fair.xml", "--holdout", "g.holdout").code == 1
-    repeated = score("fair.xml", "--holdout", "g.holdout")
-    assert (repeated.code, "asked before" in repeated.out) == (1, True)
-    own = score("good.xml", "--holdout", "g.holdout")
-    assert (own.code, "17 of 20 left" in own.out) == (1, True)
+    # Asked again, the former incumbent meets another one: a look of its own, known by its public id from then on.
+    for again in (False, True):
+        asked = score("fair.xml", "--holdout", "g.holdout", "--submission", "commit 1")
+        assert (asked.code, "asked before" in asked.out) == (1, again)
+    own = score("poor.xml", "--holdout", "g.holdout", "--submission", "commit 2")
+    assert (own.code, "17 of 20 left; this was none" in own.out) == (1, True)
+    # Control: the same results without an id are a look, also the incumbent's own.
+    unnamed = score("good.xml", "--holdout", "g.holdout")
+    assert (unnamed.code, "16 left" in unnamed.out) == (1, True)
     assert len(list((tmp_path / "g.holdout.names").iterdir())) == 1  # the incumbent's results, and no others
     assert score("good.xml", "--holdout", "g.holdout", "--against", "v1").code == 2
 
@@ -301,8 +304,9 @@ def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path
         kept.unlink()
     lost = score("good.xml", "--holdout", "g.holdout")
     assert lost.code == 3
-    assert "once more, which is no look" in lost.err
-    assert score("fair.xml", "--holdout", "g.holdout").code == 1
+    assert "once more with --incumbent" in lost.err
+    kept = score("fair.xml", "--holdout", "g.holdout", "--incumbent")
+    assert (kept.code, "20 of 20 left; this was none" in kept.out) == (1, True)
     assert score("good.xml", "--holdout", "g.holdout").code == 0
 
 

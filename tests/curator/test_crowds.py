@@ -1,6 +1,7 @@
 """Requests that come together are answered as if they had come one after the other."""
 
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
@@ -31,11 +32,16 @@ def asks(count, *, analyst="ann"):
     return [Ask((f"age > {age}",), f"key {age}", analyst) for age in range(count)]
 
 
+def count_commits(curator):
+    """Return a list that grows with every transaction, by how many requests and answers it settles."""
+    ledger, sizes = curator._house.ledger, []
+    commit, ledger._commit = ledger._commit, lambda steps: (sizes.append(len(steps)) if steps else None, commit(steps))[1]
+    return sizes
+
+
 def test_a_crowd_is_charged_in_one_transaction_and_answered_in_another(people, place):
     with opened(people, place) as curator:
-        commits = []
-        committer = curator._house.ledger._committer
-        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        commits = count_commits(curator)
         found = curator.ask_together(asks(16))
         assert commits == [16, 16]
         entries = curator._house.ledger.entries()
@@ -188,9 +194,7 @@ def test_a_charge_for_other_parts_is_pending_and_blocks_nobody(people, place, mo
 def test_a_known_question_under_new_keys_takes_one_round(people, place):
     with opened(people, place) as curator:
         curator.ask("smoker")
-        commits = []
-        committer = curator._house.ledger._committer
-        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        commits = count_commits(curator)
         found = curator.ask_together([Ask(("smoker",), f"key {number}", "ann") for number in range(16)])
         assert commits[0] == 16
         assert all(answers[0].repeated for answers in found)
@@ -213,15 +217,13 @@ def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, mo
     with opened(people, place) as curator:
         answers = [curator.ask(f"age > {age}") for age in range(12)]
         register = curator._house.register
-        assert (len(register._recent), len(register._settled), len(register._open)) == (3, 3, 0)
+        assert (len(register._recent), len(register._open)) == (3, 0)
         entries = curator.ledger.entries()
         for age, answer in enumerate(answers):
             again = curator.ask(f"age > {age}")
             assert (again.value, again.certificate, again.repeated) == (answer.value, answer.certificate, True)
-        numbers = [entry.number for entry in entries if entry.kind == "charge"]
-        assert [register.standing(number).draws for number in numbers] == list(range(1, 13))
-        assert [register.standing(number).charges for number in numbers] == list(range(12))
-        assert register.other_cost_up_to(numbers[0]) == 0
+        charged = [entry for entry in entries if entry.kind == "charge"]
+        assert [(entry.draws, entry.charges, entry.other_spent) for entry in charged] == [(n, n, 0) for n in range(1, 13)]
 
 
 def along(curator, *crowds):
@@ -238,9 +240,7 @@ def along(curator, *crowds):
 
 def test_answers_and_the_next_charges_share_a_commit(people, place):
     with opened(people, place) as curator:
-        commits = []
-        committer = curator._house.ledger._committer
-        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        commits = count_commits(curator)
         crowd = asks(12)
         told = along(curator, crowd[:5], crowd[5:9], crowd[9:])
         assert commits == [5, 5 + 4, 4 + 3, 3]
@@ -302,21 +302,24 @@ def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeyp
 
 def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(people, place):
     with opened(people, place) as curator:
-        committer, told, done = curator._house.ledger._committer, [], []
-        commit = committer._commit
+        store, told, done = curator._house.ledger._store, [], []
+        writing = store.writing
 
-        def failing(group):
-            done.append(len(group))
+        def failing(wanted):
+            done.append(wanted)
             if len(done) == 2:
                 raise OSError(5, "a secret of the engine")
-            commit(group)
+            return writing(wanted)
 
-        committer._commit = failing
+        store.writing = failing
         coming = [asks(8)[:4], asks(8)[4:]]
-        with pytest.raises(OSError, match="secret"):
-            curator.ask_along([], more=lambda: [(ask, 0) for ask in (coming.pop(0) if coming else [])], tell=told.extend)
-        assert (done, told) == ([4, 8], [])
-        committer._commit = commit
+        curator.ask_along([], more=lambda: [(ask, 0) for ask in (coming.pop(0) if coming else [])], tell=told.extend)
+        assert len(done) == 2
+        assert len(told) == 8
+        assert all(isinstance(outcome, ht.ReleaseError) and "secret" not in str(outcome) for _, outcome in told)
+        with pytest.raises(ht.RefusedError, match="failed earlier"):
+            curator.ask("smoker")
+    with opened(people, place) as curator:
         # What was charged and not stored is answered under the same charges, once the ledger is there again.
         found = curator.ask_together(asks(8))
         assert [answers[0].certificate.entry for answers in found] == list(range(1, 9))
@@ -338,12 +341,62 @@ def test_who_keeps_coming_keeps_nobody_else_out(people, place):
 def test_only_what_is_drawn_and_not_stored_yet_is_waited_for(people, place):
     one, two, three = (Ask((f"age > {age}",), f"key {age}", "ann") for age in range(3))
     with opened(people, place) as curator:
-        commits = []
-        committer = curator._house.ledger._committer
-        commit, committer._commit = committer._commit, lambda group: (commits.append(len(group)), commit(group))
+        commits = count_commits(curator)
         told = dict(along(curator, [one], [two], [Ask(one.queries, "again", "ben")], [three]))
         # The third asks what the first was answered two commits ago, and is served beside the second's answer.
         assert commits == [1, 1 + 1, 1 + 1, 1, 1]
         assert told[2][0].repeated
         assert told[2][0].value == told[0][0].value
     assert ht.verify(place).charges == 3
+
+
+def test_threads_that_ask_one_curator_share_commits(people, place):
+    with opened(people, place) as curator:
+        curator.ask("smoker")
+        commits, answers, start = count_commits(curator), [], threading.Barrier(9)
+
+        def work(number):
+            start.wait()
+            answers.append(curator.ask(f"age > {number}", key=f"key {number}", analyst=f"analyst {number}"))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        with curator._house.lock:  # all of them wait in line
+            start.wait()
+            while len(curator._inbox) < len(threads):
+                pass
+        for thread in threads:
+            thread.join()
+        assert commits == [8, 8]
+        assert sorted(answer.certificate.entry for answer in answers) == list(range(3, 11))
+    assert ht.verify(place).charges == 9
+
+
+def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(people, place):
+    with opened(people, place) as curator:
+        curator.ask("smoker")
+        failures, start = [], threading.Barrier(5)
+
+        def work(number):
+            start.wait()
+            try:
+                curator.ask(f"age > {number}")
+            except ht.HoldtrueError as error:
+                failures.append(error)
+
+        def fail(_):
+            raise OSError(5, "a secret of the engine")
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        with curator._house.lock:
+            start.wait()
+            while len(curator._inbox) < len(threads):
+                pass
+            curator._house.ledger._store.writing = fail
+        for thread in threads:
+            thread.join()
+        assert len(failures) == 4
+        assert "secret" not in "".join(map(str, failures))

@@ -25,7 +25,7 @@ def _killed_between_charge_and_answer(path):
         board.submit("ada", GOOD)
 
 
-@pytest.mark.parametrize("rule", ["private", "private ladder", "ladder"])
+@pytest.mark.parametrize("rule", ["private", "ladder"])
 @pytest.mark.parametrize("team", ["ada", "bob"])
 def test_a_killed_submission_is_answered_when_made_again_under_the_same_charge(tmp_path, rule, team):
     path = tmp_path / "board.ledger"

@@ -229,11 +229,10 @@ def test_clones_and_workers_share_the_one_ledger(tmp_path):
     [
         ({"y_pred": GOOD[:-1]}, "one for each of 600 cases"),
         ({"y_pred": np.full(600, np.nan)}, "finite"),
-        ({"y_pred": GOOD.astype(str)}, "labels like"),
+        ({"y_pred": GOOD.astype(str)}, "numbers, as the labels of this holdout are"),
         ({"y_pred": np.ones((600, 2))}, "one row"),
         ({"y_pred": None}, "given, or cases"),
-        ({"cases": np.full(600, 1.5)}, r"numbers in \[0, 1\]"),
-        ({"cases": np.full(600, np.nan)}, r"numbers in \[0, 1\]"),
+        ({"cases": [object()] * 600}, r"numbers in \[0, 1\]"),
         ({"cases": np.zeros(5)}, "one number for each"),
         ({"y_pred": GOOD - 0.5, "metric": "brier"}, r"numbers in \[0, 1\]"),
         ({"y_pred": GOOD, "metric": "f1"}, "no metric"),

@@ -30,7 +30,9 @@ def test_a_score_is_the_middle_of_its_cell_and_says_that_it_is_not_private():
         assert isinstance(score.certificate.event, NonPrivate)
         assert holdout.score(GOOD, metric="error").value == pytest.approx(1 - score.value)
         assert holdout.score(cases=GOOD == TRUTH).looks_left == 3
-        assert holdout.score(cases=GOOD == TRUTH).repeated  # nothing is private, and equal results are known
+        assert not holdout.score(cases=GOOD == TRUTH).repeated  # that results are equal is told to nobody, here neither
+        assert not holdout.score(cases=GOOD == TRUTH, name="commit 1").repeated
+        assert holdout.score(cases=GOOD == TRUTH, name="commit 1").repeated
         assert "rounding" in repr(holdout)
 
 

@@ -166,7 +166,7 @@ def test_p6_a_full_disk_stops_the_answers_and_loses_nothing(quick):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         ledger = open_ledger(path)
         start, answered = ledger.head[0], 0
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 8192,) * 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 16384,) * 2)
         try:
             for step in range(1000):
                 name = f"{os.getpid()} {step}"

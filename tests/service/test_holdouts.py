@@ -196,7 +196,9 @@ def test_a_gate_goes_on_in_another_worker_and_after_a_restart(tmp_path, shared, 
             assert not posted(one, "gate", "gate", sent(steps[1]), "c").json()["yes"]
             assert posted(one, "gate", "gate", sent(steps[3], turned=True), "d").json()["yes"]
             assert posted(two, "gate", "gate", sent(steps[1], turned=True), "a").content == kept.content
-            refused(posted(two, "gate", "gate", sent(steps[3]), "e"), 422)
+            own = posted(two, "gate", "gate", sent(steps[3]), "e").json()
+            assert (own["yes"], own["repeated"]) == (True, True)  # the yes that made it the incumbent
+            refused(posted(two, "gate", "gate", sent(steps[3]) | {"margin": 0.25}, "f"), 422)
     with living(made_again(tmp_path, shared)) as three:
         three.headers.update(auth)
         assert posted(three, "gate", "gate", sent(steps[1], turned=True), "a").content == kept.content

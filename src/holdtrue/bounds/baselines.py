@@ -166,14 +166,18 @@ def ladder_alpha(rows: int, *, submissions: int, beta: Number, step: Number | No
     return min(width(1 / (level + 1) * SAFE) for level in range(max(1, levels - 3), levels + 4)) * SAFE
 
 
-def guess_and_check_level(beta: Number, *, query: int, cells: "list[int] | tuple[int, ...]" = ()) -> float:
+def guess_and_check_level(
+    beta: Number, *, query: int, cells: "list[int] | tuple[int, ...]" = (), answered: int | None = None
+) -> float:
     """Return ln(1/beta_i): what query number i may fail with after failures whose grids had so many cells (T12).
 
-    beta_i = beta c_i c_{f+1} / (C(i - 1, f) prod cells), c_j = 6 / (pi^2 j^2), f failures so far; over all i, f and
-    transcripts they sum to at most beta. Source: Rogers et al. 2020. Not private by itself.
+    beta_i = beta c_i c_{f+1} / (C(n, f) prod cells), c_j = 6 / (pi^2 j^2), f failures among the n queries answered before,
+    ``answered``: i - 1 unless given. Needs: a number of its own for every query. Over all i, f and transcripts they sum to
+    at most beta. Source: Rogers et al. 2020. Not private by itself.
     """
     number, failures = count("query", query), len(cells)
-    chosen = math.lgamma(number) - math.lgamma(failures + 1) - math.lgamma(number - failures)
+    before = number - 1 if answered is None else count("answered", answered, least=failures)
+    chosen = math.lgamma(before + 1) - math.lgamma(failures + 1) - math.lgamma(before - failures + 1)
     spread = sum(math.log(count("cells", cell)) for cell in cells)
     weights = 2 * math.log(_STITCH) - 2 * math.log(number) - 2 * math.log(failures + 1)
     return -math.log(probability("beta", beta)) - weights + chosen + spread

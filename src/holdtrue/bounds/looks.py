@@ -107,19 +107,28 @@ def rounding_cells(cases: int, *, looks: int, beta: Number) -> int:
     return min(tried, key=lambda cells: rounding_width(cells, cases=cases, looks=looks, beta=beta))
 
 
-def check_width(rows: int, *, query: int, beta: Number, cells: tuple[int, ...] = ()) -> float:
+def check_width(rows: int, *, query: int, beta: Number, cells: tuple[int, ...] = (), answered: int | None = None) -> float:
     """Return sqrt(ln(2/beta_i) / (2 rows)), what sampling may add at query i after failures with these cells (T12)."""
-    level = math.log(2) + guess_and_check_level(beta, query=query, cells=cells)
+    level = math.log(2) + guess_and_check_level(beta, query=query, cells=cells, answered=answered)
     return math.sqrt(level / (2 * count("rows", rows))) * SAFE
 
 
-def check_cells(rows: int, *, tolerance: Number, query: int, beta: Number, cells: tuple[int, ...] = ()) -> int | None:
+def check_cells(  # noqa: PLR0913 - the numbers of one check
+    rows: int,
+    *,
+    tolerance: Number,
+    query: int,
+    beta: Number,
+    cells: tuple[int, ...] = (),
+    answered: int | None = None,
+) -> int | None:
     """Return into how many equal cells [0, 1] is cut for the answer after a failed check; None where none is fine enough.
 
     The answer is the middle of the cell with the holdout's mean, so it is off by half a cell: 1/(2 L) + the sampling
     width must be within the tolerance, and exactly L values exist. Twice as coarse as multiples of a step would be.
     """
-    room = round_down(probability("tolerance", tolerance)) - check_width(rows, query=query, beta=beta, cells=cells)
+    width = check_width(rows, query=query, beta=beta, cells=cells, answered=answered)
+    room = round_down(probability("tolerance", tolerance)) - width
     return None if room < _FINEST else math.ceil(1 / (2 * room) * SAFE)
 
 

@@ -70,6 +70,10 @@ def score(
         str | None,
         typer.Option(metavar="NAME", help="Exit with 0 if better than that submission, with 1 if not shown better."),
     ] = None,
+    incumbent: Annotated[
+        bool,
+        typer.Option("--incumbent", help="On a gate: these are its incumbent's results, to be kept again; no look."),
+    ] = False,
     confidence: Annotated[
         float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
     ] = None,
@@ -78,17 +82,17 @@ def score(
 ) -> None:
     """Score the results of an eval suite; the interval holds for all looks of the holdout at once.
 
-    The same outputs again, or the same --submission, are told the same score and cost nothing.
+    The same outputs again, or the same --submission, are told the same and cost nothing; equal results are not known.
 
-    On a gate (--create --yes) equal results do. It exits with 0 for yes, with 1 for no.
+    A gate (--create --yes) exits with 0 for yes, with 1 for no.
     """
     from holdtrue.holdouts.results import read_results
 
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter("--looks", "given", "left out, with --beta, --yes and --unseen, but for --create")
-    asked = _Asked(read_results(results), name, submission, against, confidence, margin, analyst)
+    asked = _Asked(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
     made = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
-    with _opened(asked.results, holdout, made) as held:
+    with _opened(asked, holdout, made) as held:
         gate = held.facts.mode in ("gate", "private gate")
         report = _gated(held, asked, holdout, created=create) if gate else _scored(held, asked, holdout)
     if as_json:
@@ -107,6 +111,7 @@ class _Asked:
     against: str | None
     confidence: float | None
     margin: float
+    incumbent: bool
     analyst: str | None
 
     @property
@@ -126,16 +131,17 @@ class _Report:
     better: bool | None = None
 
 
-def _opened(results: "Results", where: str, made: dict[str, Any] | None, **given: object) -> "Holdout":
+def _opened(asked: _Asked, where: str, made: dict[str, Any] | None, **given: object) -> "Holdout":
     """Return the holdout of these cases. A case is labelled 1, passed; only a new one is made, and only when told to."""
     import numpy as np
 
     from holdtrue.holdouts import Holdout
 
+    results = asked.results
     if made is not None:
         check_free(where)
         if made["yes"] is not None:
-            made = made | {"metric": "cases", "incumbent": results.values}
+            made = made | {"metric": "cases", "incumbent": results.values, "incumbent_name": asked.known_as}
     else:
         _check_known(where, results.number)
     passed = np.ones(results.number)
@@ -287,24 +293,26 @@ def _earlier(held: "Holdout", before: "Kept") -> "Answer":
 
 def _gated(held: "Holdout", asked: _Asked, where: str, *, created: bool) -> _Report:
     """Ask a gate. The results are kept before the look: a yes makes them what later submissions are compared with."""
+    from holdtrue.entropy import SYSTEM
     from holdtrue.holdouts.names import Kept, Names
 
-    if (asked.name, asked.submission, asked.against, asked.confidence) != (None, None, None, None):
-        words = "left out, with --submission, --against and --confidence: a gate knows its incumbent"
-        raise InvalidParameter("--name", "given", words)
-    names, name, incumbent = Names(where), held.named(cases=asked.results.values), held.leading
-    names.keep(Kept(name, values=tuple(asked.results.values.tolist())))
-    if name == incumbent:
+    if (asked.name, asked.against, asked.confidence) != (None, None, None):
+        raise InvalidParameter("--name", "given", "left out, with --against and --confidence: a gate knows its incumbent")
+    names, incumbent, results = Names(where), held.leading, asked.results.values
+    public = asked.known_as or SYSTEM.words(4).tobytes().hex()
+    name = held.named(cases=results, name=public)
+    if incumbent is not None and (created or asked.incumbent or name == incumbent):
+        if created or asked.incumbent or names.find(incumbent) is None:  # an id stands for what came with it first
+            names.keep(Kept(incumbent, values=tuple(results.tolist())))
         return _seated(held, created=created)
     before = None if incumbent is None else names.find(incumbent)
     if before is None and incumbent is not None:
-        names.forget(name)
-        message = (
-            f"the incumbent's results are not in {names.folder}; score them once more, which is no look, and then these"
-        )
+        message = f"the incumbent's results are not in {names.folder}; give them once more with --incumbent, then these"
         raise RefusedError(message)
-    with _opened(asked.results, where, None, incumbent=None if before is None else before.values) as gate:
-        verdict = gate.gate(cases=asked.results.values, margin=asked.margin, analyst=asked.analyst)
+    names.keep(Kept(name, values=tuple(results.tolist())))
+    met = {} if before is None else {"incumbent": before.values, "incumbent_name": incumbent}
+    with _opened(asked, where, None, **met) as gate:
+        verdict = gate.gate(cases=results, margin=asked.margin, name=public, analyst=asked.analyst)
         leading = gate.leading
     for other in (name, incumbent):
         if other is not None and other != leading:

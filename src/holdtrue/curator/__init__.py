@@ -4,7 +4,9 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.crowds import Ask, Replies, ask_along, ask_together
 from holdtrue.curator.histories import Line, history_of
-from holdtrue.curator.houses import House
+from holdtrue.curator.houses import House, name_private
 from holdtrue.curator.lessons import Lesson
 from holdtrue.curator.model_store import store_beside
 from holdtrue.curator.models import Model, Models
@@ -23,13 +25,13 @@ from holdtrue.curator.opening import open_all
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
 from holdtrue.curator.steps import Pending
 from holdtrue.engines import Progress
-from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.errors import HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.exact import Number, integers
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
 from holdtrue.queries.trees import Query
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction, canonical
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.predicting import Method
@@ -91,6 +93,7 @@ class Curator:
             progress=progress,
         )
         self._house = House(opened, analyst=analyst, progress=progress)
+        self._inbox: deque[tuple[Ask, Future[Replies]]] = deque()
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
         self._models = Models(self._house, store=store_beside(ledger))
@@ -102,34 +105,71 @@ class Curator:
         self, queries: list[str] | tuple[str, ...], *, key: str | None = None, analyst: str | None = None
     ) -> list[Answer]: ...
     @overload
-    def ask(self, *, values: object, key: str | None = None, analyst: str | None = None) -> Answer: ...
+    def ask(
+        self, *, values: object, name: str | None = None, key: str | None = None, analyst: str | None = None
+    ) -> Answer: ...
     def ask(
         self,
         queries: str | list[str] | tuple[str, ...] | None = None,
         *,
         values: object = None,
+        name: str | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Answer | list[Answer]:
         """Answer one question, several at once, or the mean of per-row numbers in [0, 1].
 
         A question asked before is answered from the ledger and costs nothing. ``key`` names this request: sent again with
-        the same key, it is charged once. Several questions are charged together and measured in one pass.
+        the same key, it is charged once. Several questions are charged together and measured in one pass. ``values`` are
+        private, so whether they were asked before is never decided by what they hold: they are new each time, unless
+        ``name``, a public name of theirs, was asked before; then the answer of that time is returned.
         """
         house = self._house
         house.check_open()
-        if (queries is None) == (values is None):
-            raise InvalidParameter("queries", queries, "given, or values in its place")
+        if (queries is None) == (values is None) or (values is None and name is not None):
+            raise InvalidParameter("queries", queries, "given, or values (with a name, if any) in its place")
         if values is not None:
-            return self._ask_values(values, key, analyst)
+            return self._ask_values(values, name, key, analyst)
         ask = Ask(_texts(queries), key, analyst)
-        (found,) = self.ask_together([ask])
+        found = self._ask_in_turn(ask)
         if isinstance(found, Pending) and found.entry is not None:
             house.ledger.wait(found.entry)
-            (found,) = self.ask_together([ask])
+            found = self._ask_in_turn(ask)
         if isinstance(found, HoldtrueError):
             raise found
         return found[0] if isinstance(queries, str) else found
+
+    def _ask_in_turn(self, ask: Ask) -> Replies:
+        """Answer one request together with those that other threads have waiting: whoever has the lock serves them all."""
+        waiting: Future[Replies] = Future()
+        self._inbox.append((ask, waiting))
+        with self._house.lock:
+            if not waiting.done():
+                self._serve_inbox()
+        return waiting.result()
+
+    def _serve_inbox(self) -> None:
+        taken: list[Future[Replies]] = []
+
+        def take() -> list[tuple[Ask, Future[Replies]]]:
+            batch = [self._inbox.popleft() for _ in range(len(self._inbox))]
+            taken.extend(future for _, future in batch)
+            return batch
+
+        def tell(outcomes: Sequence[tuple[Future[Replies], Replies]]) -> None:
+            for future, outcome in outcomes:
+                future.set_result(outcome)
+
+        try:
+            self.ask_along((), more=take, tell=tell)
+        except BaseException as error:
+            failure = (
+                error if isinstance(error, HoldtrueError) else ReleaseError("the request may have been charged; ask again")
+            )
+            for future in taken:
+                if not future.done():
+                    future.set_exception(failure)
+            raise
 
     def ask_together(self, asks: Sequence[Ask]) -> list[Replies]:
         """Answer the requests of several analysts at once: one commit for all charges, one pass, one commit for all answers.
@@ -155,13 +195,13 @@ class Curator:
         self._house.check_open()
         ask_along(self._house, self._asking, crowd, more=more, tell=tell)
 
-    def _ask_values(self, values: object, key: str | None, analyst: str | None) -> Answer:
+    def _ask_values(self, values: object, name: str | None, key: str | None, analyst: str | None) -> Answer:
         numbers = self._clamped(values)
-        name = self._house.keyed(numbers.tobytes())
-        release = self._asking.values(name)
+        known_as = name_private(name, key=key)
+        release = self._asking.values(known_as)
         return self._house.once(  # type: ignore[return-value]  # the response to a question
             release,
-            request={"verb": "ask", "values": name},
+            request={"verb": "ask", "values": known_as},
             key=key,
             analyst=analyst,
             measure=lambda: [self._house.engine.sum_values(numbers, bits=self.plan.bits)],
@@ -172,22 +212,27 @@ class Curator:
         candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str],
         *,
         epsilon: Number | None = None,
+        name: str | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Choice:
-        """Choose the candidate that most rows speak for: queries, scored in one pass, or whole scores, moved by one a row.
+        """Choose the candidate that the most rows satisfy: by queries, or by whole scores that one row moves by at most 1.
 
-        Without an epsilon it takes an equal share of what the plan reserved for other verbs than ask.
+        Without an epsilon it takes an equal share of what the plan reserved for other verbs than ask. Queries asked before
+        are known by their text. Whole scores are private: they are a new request each time, unless ``name``, a public name
+        of theirs, was used before with these candidates and this epsilon.
         """
         house = self._house
         house.check_open()
         named = dict(candidates) if isinstance(candidates, Mapping) else {str(text): text for text in candidates}
         prepared: dict[str, Query | int] = {
-            str(name): house.parse(value) if isinstance(value, str) else int(integers("candidates", value))
-            for name, value in named.items()
+            str(label): house.parse(value) if isinstance(value, str) else int(integers("candidates", value))
+            for label, value in named.items()
         }
-        scores = [value for value in prepared.values() if isinstance(value, int)]
-        scored = house.keyed(canonical({"scores": [str(score) for score in scores]}).encode()) if scores else ""
+        scores = any(isinstance(value, int) for value in prepared.values())
+        if name is not None and not scores:
+            raise InvalidParameter("name", name, "left out: queries are known by their text")
+        scored = name_private(name, key=key) if scores else ""
         release = selecting.select(prepared, plan=self.plan, limit=house.limit, epsilon=epsilon, scored=scored)
         request = {"verb": "select"} | release.request
         return house.once(release, request=request, key=key, analyst=analyst)  # type: ignore[return-value]  # to a selection
@@ -308,14 +353,20 @@ class Curator:
             self._house.register.follow()
             return predictions_left(self._house, models, epsilon=epsilon, mu=mu)
 
-    def preview(self, query: str) -> Preview:
-        """Return what a question would cost and how wide its answer would be. Free."""
+    def preview(self, query: str, *, analyst: str | None = None) -> Preview:
+        """Return what a question would cost and how wide its answer would be. Free.
+
+        With an ``analyst``, only questions that this analyst paid for are told to be repeats: whether others asked a
+        question is their history. Asked for real, it costs nothing if anybody paid for it before.
+        """
         house = self._house
         house.check_open()
         parsed = house.parse(query)
         with house.lock:
             house.register.follow()
-            repeated = house.known(asking.part_of(parsed), repeated=True) is not None
+            part = asking.part_of(parsed)
+            repeated = house.known(part, repeated=True) is not None
+            repeated = repeated and (analyst is None or house.register.payer(part) == analyst)
             return preview_of(parsed, self.plan, draws=house.register.draws, spent=house.ledger.spent, repeated=repeated)
 
     @property

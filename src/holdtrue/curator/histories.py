@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from holdtrue.accounting.filters import amount
-from holdtrue.ledgers import Ledger
+from holdtrue.errors import HoldtrueError, IntegrityError
+from holdtrue.ledgers import Ledger, read_charge
 from holdtrue.records import Response, from_json
 
 __all__ = ["Line", "history_of", "responses_of"]
@@ -46,7 +47,7 @@ def history_of(ledger: Ledger) -> list[Line]:
             time=datetime.fromtimestamp(entry.time, tz=UTC),
             analyst=entry.analyst or "",
             verb=entry.verb,
-            request=_words(json.loads(entry.body)["request"]) if entry.body else "",
+            request=_words(read_charge(entry).request),
             cost=amount(entry.cost),
             spent=amount(entry.spent),
             digest=entry.digest,
@@ -58,8 +59,13 @@ def history_of(ledger: Ledger) -> list[Line]:
 
 
 def responses_of(body: str) -> list[Response]:
-    """Return the responses that an entry stored."""
-    return [record for record in map(from_json, json.loads(body)) if isinstance(record, get_args(Response))]
+    """Return the responses that an entry stored; IntegrityError for a body that this version does not write."""
+    try:
+        return [record for record in map(from_json, json.loads(body)) if isinstance(record, get_args(Response))]
+    except (ValueError, KeyError, TypeError, AttributeError, HoldtrueError):
+        pass
+    message = "the ledger has a response that cannot be read"
+    raise IntegrityError(message)
 
 
 def _words(request: dict[str, object]) -> str:
@@ -68,7 +74,13 @@ def _words(request: dict[str, object]) -> str:
         return "; ".join(map(str, queries))
     if "points" in request:
         return f"{request['model']} at {_points(request['points'])}"
-    return str(request["target"]) if "target" in request else "values" if "values" in request else "scores"
+    if "target" in request:
+        return str(request["target"])
+    for kind in ("values", "scores"):
+        if kind in request:
+            name = str(request[kind])
+            return f"{kind} {name}" if name.startswith("named ") else kind
+    return ""
 
 
 def _points(points: object) -> str:

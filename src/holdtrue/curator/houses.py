@@ -1,6 +1,5 @@
 """What one curator holds between requests: plan, ledger, engine and what was answered, under one lock."""
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,11 @@ from holdtrue.curator.opening import Opened
 from holdtrue.curator.registers import Register
 from holdtrue.curator.steps import Errand, Measure, Pending, Round, carry_out
 from holdtrue.engines import Engine, Progress
-from holdtrue.errors import CuratorClosed, HoldtrueError, ReleaseError
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.events import NoCost
 from holdtrue.ledgers import Account, Entry
+from holdtrue.ledgers.entries import text
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
@@ -21,10 +22,24 @@ from holdtrue.queries.trees import Query
 from holdtrue.records import Response
 from holdtrue.verbs import Measured, Release, Standing
 
-__all__ = ["House"]
+__all__ = ["House", "name_private"]
 
 _TEXTS = 4096
+_LONGEST_NAME = 200
 _LOST = "the request was charged, but its response is not in the ledger"
+
+
+def name_private(name: str | None, *, key: str | None) -> str:
+    """Name a request whose contents are private: by its public name, else by the request's key, else at random.
+
+    Law: nothing of the contents goes into it, so nobody learns from a repeat whether two private vectors are equal; under
+    one name they are one request, whatever they hold now.
+    """
+    if name is not None:
+        if not 1 <= len(text("name", name)) <= _LONGEST_NAME:
+            raise InvalidParameter("name", name, f"a public name of 1 to {_LONGEST_NAME} characters")
+        return f"named {name}"
+    return f"key {key}" if key is not None else SYSTEM.words(4).tobytes().hex()
 
 
 class House:
@@ -42,7 +57,7 @@ class House:
         self.analyst = analyst
         self.closed = False
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
-        self.parse: Callable[[str], Query] = lru_cache(_TEXTS)(lambda text: parse(text, self.card))
+        self.parse: Callable[[str], Query] = lru_cache(_TEXTS)(lambda words: parse(words, self.card))
 
     def check_open(self) -> None:
         """Refuse everything once the curator is closed."""
@@ -113,10 +128,6 @@ class House:
             release, parts=(), event=NoCost(), cost=0, draws=0, queries=(), draw=lambda _: [], respond=lambda *_: []
         )
         self.release(nothing, request=request, key=key, analyst=analyst, measure=list)
-
-    def keyed(self, content: bytes) -> str:
-        """Name what may be private so that equal contents have equal names and nobody can check a guess."""
-        return hashlib.blake2b(content, key=bytes.fromhex(self.ledger.terms.key), digest_size=32).hexdigest()
 
     def close(self) -> None:
         """Let go of data and ledger."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from holdtrue.engines import Engine, Progress, open_engine
-from holdtrue.errors import InvalidParameter, ReleaseError, RequestError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number
 from holdtrue.ledgers import Account, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
@@ -59,6 +59,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
             raise InvalidParameter("plan", "another plan", "left out: the ledger was created with its own")
         if iid is not None and iid != independent:
             raise InvalidParameter("iid", iid, f"left out, or {independent}, as the ledger was created with")
+        _check_pure(pure, frozen)
         engine = open_engine(
             data,
             types={column.name: column.type for column in card.columns},
@@ -93,11 +94,12 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
             reserve=reserve,
             uses=uses,
             cap=cap,  # type: ignore[arg-type]  # checked by the planner
-            method="transfer-laplace" if pure else "transfer-gaussian",
             iid=bool(iid),
+            pure=pure,
         )
     elif iid is not None and iid != plan.iid:
         raise InvalidParameter("iid", iid, f"left out, or {plan.iid}, as the plan says")
+    _check_pure(pure, plan)
     if plan.ledger is None:
         raise InvalidParameter("plan", plan.method, "by a method that keeps privacy")
     made = open_ledger(
@@ -112,6 +114,12 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     return Opened(engine, made, plan)
 
 
+def _check_pure(pure: bool, plan: AnyPlan) -> None:  # noqa: FBT001 - as it was said
+    """Refuse to call a ledger pure that counts in something else."""
+    if pure and plan.ledger != "pure":
+        raise InvalidParameter("pure", pure, f"left out: this plan's ledger counts in {plan.ledger}, not in pure epsilon")
+
+
 def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] | None:
     """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
     if ledger is None:
@@ -122,7 +130,12 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] 
         return None
     terms = account.terms
     account.close()
-    return Card.from_json(json.loads(terms.card)), read_plan(terms.plan), terms.iid
+    card = json.loads(terms.card)
+    if not card or "holdout" in card:
+        counted = "a holdout's looks" if card else "estimators' fits"
+        message = f"this ledger counts {counted}, and no curator can open it; give the curator a ledger of its own"
+        raise FingerprintMismatch(message)
+    return Card.from_json(card), read_plan(terms.plan), terms.iid
 
 
 def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:

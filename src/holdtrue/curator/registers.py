@@ -1,15 +1,14 @@
-"""What a curator remembers of its ledger: which questions were answered, and how many were asked."""
+"""What a curator remembers of its ledger: which questions were answered, and where the totals stand."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from holdtrue.curator.histories import responses_of
-from holdtrue.ledgers import Entry, Ledger
+from holdtrue.errors import IntegrityError
+from holdtrue.ledgers import Entry, Ledger, read_charge
 from holdtrue.records import Response
-from holdtrue.verbs import Release, Standing
 
 __all__ = ["Register"]
 
@@ -19,19 +18,10 @@ _RECENT = 4096
 _PLACES = 1 << 20  # more than one request has parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Charged:
-    """A charge on its way: the parts it pays for, where it stands, and what other verbs cost up to it."""
-
-    parts: tuple[str, ...]
-    standing: Standing
-    other: int
-
-
 class Register:
     """An index over a ledger's entries, read once and then followed: everything in it stands in the ledger.
 
-    Entries are in one order for everyone who shares the ledger, so what is counted up to an entry is the same for all. Of an
+    Entries are in one order for everyone who shares the ledger, so the totals up to an entry are the same for all. Of an
     answered part only its place in the ledger is kept, and its answer for a while; so a long ledger takes little memory.
     """
 
@@ -40,8 +30,7 @@ class Register:
         self._seen = 0
         self._places: dict[str, int] = {}
         self._recent: OrderedDict[str, Response] = OrderedDict()
-        self._open: dict[int, _Charged] = {}
-        self._settled: OrderedDict[int, _Charged] = OrderedDict()
+        self._open: dict[int, tuple[str, ...]] = {}
         self.charges = 0
         self.draws = 0
         self.other_cost = 0
@@ -54,55 +43,40 @@ class Register:
                 self._note(entry)
             self._seen = last
 
-    def take(self, entry: Entry, *, release: Release | None = None, records: Sequence[Response] | None = None) -> None:
+    def take(self, entry: Entry, *, parts: tuple[str, ...] | None = None, records: Sequence[Response] | None = None) -> None:
         """Read an entry that was just made, and first whatever others made before it.
 
-        ``release`` or ``records`` are what its body says, where whoever wrote the body still has them.
+        ``parts`` or ``records`` are what its body says, where whoever wrote the body still has them.
         """
         if entry.number == self._seen + 1:
-            self._note(entry, release, records)
+            self._note(entry, parts, records)
             self._seen = entry.number
         else:
             self.follow()
 
-    def _note(self, entry: Entry, release: Release | None = None, records: Sequence[Response] | None = None) -> None:
-        if entry.kind == "charge" and entry.body is not None:
-            if release is None:
-                told = json.loads(entry.body)
-                parts, draws = tuple(told["parts"]), told["draws"]
-            else:
-                parts, draws = release.parts, release.draws
-            self.draws += draws
-            self.other_cost += 0 if draws else entry.cost
-            standing = Standing(self.draws, entry.spent, self.charges)
-            self._open[entry.number] = _Charged(parts, standing, self.other_cost)
-            self.charges += 1
+    def _note(self, entry: Entry, parts: tuple[str, ...] | None = None, records: Sequence[Response] | None = None) -> None:
+        self.charges, self.draws, self.other_cost = entry.charges, entry.draws, entry.other_spent
+        if entry.kind == "charge":
+            self._open[entry.number] = read_charge(entry).parts if parts is None else parts
         elif entry.kind == "response" and entry.body is not None and entry.answers in self._open:
-            charged = self._open.pop(entry.answers)
+            answered = self._open.pop(entry.answers)
             found = records or responses_of(entry.body)
-            for place, (part, record) in enumerate(zip(charged.parts, found, strict=True)):
+            if len(found) != len(answered):
+                message = f"entry {entry.number} is malformed: it has {len(found)} responses to {len(answered)} parts"
+                raise IntegrityError(message)
+            for place, (part, record) in enumerate(zip(answered, found, strict=True)):
                 if part not in self._places:
                     self._places[part] = entry.number * _PLACES + place
                     _keep(self._recent, part, record)
-            _keep(self._settled, entry.answers, charged)
 
-    def standing(self, number: int) -> Standing:
-        """Return where a charge stands among all charges of the ledger."""
-        return self._charged(number).standing
-
-    def other_cost_up_to(self, number: int) -> int:
-        """Return what verbs other than ask cost up to an entry, its own included."""
-        return self._charged(number).other
-
-    def _charged(self, number: int) -> _Charged:
-        """Return a charge that is known; one that was answered long ago is counted again from the first entry."""
-        known = self._open.get(number) or self._settled.get(number)
-        if known is None:
-            again = Register(self._ledger)
-            for entry in self._ledger.entries(1, number + 1):
-                again._note(entry)
-            known = again._open[number]
-        return known
+    def payer(self, part: str) -> str | None:
+        """Return which analyst paid for the answer to a part, None where it was never answered."""
+        place = self._places.get(part)
+        if place is None:
+            return None
+        (response,) = self._ledger.entries(place // _PLACES, place // _PLACES + 1)
+        (charge,) = self._ledger.entries(response.answers or 0, (response.answers or 0) + 1)
+        return charge.analyst
 
     def answer(self, part: str, *, repeated: bool) -> Response | None:
         """Return the answer to a part, or None where it was never answered."""

@@ -1,29 +1,28 @@
 """The five steps of a release, once each and in order; releases that come together take each step together."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdtrue.accounting.filters import amount
 from holdtrue.curator.registers import Register
-from holdtrue.curator.wording import listed, text_of
+from holdtrue.curator.wording import text_of
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, HoldtrueError, ReleaseError
-from holdtrue.ledgers import Charge, Entry, Ledger
+from holdtrue.errors import HoldtrueError, ReleaseError
+from holdtrue.ledgers import Charge, Entry, Ledger, Limits, event_text, read_charge
 from holdtrue.planning import AnyPlan
 from holdtrue.records import Certificate, Response, canonical
-from holdtrue.verbs import Measured, Release
+from holdtrue.verbs import Measured, Release, Standing
 
-__all__ = ["Errand", "Measure", "Pending", "Round", "carry_out"]
+__all__ = ["Errand", "Measure", "Pending", "Round", "carry_out", "may_answer"]
 
 Measure: TypeAlias = Callable[[Sequence[Release]], Sequence[Measured]]
 """Exact integers for each of several releases, in one pass over the rows."""
 
 
 class Pending(ReleaseError):
-    """The request was charged before, for other parts than are left to answer, and its response is not stored yet."""
+    """The request was charged before, its response is not stored yet, and no release at hand may answer it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +37,10 @@ class Errand:
     key: str | None
     analyst: str
 
-    def charge(self) -> Charge:
-        """Return what the ledger is asked for."""
+    def charge(self, limits: Limits) -> Charge:
+        """Return what the ledger is asked for, under the limits of the plan."""
         release, request = self.release, self.request
         written = request if isinstance(request, str) else canonical(request)
-        # The canonical JSON of draws, parts and request, put together from theirs.
-        body = f'{{"draws":{release.draws},"parts":{listed(list(release.parts))},"request":{canonical(release.request)}}}'
         return Charge(
             self.key or SYSTEM.words(2).tobytes().hex(),
             hashlib.sha256(written.encode("ascii")).hexdigest(),
@@ -51,18 +48,21 @@ class Errand:
             release.verb,
             release.event,
             release.cost,
-            body,
+            release.draws,
+            release.parts,
+            canonical(release.request),
+            limits,
         )
 
 
 class Round:
     """Releases that take each of the five steps together; a commit stands between charge and measure, and after respond.
 
-    Law: :meth:`charged` measures only what it is given durable entries for, within the plan; what was measured goes to each
-    release's ``draw`` and nowhere else; and ``outcomes`` may be told once :meth:`stored` has what was stored of ``bodies``.
-    Needs: the calls in this order, each after its commit. Of what is drawn for a charge only what is stored first ever
-    leaves. A request that was charged and never answered, since a process died, is answered now under the same charge; one
-    that was answered is not measured again.
+    Law: :meth:`charged` measures only what it is given durable entries for; what was measured goes to each release's
+    ``draw`` and nowhere else; and ``outcomes`` may be told once :meth:`stored` has what was stored of ``bodies``. Needs: the
+    calls in this order, each after its commit. Of what is drawn for a charge only what is stored first ever leaves. A charge
+    that was never answered, since a process died, is answered now by a release for the same parts with the same event and no
+    higher cost, and by nothing else; a request that was answered is not measured again.
     """
 
     def __init__(
@@ -78,20 +78,16 @@ class Round:
         self._propose()
 
     def _propose(self) -> None:
-        """Ask the ledger for what the plan holds."""
-        draws, other = self._register.draws, self._register.other_cost
+        """Ask the ledger for each release; whether the plan still holds it is decided there, in the charge's transaction."""
+        limits = Limits(self._plan.queries, max(0, self._plan.reserve_units))
         for place, errand in enumerate(self._errands):
-            release = errand.release
-            refusal: HoldtrueError | None = _unplanned(release, self._plan, self._ledger, draws=draws, other=other)
-            if refusal is None:
-                try:
-                    self.charges.append(errand.charge())
-                    self._places.append(place)
-                    draws += release.draws
-                    other += 0 if release.draws else release.cost
-                except HoldtrueError as error:
-                    refusal = error
-            self.outcomes.append(refusal or ReleaseError("not charged"))
+            refusal: HoldtrueError = ReleaseError("not charged")
+            try:
+                self.charges.append(errand.charge(limits))
+                self._places.append(place)
+            except HoldtrueError as error:
+                refusal = error
+            self.outcomes.append(refusal)
 
     def charged(self, entries: Sequence[Entry | HoldtrueError]) -> None:
         """Take the entries of ``charges``, which are durable; measure and draw for those that paid, and word ``bodies``."""
@@ -99,16 +95,10 @@ class Round:
             self.outcomes[place] = entry
         for place, entry in enumerate(self.outcomes):
             release = self._errands[place].release
-            if not isinstance(entry, Entry) or not (entry.fresh or _unanswered(entry, release)):
+            if not isinstance(entry, Entry) or not (entry.fresh or may_answer(entry, release)):
                 continue
-            self._register.take(entry, release=release if entry.fresh else None)
-            if _late(release, entry, self._plan, self._register):
-                message = (
-                    "another request took the last of the plan in the meantime; this one was charged and is not answered"
-                )
-                self.outcomes[place] = ReleaseError(message, entry=entry.number)
-            else:
-                self._paid.append((place, entry))
+            self._register.take(entry, parts=release.parts if entry.fresh else None)
+            self._paid.append((place, entry))
         if self._paid:
             self._draw()
 
@@ -123,7 +113,7 @@ class Round:
             return
         for (_, entry), release, numbers in zip(self._paid, releases, drawn, strict=True):
             certificate = certificate_of(entry, release, plan=self._plan, ledger=self._ledger)
-            records = release.respond(numbers, certificate, self._register.standing(entry.number))
+            records = release.respond(numbers, certificate, Standing(entry.draws, entry.spent, entry.charges - 1))
             self._said.append(records)
             self.bodies.append((entry.number, f"[{','.join([text_of(record) for record in records])}]"))
 
@@ -148,7 +138,7 @@ def carry_out(round_: Round, *, ledger: Ledger) -> list[Entry | HoldtrueError]:
     """Take a round through its steps by itself: charge, measure, draw and store, in that order.
 
     Returns for each release the entry that paid, or its own error: before the charge nothing is spent; after it
-    ReleaseError carries the entry, with a text that depends on no row; Pending where only who charged it can answer.
+    ReleaseError carries the entry, with a text that depends on no row; Pending where only whoever charged it can answer.
     """
     _, entries = ledger.settle((), round_.charges)
     round_.charged(entries)
@@ -157,26 +147,17 @@ def carry_out(round_: Round, *, ledger: Ledger) -> list[Entry | HoldtrueError]:
     return round_.outcomes
 
 
-def _unanswered(entry: Entry, release: Release) -> bool:
-    """Return whether an earlier charge for this very release waits for its answer."""
-    return entry.response is None and json.loads(entry.body or "{}").get("parts") == list(release.parts)
+def may_answer(entry: Entry, release: Release) -> bool:
+    """Return whether a charge that a crash left unanswered pays for this very release.
 
-
-def _unplanned(release: Release, plan: AnyPlan, ledger: Ledger, *, draws: int, other: int) -> BudgetExceeded | None:
-    """Refuse what the plan does not hold: its intervals count on so many noise draws, and on other verbs' share."""
-    if draws + release.draws > plan.queries:
-        return BudgetExceeded(requested=release.draws, left=max(0, plan.queries - draws), unit="questions")
-    if not release.draws and release.cost > plan.reserve_units - other:
-        left, unit = amount(max(0, plan.reserve_units - other)), f"{ledger.terms.filter.currency} in reserve"
-        return BudgetExceeded(requested=amount(release.cost), left=left, unit=unit)
-    return None
-
-
-def _late(release: Release, entry: Entry, plan: AnyPlan, register: Register) -> bool:
-    """Look again once the charge has its place: others may have been charged in between, and order decides."""
-    if release.draws:
-        return register.standing(entry.number).draws > plan.queries
-    return register.other_cost_up_to(entry.number) > max(plan.reserve_units, 0) and release.cost > 0
+    Law: it was never answered, and names the same parts, the same draws and the same event, at a cost no lower than the
+    release's. So what leaves under a charge is what that charge paid for: a look inside a run of above threshold, charged 0,
+    pays for no threshold of another run.
+    """
+    if entry.response is not None or entry.event != event_text(release.event) or release.cost > entry.cost:
+        return False
+    charged = read_charge(entry)
+    return charged.parts == release.parts and charged.draws == release.draws
 
 
 def _measured_and_drawn(releases: Sequence[Release], measure: Measure) -> list[Sequence[int]] | None:

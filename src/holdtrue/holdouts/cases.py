@@ -14,7 +14,7 @@ import numpy.typing as npt
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count
 
-__all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "narrowed", "unit_interval"]
+__all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrowed", "unit_interval"]
 
 BITS = 20
 """Values are whole multiples of 2^-20."""
@@ -31,6 +31,8 @@ def array_of(name: str, values: object) -> Array:
         array = np.asarray(values)
     except ValueError:
         raise InvalidParameter(name, type(values).__name__, expected) from None
+    if array.dtype.kind == _TEXT and isinstance(values, (list, tuple)):
+        array = np.asarray(values, dtype=object)  # beside a text, NumPy makes texts of numbers
     if array.dtype == object:
         kinds = {_kind(value) for value in array.flat}
         if len(kinds) != 1 or None in kinds:
@@ -83,14 +85,27 @@ def narrowed(name: str, array: Array) -> Array:
 
 def unit_interval(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
     """Return numbers in [0, 1], one a case. They are the request's own and public, so a number outside is refused."""
+    numbers = _numbers(name, values, cases=cases)
+    if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
+        raise InvalidParameter(name, "a number outside, or NaN", "numbers in [0, 1]")
+    return numbers
+
+
+def clamped_results(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
+    """Return results clamped to [0, 1], one a case; NaN is 0.
+
+    Results are made with the labels, so a refusal may depend on their type and number, and on nothing that they hold.
+    """
+    return np.clip(np.nan_to_num(_numbers(name, values, cases=cases), nan=0.0), 0.0, 1.0)
+
+
+def _numbers(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
     try:
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(name, type(values).__name__, "an array of numbers in [0, 1]") from None
     if numbers.shape != (cases,):
         raise InvalidParameter(name, f"an array of shape {numbers.shape}", f"one number for each of {cases:,} cases")
-    if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
-        raise InvalidParameter(name, "a number outside, or NaN", "numbers in [0, 1]")
     return numbers
 
 
@@ -115,6 +130,11 @@ class Cases:
         return int(self.truth.size)
 
     @property
+    def label_kind(self) -> str:
+        """Return whether labels are "text" or "numbers": fixed and public once the holdout is created."""
+        return _kind_of(self.truth)
+
+    @property
     def grid(self) -> int:
         """Return the sum of values when every case has the value 1."""
         return self.number << BITS
@@ -134,10 +154,14 @@ class Cases:
         return array[order]
 
     def predictions(self, values: object, ids: object = None) -> Array:
-        """Return submitted labels in the holdout's own order; refuse kinds and labels that cannot be right."""
+        """Return submitted labels in the holdout's own order; refuse kinds and labels that cannot be right.
+
+        A refusal depends on the submission and on what is declared (kind, number of cases, labels), never on a label.
+        """
         array = array_of("y_pred", values)
-        if (array.dtype.kind == _TEXT) != (self.truth.dtype.kind == _TEXT):
-            raise InvalidParameter("y_pred", f"labels of type {array.dtype}", f"labels like {self.truth.dtype}")
+        given = _kind_of(array)
+        if given != self.label_kind:
+            raise InvalidParameter("y_pred", given, f"{self.label_kind}, as the labels of this holdout are")
         if self.labels is not None and not np.isin(array, np.asarray(self.labels)).all():
             raise InvalidParameter("y_pred", "labels that were never declared", f"among {list(self.labels)}")
         return self.ordered(array, ids)
@@ -147,6 +171,10 @@ class Cases:
         case = np.arange(self.number) if self.ids is None else self.ids
         found = {"case": _wide(case), "label": _wide(self.truth)}
         return found if self.weights is None else found | {"weight": self.weights}
+
+
+def _kind_of(array: Array) -> str:
+    return "text" if array.dtype.kind == _TEXT else "numbers"
 
 
 def _wide(array: Array) -> Array:

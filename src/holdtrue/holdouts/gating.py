@@ -4,10 +4,12 @@ Whoever hears only yes and no, with few yes, cannot go far wrong: the submission
 less than k N, N = sum_{j <= B} C(k, j), so one bound for all of them holds for those that came. No privacy.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 
@@ -19,8 +21,8 @@ from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, request_id_of, used_up, waits_for_answer
+from holdtrue.holdouts.transcripts import Look, Transcript
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
@@ -28,28 +30,41 @@ __all__ = ["Gate"]
 
 _THEOREM = "transcripts of a gate, counted (T9, T11)"
 _YES, _NO = "yes", "no"
+_RESULTS = "cases"
+_FIRST = "the first incumbent"
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Where a gate stands: the incumbent by name, between which means on these cases it is known to lie, and yes used.
+    """Where a gate stands by what was told, in the order of the responses: its incumbent's name, its yes by their charges.
 
-    A charge that was never answered counts as a yes: nobody knows what it would have said.
+    ``means``: for everyone who ever was the incumbent, between which means on these cases it is known to lie. A yes is
+    about the incumbent that it was asked against (``request["against"]``), which need not be the last one told;
+    ``beaten`` is whom the incumbent's yes was against.
     """
 
     incumbent: str | None = None
-    low: Fraction = Fraction(0)
-    high: Fraction = Fraction(1)
-    used: int = 0
-    closed: bool = False
+    beaten: str | None = None
+    means: Mapping[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
+    yes: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
+
+    def mean(self) -> tuple[Fraction, Fraction]:
+        """Return between which means on these cases the incumbent is known to lie."""
+        return self.means.get(self.incumbent or "", (Fraction(0), Fraction(1)))
 
 
 class Gate:
     """A gate over cases that answers yes at most B times in k looks.
 
     Guarantee: with probability 1 - beta every interval it ever gives covers the truth it is about, at once, however the
-    submissions were chosen; k, B and beta are fixed beforehand. Needs: nothing else about these cases is told anyone.
-    It keeps no privacy, and says so. Fails: BudgetExceeded when looks or yes are used up, with nothing spent.
+    submissions were chosen; k, B and beta are fixed beforehand. It holds for any number of processes and crashes: a look is
+    answered only while the charges before its own that had a yes, or no answer yet, are fewer than B. So before every
+    response fewer than B yes were stored: of B others, the last one charged would have counted the rest, or this one, which
+    was unanswered then. In the order of responses that is the tree which T9 counts, and what was submitted for a look was
+    chosen before its response was stored. Needs: nothing else about these cases is told anyone, the order in which
+    processes store does not depend on labels, and one name means one submission. It keeps no privacy, and says so. Fails:
+    BudgetExceeded when looks or yes are used up, with nothing spent.
     """
 
     def __init__(self, cases: Cases, facts: Facts, house: House) -> None:
@@ -58,21 +73,49 @@ class Gate:
         self.cases, self.facts, self.house = cases, facts, house
         self._transcript = Transcript(house.ledger)
         self._incumbent: tuple[str, Question] | None = None
-        self._settled = _State(), 0
+        self._state = _State()
+        self._read = 0
         self._ends = lru_cache(256)(self._bounds)
 
-    def start(self, incumbent: Question | None) -> None:
-        """Take the incumbent; its score is told once, in one of k/2 cells, when the gate is new."""
+    def start(self, incumbent: Question | None, *, known_as: str | None = None) -> None:
+        """Take the incumbent; its score is told once, in one of k/2 cells, when the gate is new.
+
+        Predictions are recognised by themselves. Results are recognised by their public name, or by the ledger's own name
+        of the incumbent as ``known_as``, never by what they hold.
+        """
         with self.house.lock:
             state = self._follow()
             if incumbent is None:
                 return
-            name = name_of(incumbent, self.house)
-            if len(self._transcript) and state.incumbent != name:
-                raise InvalidParameter("incumbent", "another submission", "left out, or the one that last had a yes")
+            known = state.incumbent is not None and known_as == state.incumbent
+            name = str(state.incumbent) if known else name_of(incumbent, self.house)
+            if self._transcript and state.incumbent != name:
+                self._refuse_other()
+            if not state.means:
+                self._open_with(incumbent, name)
             self._incumbent = name, incumbent
-            if not len(self._transcript):
-                self._carry(self._opening(incumbent, name), incumbent)
+
+    def _open_with(self, incumbent: Question, name: str) -> None:
+        """Tell the first incumbent's score in one of k/2 cells; one request of a gate does, whoever opens it."""
+        part = f"incumbent {name}"
+        release = self._opening(incumbent, name, part)
+        try:
+            self.house.release(
+                release,
+                request={"verb": release.verb, "part": part},
+                key=request_id_of(_FIRST),
+                analyst=None,
+                measure=lambda: [incumbent.total()],
+            )
+        except RefusedError:
+            if self._follow().incumbent in (None, name):
+                raise
+            self._refuse_other()
+
+    def _refuse_other(self) -> NoReturn:
+        if self.facts.metric == _RESULTS:
+            raise InvalidParameter("incumbent_name", "another name", "that of the results that last had a yes: see leading")
+        raise InvalidParameter("incumbent", "another submission", "left out, or the one that last had a yes")
 
     def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
         """Say whether a submission is better than the incumbent by more than the margin; if so it takes its place."""
@@ -82,12 +125,15 @@ class Gate:
         with house.lock:
             state = self._follow()
             against = self._met(state)
-            part = f"gate {name} {margin} {state.incumbent or 'nothing'}"
+            own = name == state.incumbent  # whoever asks again is told the yes that made it so
+            met = state.beaten if own else state.incumbent
+            part = f"gate {name} {margin} {met or 'nothing'}"
             found = house.known(part, repeated=True)
             if found is None:
-                if name == state.incumbent:
+                if own:
                     raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
-                self._refuse(state)
+                if not waits_for_answer(house, part):
+                    self._refuse()
                 release = self._release(asked, name, part, margin, state.incumbent)
                 found = self._carry(release, asked, against, analyst=analyst)
             if not isinstance(found, Prediction):
@@ -95,7 +141,8 @@ class Gate:
                 raise IntegrityError(message)
             if found.label == _YES and not found.repeated:
                 self._incumbent = name, asked
-            return self._verdict(found, self._follow(), asked, against, margin)
+            gain = None if met is None else self._gain(asked, None if own else against, margin, yes=found.label == _YES)
+            return self._verdict(found, name, margin, gain)
 
     def certify(self, *, analyst: str | None = None) -> Score:
         """Close the gate for good, and tell the incumbent's score with its interval: the last thing that is told."""
@@ -110,7 +157,7 @@ class Gate:
             part = f"certify {state.incumbent}"
             found = house.known(part, repeated=True)
             if found is None:
-                found = self._carry(self._closing(against, part), against, analyst=analyst)
+                found = once(house, self._closing(against, part), analyst=analyst, measure=lambda: [against.total()])
             if not isinstance(found, Answer):
                 message = "the ledger has another kind of response to this request"
                 raise IntegrityError(message)
@@ -132,30 +179,37 @@ class Gate:
     def looks_left(self) -> int:
         """Return how many looks are left; none once the yes are used up or the gate is closed."""
         with self.house.lock:
-            return self._left(self._follow())
-
-    def _left(self, state: _State) -> int:
-        open_still = not state.closed and state.used < self._most
-        return self.facts.looks - self.house.register.draws if open_still else 0
+            self._follow()
+            used, closed = self._count_before(None)
+            return self.facts.looks - self.house.register.draws if not closed and used < self._most else 0
 
     @property
     def _most(self) -> int:
         return self.facts.yes or 1
 
-    def _follow(self, before: int | None = None) -> _State:
-        """Return the state after everything in the ledger, or before an entry."""
+    def _follow(self) -> _State:
+        """Return the state after every response in the ledger."""
         self.house.register.follow()
         self._transcript.follow()
-        state, first = self._settled
-        settled, cells = True, gate_cells(self.facts.looks)
-        for place, look in enumerate(self._transcript.looks[first:], start=first + 1):
-            if before is not None and look.number >= before:
-                break
-            state = _after(state, look.verb, look.request, look.told, cells=cells)
-            settled = settled and look.told is not None
-            if settled:  # what was told is told for good
-                self._settled = state, place
-        return state
+        cells = gate_cells(self.facts.looks)
+        for look in self._transcript.looks[self._read :]:
+            self._read += 1
+            self._state = _after(self._state, look, cells=cells)
+        opened = next((look for look in self._transcript.unanswered.values() if look.verb == "incumbent"), None)
+        if opened is not None and self._state.incumbent is None:  # charged, and its score was never told
+            return replace(self._state, incumbent=str(opened.request["values"]))
+        return self._state
+
+    def _count_before(self, number: int | None) -> tuple[int, bool]:
+        """Return how many yes the charges before an entry may have had, and whether one of them closed the gate.
+
+        A charge without an answer counts as a yes: nobody knows what it will say.
+        """
+        last = math.inf if number is None else number
+        waiting = [look for look in self._transcript.unanswered.values() if look.number < last]
+        used = sum(entry < last for entry in self._state.yes) + sum(look.verb == "gate" for look in waiting)
+        closed = any(entry < last for entry in self._state.closed) or any(look.verb == "certify" for look in waiting)
+        return used, closed
 
     def _met(self, state: _State) -> Question | None:
         """Return the incumbent's question; refuse where the ledger knows another incumbent than this process has."""
@@ -166,33 +220,30 @@ class Gate:
             raise RefusedError(message)
         return self._incumbent[1]
 
-    def _refuse(self, state: _State) -> None:
-        if state.closed:
+    def _refuse(self) -> None:
+        used, closed = self._count_before(None)
+        if closed:
             message = "this gate was closed when its incumbent was certified; nothing more can be asked of these cases"
             raise RefusedError(message)
-        if state.used >= self._most:
+        if used >= self._most:
             message = f"no yes is left of {self._most:,}; certify() tells its incumbent's score"
             raise used_up(message, "yes")
         refuse_spent(self.house, self.facts)
 
-    def _carry(
-        self, release: Release, asked: Question, against: Question | None = None, *, analyst: str | None = None
-    ) -> Response:
+    def _carry(self, release: Release, asked: Question, against: Question | None, *, analyst: str | None) -> Response:
         def measure() -> Sequence[int]:
-            if release.verb == "gate":
-                self._refuse_late(release.request)
+            # Look again once the charge has its place: others may have been charged before it, and order decides.
+            self._follow()
+            mine = self._transcript.find_unanswered(release.request)
+            if mine is None:  # another process has answered it, and that answer is the one that stays
+                return [0, 0]
+            used, closed = self._count_before(mine.number)
+            if closed or used >= self._most:
+                message = "the gate was closed in the meantime"
+                raise RefusedError(message)
             return [asked.total(), 0 if against is None else against.total()]
 
         return once(self.house, release, analyst=analyst, measure=measure)
-
-    def _refuse_late(self, request: dict[str, object]) -> None:
-        """Look again once the charge has its place: others may have been charged before it, and order decides."""
-        self._transcript.follow()
-        mine = max(look.number for look in self._transcript if look.told is None and look.request == request)
-        state = self._follow(before=mine)
-        if state.closed or state.used >= self._most:
-            message = "the gate was closed in the meantime"
-            raise RefusedError(message)
 
     def _release(self, asked: Question, name: str, part: str, margin: Fraction, met: str | None) -> Release:
         least = margin * self.cases.grid
@@ -214,7 +265,7 @@ class Gate:
             respond=respond,
         )
 
-    def _opening(self, asked: Question, name: str) -> Release:
+    def _opening(self, asked: Question, name: str, part: str) -> Release:
         cells = gate_cells(self.facts.looks)
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
@@ -226,7 +277,7 @@ class Gate:
             return [min(int(sums[0]) * cells // self.cases.grid, cells - 1)]
 
         request = {"target": asked.name, "values": name, "private": False}
-        return Release("incumbent", request, (f"incumbent {name}",), NoCost(), 0, 0, (), draw, respond)  # type: ignore[arg-type]  # integers
+        return Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond)  # type: ignore[arg-type]  # integers
 
     def _closing(self, asked: Question, part: str) -> Release:
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
@@ -255,29 +306,29 @@ class Gate:
         sure = 1 - self.facts.beta
         if state.incumbent is None:
             return Interval(0.0, 1.0, sure, "population")
-        return Interval(*self._ends(state.low, state.high), sure, "population")
+        return Interval(*self._ends(*state.mean()), sure, "population")
 
-    def _verdict(
-        self, found: Prediction, state: _State, asked: Question, against: Question | None, margin: Fraction
-    ) -> Verdict:
-        yes = found.label == _YES
+    def _verdict(self, found: Prediction, name: str, margin: Fraction, gain: Interval | None) -> Verdict:
+        interval = self._interval(self._follow())
         return Verdict(
-            yes=yes,
+            yes=found.label == _YES,
             margin=float(margin),
-            looks_left=self._left(state),
-            yes_left=max(0, self._most - state.used),
-            interval=self._interval(state),
-            gain=None if against is None else self._gain(asked, against, float(margin), yes=yes),
+            looks_left=self.looks_left,
+            yes_left=max(0, self._most - self._count_before(None)[0]),
+            interval=interval,
+            gain=gain,
             about=about(self.facts),
             certificate=found.certificate,
             repeated=found.repeated,
+            submission=name,
         )
 
-    def _gain(self, asked: Question, against: Question, margin: float, *, yes: bool) -> Interval:
-        facts, number = self.facts, self.cases.number
+    def _gain(self, asked: Question, against: Question | None, least: Fraction, *, yes: bool) -> Interval:
+        """Return what a yes or no says of the true difference; ``against`` is None where it is not at hand any more."""
+        facts, number, margin = self.facts, self.cases.number, float(least)
         # Where predictions differ is public, but drawn with the cases; where results differ depends on their labels.
-        known = not facts.unseen and facts.metric == "accuracy"
-        differing = _differing(asked, against, number) if known else number
+        hidden = facts.unseen or facts.metric != "accuracy"
+        differing = number if against is None or hidden else _differing(asked, against, number)
         near = gate_gain(differing, cases=number, looks=facts.looks, yes=self._most, beta=facts.beta)
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
         return Interval(min(ends), max(ends), 1 - facts.beta, "population")
@@ -297,23 +348,22 @@ class Gate:
         )
 
 
-def _after(state: _State, verb: str, request: dict[str, object], told: Response | None, *, cells: int) -> _State:
-    """Return where a gate stands after one more charge."""
-    match verb:
-        case "incumbent":
-            if not isinstance(told, Answer):
-                return replace(state, incumbent=str(request["values"]))
-            middle, half = Fraction(told.value), Fraction(1, 2 * cells)
+def _after(state: _State, look: Look, *, cells: int) -> _State:
+    """Return where a gate stands after one more response."""
+    match look.verb, look.told:
+        case "incumbent", Answer(value=value):
+            name, middle, half = str(look.request["values"]), Fraction(value), Fraction(1, 2 * cells)
             # The middle of a cell is a float: a hair on either side makes up for its rounding.
             hair = Fraction(1, 1 << 50)
-            return replace(state, incumbent=str(request["values"]), low=middle - half - hair, high=middle + half + hair)
-        case "certify":
-            return replace(state, closed=True)
-        case _ if told is None:
-            return replace(state, used=state.used + 1)
-        case _ if isinstance(told, Prediction) and told.label == _YES:
-            low = max(Fraction(0), state.low) + Fraction(str(request["margin"]))
-            return _State(str(request["values"]), low, max(Fraction(1), low), state.used + 1)
+            return replace(state, incumbent=name, means={name: (middle - half - hair, middle + half + hair)})
+        case "gate", Prediction(label=label) if label == _YES:
+            name, against = str(look.request["values"]), look.request["against"]
+            low, _ = state.means.get(str(against), (Fraction(0), Fraction(1)))
+            least = max(Fraction(0), low) + Fraction(str(look.request["margin"]))
+            means = {**state.means, name: (least, max(Fraction(1), least))}
+            return replace(state, incumbent=name, beaten=against, means=means, yes=(*state.yes, look.number))
+        case "certify", _:
+            return replace(state, closed=(*state.closed, look.number))
         case _:
             return state
 

@@ -34,8 +34,9 @@ class Holdout:
 
     ``yes`` makes it a gate, ``train`` with ``overfits`` a reusable holdout, neither a holdout of full scores. With ``ids``,
     cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
-    ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9). A
-    copy is the holdout itself; in another process it opens the ledger again.
+    ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9).
+    ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``). A copy is the holdout
+    itself; in another process it opens the ledger again.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -46,6 +47,7 @@ class Holdout:
         beta: Number | None = None,
         yes: int | None = None,
         incumbent: object = None,
+        incumbent_name: str | None = None,
         train: object = None,
         overfits: int | None = None,
         private: bool | None = None,
@@ -89,10 +91,20 @@ class Holdout:
         try:
             self._way = self._entered()
             if incumbent is not None or isinstance(self._way, (Gate, PrivateGate)):
-                self._gate().start(None if incumbent is None else self._submitted(incumbent))
+                self._start(incumbent, incumbent_name)
         except BaseException:
             self._house.close()
             raise
+
+    def _start(self, incumbent: object, name: str | None) -> None:
+        """Take a gate's incumbent: predictions, or results with the public name that they are known by."""
+        gate, results = self._gate(), self.facts.metric == "cases"
+        if name is not None and (not name or incumbent is None or not results):
+            raise InvalidParameter("incumbent_name", name, 'left out unless incumbent= are results (metric="cases")')
+        if isinstance(gate, PrivateGate) or incumbent is None:
+            gate.start(None if incumbent is None else self._submitted(incumbent))
+        else:
+            gate.start(self._submitted(incumbent, name), known_as=name)
 
     def _entered(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
         facts, plan, house, cases = self.facts, self.plan, self._house, self._cases
@@ -130,10 +142,10 @@ class Holdout:
         training cases (for ``cases=``, the results there). ``threshold``: on a reusable one that is private, by how much
         this training score may differ; the interval follows it.
 
-        Predictions are public, so the same ones again are known and cost nothing. Results are made with the labels: on a
-        private holdout, telling that two are equal would tell about the cases. There every ``cases=`` is a look, unless
-        ``name``, a public name of the submission (a commit, say), was scored before; then what was told is told again,
-        whatever the results are now.
+        Predictions are public, so the same ones again are known and cost nothing. Results are made with the labels, and
+        telling that two are equal would tell about the cases: in every mode each ``cases=`` is a look, unless ``name``, a
+        public name of the submission (a commit, say), was scored before; then what was told is told again, whatever the
+        results are now. Results are clamped to [0, 1].
         """
         asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids, name=name)
         way = self._way
@@ -189,11 +201,14 @@ class Holdout:
             raise RefusedError(message)
         return self._way
 
-    def named(self, y_pred: object = None, *, cases: object = None, ids: object = None) -> str:
-        """Return the name that the ledger has for a submission; without the ledger's key nobody can check a guess of it."""
-        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids)
+    def named(self, y_pred: object = None, *, cases: object = None, ids: object = None, name: str | None = None) -> str:
+        """Return the name that the ledger has for a submission; without the ledger's key nobody can check a guess of it.
+
+        For results it follows from their public ``name`` alone.
+        """
+        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
         if not asked.content:
-            message = "results have no name on a private holdout: score(cases=, name=) gives them a public one"
+            message = "results have no name of their own: name= gives them a public one"
             raise RefusedError(message)
         return name_of(asked, self._house)
 
@@ -203,7 +218,7 @@ class Holdout:
         with self._house.lock:
             transcript = Transcript(self._house.ledger)
             transcript.follow()
-        found = next((look.told for look in transcript if look.number == entry), None)
+        found = transcript.find_told(entry)
         return found if isinstance(found, Answer) else None
 
     def gate(  # noqa: PLR0913 - a submission, and whose it is
@@ -218,7 +233,8 @@ class Holdout:
     ) -> Verdict:
         """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent.
 
-        ``name``: on a private gate for ``cases=``, the submission's public name, as in :meth:`score`.
+        ``name``: for ``cases=``, the submission's public name, as in :meth:`score`. Without one they are known to nobody
+        but as ``submission`` of the verdict.
         """
         gate = self._gate()
         asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
@@ -245,16 +261,15 @@ class Holdout:
     ) -> Question:
         if (y_pred is None) == (cases is None):
             raise InvalidParameter("y_pred", y_pred if y_pred is None else "given", "given, or cases in its place")
-        private = self.facts.private
-        if name is not None and (cases is None or not private or not name):
-            raise InvalidParameter("name", name, "left out, but for cases= on a private holdout: there it is some text")
+        if name is not None and (cases is None or not name):
+            raise InvalidParameter("name", name, "a public name in text for cases=, and left out for predictions")
         if cases is not None:
-            return given_cases(self._cases, cases, ids, known_as=name, private=private)
+            return given_cases(self._cases, cases, ids, known_as=name)
         return question(self._cases, y_pred, metric=metric, ids=ids, of=of)
 
-    def _submitted(self, incumbent: object) -> Question:
+    def _submitted(self, incumbent: object, name: str | None = None) -> Question:
         if self.facts.metric == "cases":
-            return given_cases(self._cases, incumbent)
+            return given_cases(self._cases, incumbent, known_as=name)
         return question(self._cases, incumbent, metric="accuracy")
 
     def _guess(self, train: object, *, cases: bool, metric: Metric) -> float:
@@ -290,7 +305,11 @@ class Holdout:
 
     @property
     def leading(self) -> str | None:
-        """Return the name (see :meth:`named`) of the incumbent of a gate that is not private; None before the first."""
+        """Return the name (see :meth:`named`) of the incumbent of a gate that is not private; None before the first.
+
+        A gate over results is opened again with these results as ``incumbent`` and their name as ``incumbent_name``: the
+        one that they were submitted with, or this one.
+        """
         gate = self._gate()
         return gate.leading if isinstance(gate, Gate) else None
 

@@ -17,7 +17,7 @@ from holdtrue.holdouts.cases import Array, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.scoring import name_of, once, refuse_spent
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.holdouts.transcripts import BestSoFar, Transcript
 from holdtrue.planning import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
@@ -41,13 +41,17 @@ class Ladder:
     """A leaderboard that tells one number: the best score so far, as often as it improves by more than a step.
 
     Guarantee: with probability 1 - beta the number is within the plan's alpha of the leader's true score and of the best
-    true score so far, at every time and however submissions are chosen (T11). The parameter-free rule takes for a step the
-    standard error of the difference to the leader, and promises nothing here. Neither keeps a secret.
+    true score so far, at every time and however submissions are chosen (T11). It holds for any number of processes and
+    crashes: what is shown is the best in the order of the stored responses (:class:`BestSoFar`), one rising sequence of
+    levels whose first look always leads, so there are no more transcripts than T11 counts; and whatever was submitted for
+    a look was chosen before its response was stored. Needs: the order in which processes store does not depend on labels.
+    The parameter-free rule takes for a step the standard error of the difference to the leader, and promises nothing here.
+    Neither keeps a secret.
     """
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, house: House) -> None:
         self.cases, self.facts, self.plan, self.house = cases, facts, plan, house
-        self._transcript = Transcript(house.ledger)
+        self._shown = BestSoFar(Transcript(house.ledger))
         self._leader: tuple[str, Array] | None = None
 
     def look(self, asked: Question, predicted: Array, *, team: str, analyst: str | None = None) -> Answer:
@@ -58,45 +62,28 @@ class Ladder:
         part = f"submit {name}"
         with house.lock:
             house.register.follow()
+            self._shown.follow()
             if house.known(part, repeated=True) is None:
-                refuse_spent(house, self.facts)
+                refuse_spent(house, self.facts, part=part)
                 self._known_leader()
             release = self._release(asked, name, part, predicted, team)
             found = once(house, release, analyst=analyst, measure=lambda: [asked.total()])
-            if self._leading() == name:
+            if not isinstance(found, Answer):
+                message = "the ledger has another kind of response to this submission"
+                raise IntegrityError(message)
+            shown = self._shown.show(found)
+            if self._shown.leading == name:
                 self._leader = name, predicted
-        if not isinstance(found, Answer):
-            message = "the ledger has another kind of response to this submission"
-            raise IntegrityError(message)
-        return found
+        return shown
 
     def led(self) -> list[tuple[str, Answer, bool]]:
-        """Return every submission in order: whose it was, what was told, and whether it led."""
+        """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
         with self.house.lock:
-            self._transcript.follow()
-            found, best = [], None
-            for look in self._transcript:
-                if isinstance(look.told, Answer):
-                    found.append((str(look.request["team"]), look.told, look.told.value != best))
-                    best = look.told.value
-            return found
-
-    def _best(self) -> tuple[float, str] | None:
-        """Return the accuracy told last and the name of the submission that led with it; None before the first."""
-        self._transcript.follow()
-        best: tuple[float, str] | None = None
-        for look in self._transcript:
-            if isinstance(look.told, Answer) and (best is None or look.told.value != best[0]):
-                best = look.told.value, str(look.request["values"])
-        return best
-
-    def _leading(self) -> str | None:
-        best = self._best()
-        return None if best is None else best[1]
+            return self._shown.all()
 
     def _known_leader(self) -> None:
         """Refuse where the parameter-free rule would need a leader's predictions that this process has not seen."""
-        leading = self._leading()
+        leading = self._shown.leading
         if self.facts.mode == FREE and leading is not None and (self._leader is None or self._leader[0] != leading):
             message = "submit the leader's predictions again first (it costs nothing): the rule compares with them"
             raise RefusedError(message)
@@ -105,11 +92,12 @@ class Ladder:
         step = Fraction(self.facts.scale or 1)
 
         def draw(sums: Sequence[int]) -> list[int]:
-            best = self._best()
+            self._shown.follow()
+            best = self._shown.best
             loss = asked.ceiling - int(sums[0])
             if self.facts.mode == FREE:
                 return self._freely(loss, predicted, best)
-            level = None if best is None else round(Fraction(1 - best[0]) / step)
+            level = None if best is None else round(Fraction(1 - best.value) / step)
             share = Fraction(loss, asked.ceiling)
             moved = level is None or share < (level - 1) * step
             return [int(moved), round(share / step) if moved else level or 0]
@@ -123,11 +111,11 @@ class Ladder:
         request = {"target": asked.name, "values": name, "team": team, "private": False}
         return Release("submit", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
 
-    def _freely(self, loss: int, predicted: Array, best: tuple[float, str] | None) -> list[int]:
+    def _freely(self, loss: int, predicted: Array, best: Answer | None) -> list[int]:
         """Return whether a loss is below the best by more than the standard error of the difference to the leader."""
         if best is None or self._leader is None:
             return [1, loss]
-        before = round((1 - best[0]) * self.cases.grid)
+        before = round((1 - best.value) * self.cases.grid)
         gap = self._deviation(predicted, self._leader[1]) / math.sqrt(self.cases.number)
         return [1, loss] if loss < before - gap * self.cases.grid else [0, before]
 

@@ -1,7 +1,7 @@
 """Leaderboards that cannot be climbed by guessing: the ladder, and a private one with a score for everybody."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, Literal, Self, TypeAlias
 
@@ -87,7 +87,7 @@ class Leaderboard:
             self.facts, self.plan = stored
             self.facts.agree({"looks": submissions, "moves": moves})
         else:
-            self.facts, self.plan = _made(
+            made, self.plan = _made(
                 self._cases.number,
                 submissions=submissions,
                 rule=rule,
@@ -97,6 +97,7 @@ class Leaderboard:
                 privacy=(epsilon, delta),
                 unseen=unseen,
             )
+            self.facts = replace(made, label_kind=self._cases.label_kind)
         self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         self._way = self._entered()
         self._transcript = Transcript(self._house.ledger)

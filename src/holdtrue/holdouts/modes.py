@@ -52,6 +52,7 @@ def facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is
         "looks": number,
         "beta": round_down(probability("beta", 0.05 if beta is None else beta)),
         "unseen": bool(unseen),
+        "label_kind": cases.label_kind,
     }
     _check(cases, yes=yes, overfits=overfits, reusable=reusable, private=private, epsilon=epsilon, metric=metric)
     if yes is not None:

@@ -25,7 +25,10 @@ __all__ = ["Facts", "open_house", "stored_facts"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is public about a holdout and fixed for good, beside the plan."""
+    """What is public about a holdout and fixed for good, beside the plan.
+
+    ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers".
+    """
 
     mode: str
     looks: int
@@ -42,6 +45,7 @@ class Facts:
     incumbent: str | None = None
     moves: int | None = None
     cells: int | None = None
+    label_kind: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain JSON."""
@@ -67,7 +71,7 @@ def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | Non
     account.close()
     document = json.loads(terms.card)
     if "holdout" not in document:
-        message = "this ledger belongs to a curator, not to a holdout; take a new ledger"
+        message = "this ledger belongs to a curator or to estimators, not to a holdout; take a new ledger"
         raise RefusedError(message)
     return Facts(**document["holdout"]), Plan.from_json(terms.plan)
 

@@ -6,6 +6,7 @@ from holdtrue.errors import IntegrityError
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.scoring import name_of
 from holdtrue.holdouts.sparse import Runs
+from holdtrue.holdouts.transcripts import BestSoFar
 from holdtrue.records import Answer, Certificate, Interval, Response
 
 __all__ = ["PrivateLadder"]
@@ -17,11 +18,13 @@ class PrivateLadder:
     Every submission is compared with the score told last, not with the leader's own, through above threshold: a submission
     that is not found above it by the step changes nothing and costs nothing more. So what is told is never the best of many
     noisy scores. Guarantee: as :class:`Runs` for privacy, at most ``moves`` runs; with probability 1 - beta every score
-    told is within the plan's alpha of its leader's truth, at once, however submissions were chosen (T10, T6b).
+    told is within the plan's alpha of its leader's truth, at once, however submissions were chosen (T10, T6b). What is
+    shown is the best in the order of the stored responses (:class:`BestSoFar`): it never falls, whatever other processes do.
     """
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
+        self._shown = BestSoFar(runs.transcript)
 
     def look(self, asked: Question, *, team: str, analyst: str | None = None) -> Answer:
         """Take a submission; return the best score so far, its own if it led."""
@@ -32,7 +35,9 @@ class PrivateLadder:
         step = Fraction(runs.facts.threshold or 0)
         with house.lock:
             house.register.follow()
-            best = self._best()
+            self._shown.follow()
+            best = self._shown.best
+            best = best if best is not None and best.value > 0 else None
             # Nothing told yet: compared with -1, so that whoever comes first leads, but for noise that is never so large.
             least = int((Fraction(best.value) + step) * asked.divisor) if best is not None else -asked.divisor
 
@@ -54,28 +59,15 @@ class PrivateLadder:
                 respond=respond,
                 analyst=analyst,
             )
-        if not isinstance(found, Answer):
-            message = "the ledger has another kind of response to this submission"
-            raise IntegrityError(message)
-        return found
+            if not isinstance(found, Answer):
+                message = "the ledger has another kind of response to this submission"
+                raise IntegrityError(message)
+            return self._shown.show(found)
 
     def led(self) -> list[tuple[str, Answer, bool]]:
-        """Return every submission in order: whose it was, what was told, and whether it led."""
+        """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
         with self.runs.house.lock:
-            self.runs.transcript.follow()
-            found, best = [], 0.0
-            for look in self.runs.transcript:
-                if isinstance(look.told, Answer):
-                    found.append((str(look.request["team"]), look.told, look.told.value != best))
-                    best = look.told.value
-            return found
-
-    def _best(self) -> Answer | None:
-        """Return what was told last, None before the first that led."""
-        self.runs.transcript.follow()
-        told = (look.told for look in reversed(self.runs.transcript.looks) if isinstance(look.told, Answer))
-        last = next(told, None)
-        return last if last is not None and last.value > 0 else None
+            return [(team, shown, led and shown.value > 0) for team, shown, led in self._shown.all()]
 
     def _everything(self) -> Interval:
         return Interval(0.0, 1.0, 1 - self.runs.facts.beta, "population")

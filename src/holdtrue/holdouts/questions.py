@@ -2,14 +2,14 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter, UnknownName
-from holdtrue.holdouts.cases import BITS, Array, Cases, unit_interval
+from holdtrue.holdouts.cases import BITS, Array, Cases, clamped_results, unit_interval
 
 __all__ = ["METRICS", "Metric", "Question", "case_comparison", "comparison", "given_cases", "question"]
 
@@ -25,7 +25,7 @@ class Question:
     ``content`` is what makes two submissions the same one; ``total`` measures the sum of values, and must only be called
     once it is paid for. ``ceiling`` is the sum of the c_i, ``divisor`` what the score divides by. A ``flipped`` score is
     shown as 1 minus that; a ``difference`` has values (1 + d_i)/2 where two submissions differ, and is read off as
-    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` is what was submitted, in the holdout's order.
+    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` are predictions, in the holdout's order.
     ``narrowed``: the ceilings were read off these cases, so the truth is theirs with fresh labels, whatever was declared.
     """
 
@@ -103,14 +103,14 @@ def _accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
 
 def _brier(cases: Cases, y_pred: object, ids: object) -> Question:
     chance = cases.ordered(unit_interval("y_pred", y_pred, cases=cases.number), ids)
-    if cases.truth.dtype.kind not in "if":
-        raise InvalidParameter("metric", "brier", "one for labels 0 and 1")
+    if cases.label_kind != "numbers":
+        raise InvalidParameter("metric", "brier", "another one: brier is for labels 0 and 1")
     return _valued(cases, "brier", _named(chance, "brier"), lambda: (chance - (cases.truth == 1)) ** 2)
 
 
 def _recall(cases: Cases, predicted: Array, of: object) -> Question:
     """Return the share of a class that is found; its number of cases is public, and so is who was predicted to be of it."""
-    if of not in cases.classes:
+    if not isinstance(of, (str, int, float, np.generic)) or of not in cases.classes:
         raise InvalidParameter("of", of, "a class whose number of cases was given (classes={label: number})")
     if cases.weights is not None:
         raise InvalidParameter("metric", "recall", "asked of a holdout without weights")
@@ -143,23 +143,15 @@ def _called(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids
     return _valued(cases, getattr(metric, "__name__", "loss"), (), values)
 
 
-def given_cases(
-    cases: Cases, values: object, ids: object = None, *, known_as: str | None = None, private: bool = False
-) -> Question:
+def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: str | None = None) -> Question:
     """Return the mean of results that came from elsewhere, one a case: passed or not, or a number in [0, 1].
 
-    Results are made with the labels, so whether two are equal is told to nobody where the holdout is ``private``: there
-    only the public name ``known_as`` makes them the same submission. Elsewhere equal results are.
+    Law: results are made with the labels, so whether two are equal is a fact about the cases and is told to nobody: only
+    the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.
     """
-    numbers = cases.ordered(unit_interval("cases", values, cases=cases.number), ids)
+    numbers = cases.ordered(clamped_results("cases", values, cases=cases.number), ids)
     whole = bool(((numbers == 0) | (numbers == 1)).all())
-    content = _known(known_as, "cases") if private or known_as else _named(_bits(numbers, whole=whole), "cases")
-    asked = _valued(cases, "cases", content, lambda: numbers, whole=whole)
-    return replace(asked, submitted=numbers)
-
-
-def _bits(numbers: npt.NDArray[np.float64], *, whole: bool) -> Array:
-    return numbers.astype(np.int8) if whole else numbers
+    return _valued(cases, "cases", _known(known_as, "cases"), lambda: numbers, whole=whole)
 
 
 def _known(name: str | None, words: str) -> tuple[bytes, ...]:
@@ -220,8 +212,8 @@ def case_comparison(  # noqa: PLR0913 - two submissions, and what is public abou
     difference is 0 by declaration. Left out, any case may differ, and the question is no narrower than two scores.
     ``known_as`` is the pair's public name; without one it is never taken for one that was compared before.
     """
-    one = cases.ordered(unit_interval("first", first, cases=cases.number), ids)
-    other = cases.ordered(unit_interval("second", second, cases=cases.number), ids)
+    one = cases.ordered(clamped_results("first", first, cases=cases.number), ids)
+    other = cases.ordered(clamped_results("second", second, cases=cases.number), ids)
     apart = np.ones(cases.number, dtype=bool) if differ is None else np.asarray(differ)
     if apart.shape != (cases.number,) or apart.dtype != bool:
         raise InvalidParameter("differ", "others", f"True or False for each of {cases.number:,} cases")

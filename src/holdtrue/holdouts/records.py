@@ -53,6 +53,7 @@ class Verdict:
     ``yes`` is whether the submission was better than the incumbent on these cases by more than the margin; it then is the
     incumbent. ``interval`` is for the truth of the incumbent's score, as far as yes and no tell it; ``gain`` for the true
     difference between the submission and the incumbent it met, None against nothing. All hold at once with one confidence.
+    ``submission`` is the name that the ledger has for it: public, and how a gate over results knows its incumbent again.
     """
 
     yes: bool
@@ -65,6 +66,7 @@ class Verdict:
     certificate: Certificate
     private: bool = False
     repeated: bool = False
+    submission: str = ""
 
     def __bool__(self) -> bool:
         return self.yes

@@ -42,8 +42,9 @@ class Rounding:
         house.check_open()
         name = name_of(asked, house)
         with house.lock:
-            if house.known(f"score {name}", repeated=True) is None:
-                refuse_spent(house, self.facts)
+            part = f"score {name}"
+            if house.known(part, repeated=True) is None:
+                refuse_spent(house, self.facts, part=part)
             found = once(house, self._release(asked, name), analyst=analyst, measure=lambda: [asked.total()])
             left = self.facts.looks - house.register.draws
         if not isinstance(found, Answer):

@@ -18,7 +18,18 @@ from holdtrue.planning import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["Scoring", "about", "ends_of", "name_of", "once", "refuse_spent", "turned", "used_up"]
+__all__ = [
+    "Scoring",
+    "about",
+    "ends_of",
+    "name_of",
+    "once",
+    "refuse_spent",
+    "request_id_of",
+    "turned",
+    "used_up",
+    "waits_for_answer",
+]
 
 _THEOREM = "transfer, by position (T6b)"
 
@@ -35,9 +46,20 @@ def name_of(asked: Question, house: House) -> str:
     return asked.keyed(bytes.fromhex(house.ledger.terms.key))
 
 
-def refuse_spent(house: House, facts: Facts) -> None:
-    """Refuse a look beyond the plan."""
-    if house.register.draws >= facts.looks:
+def request_id_of(part: str) -> str:
+    """Return the id under which a look is charged: that of what it asks, whoever asks it."""
+    return hashlib.sha256(part.encode()).hexdigest()
+
+
+def waits_for_answer(house: House, part: str) -> bool:
+    """Return whether this very look was charged before and never answered: it is answered under that charge."""
+    charged = house.ledger.find(request_id=request_id_of(part))
+    return charged is not None and charged.response is None
+
+
+def refuse_spent(house: House, facts: Facts, *, part: str | None = None) -> None:
+    """Refuse a look beyond the plan; one that was charged and never answered, named by its part, is not beyond it."""
+    if house.register.draws >= facts.looks and not (part is not None and waits_for_answer(house, part)):
         message = f"no look is left of {facts.looks:,}; fresh cases, in a new holdout, have looks of their own"
         raise used_up(message, "looks")
 
@@ -52,8 +74,8 @@ def used_up(words: str, unit: str) -> BudgetExceeded:
 def once(house: House, release: Release, *, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Response:
     """Return the response to a look: the stored one, or one that is paid for once, whichever processes ask for it.
 
-    The request's id is that of what it asks, whoever asks it, so a second process waits for the first one's answer. Where
-    that never comes (the first was killed), the look is charged again: a crash may waste one, and never gives one away.
+    The request's id is that of what it asks, so a look that was charged and never answered, because its process was killed,
+    is answered now under that charge. Of what several processes draw for one charge only what is stored first ever leaves.
     """
     measured = False
 
@@ -63,20 +85,16 @@ def once(house: House, release: Release, *, analyst: str | None, measure: Callab
         return measure()
 
     (part,) = release.parts
-    request, key = {"verb": release.verb, "part": part}, hashlib.sha256(part.encode()).hexdigest()
     found = house.known(part, repeated=True)
-    if found is not None:
-        return found
-    try:
+    if found is None:
         # What other processes entered is read with the charge: under this id it is either new, or theirs.
-        house.release(release, request=request, key=key, analyst=analyst, measure=measuring)
+        request = {"verb": release.verb, "part": part}
+        house.release(release, request=request, key=request_id_of(part), analyst=analyst, measure=measuring)
         found = house.known(part, repeated=not measured)
-        if found is not None:
-            return found
-    except ReleaseError:
-        if measured:
-            raise
-    return house.once(release, request=request, key=None, analyst=analyst, measure=measuring)
+    if found is None:
+        message = "the look was charged, but its response is not in the ledger"
+        raise ReleaseError(message)
+    return found
 
 
 def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[float, float]:
@@ -127,8 +145,9 @@ class Scoring:
         release = self._release(asked, name, {} if team is None else {"team": team})
         with house.lock:
             # The ledger is read once, when the charge is made; what is known before can only be too little.
-            if house.known(release.parts[0], repeated=True) is None:
-                refuse_spent(house, self.facts)
+            (part,) = release.parts
+            if house.known(part, repeated=True) is None:
+                refuse_spent(house, self.facts, part=part)
             found = once(house, release, analyst=analyst, measure=lambda: [asked.total()])
             left = self.facts.looks - house.register.draws
         if not isinstance(found, Answer):

@@ -2,22 +2,24 @@
 
 A run draws a noisy threshold once and compares with it until something is above; then one noisy number is released and the
 next run begins. A run is paid for when its threshold is drawn, its release with it, so silent answers cost nothing more. A
-threshold lives in this process only: whoever opens the holdout again begins a new run, and pays for it.
+threshold lives in this process only: whoever opens the holdout again, or has it open beside, begins a new run, and pays.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from holdtrue.curator.houses import House
-from holdtrue.errors import IntegrityError, InvalidParameter
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import IntegrityError, InvalidParameter, ReleaseError
 from holdtrue.events import Composed, Event, NoCost
 from holdtrue.exact import Number, probability, round_up, units_up
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
+from holdtrue.holdouts.scoring import about, name_of, refuse_spent, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
@@ -38,11 +40,23 @@ _ROUNDING = 2.0**-48
 _THEOREM = "above threshold and transfer, by position (T10, T6b)"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """A run under way: its id, which every charge of it names, and the noisy threshold that it was paid for with."""
+
+    id: str
+    watch: Watch
+
+
 class Runs:
     """Above threshold, run after run, each run one event of 2 e = 2/(s cases) on a pure ledger.
 
-    Guarantee: B runs and their releases are 2 B e-DP, however many looks were silent (T10). Fails: BudgetExceeded when all
-    runs are used, before anything is measured.
+    Guarantee: B runs and their releases are 2 B e-DP, however many looks were silent (T10). A run belongs to the object
+    that drew its threshold: the charge that opens it pays for the threshold and the release, and every later look in it is
+    charged 0 under a request id that holds the run's own random id. So no other process, and not this one after a crash,
+    can answer a look that was charged 0 with a threshold of its own: its look is another request and opens a run that it
+    pays for. A look that was charged and never answered stays so. Whatever fails once a threshold or a comparison was
+    drawn ends the run. Fails: BudgetExceeded when all runs are used, before anything is measured.
     """
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, house: House) -> None:
@@ -53,13 +67,12 @@ class Runs:
         self._noise = Laplace(epsilon=each, sensitivity=unit)
         self._cost = 2 * units_up(each, unit=UNIT)
         self._most = plan.cap_units // self._cost
-        self._watch: Watch | None = None
+        self._run: _Run | None = None
 
     @property
     def left(self) -> int:
         """Return how many runs can still be begun, the one under way included."""
-        unused = self.house.ledger.left // self._cost
-        return unused + int(self._watch is not None and not self._watch.over)
+        return self.house.ledger.left // self._cost + int(self._run is not None)
 
     def carry(  # noqa: PLR0913 - the parts of one look
         self,
@@ -72,32 +85,61 @@ class Runs:
         respond: Callable[[int | None, Certificate], Response],
         analyst: str | None,
     ) -> Response:
-        """Make one look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is."""
+        """Make one look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is.
+
+        Needs: the house's lock, from the state that ``excess`` and ``respond`` were made with to the return.
+        """
         house = self.house
         found = house.known(part, repeated=True)
         if found is not None:
             return found
         refuse_spent(house, self.facts)
-        fresh = self._watch is None or self._watch.over
-        if fresh and self._cost > house.ledger.left:
+        run = self._run
+        if run is None and self._cost > house.ledger.left:
             message = f"no run of above threshold is left of {self._most:,}: {_ENDS[self.facts.mode]}"
             raise used_up(message, "runs")
+        name = SYSTEM.words(2).tobytes().hex() if run is None else run.id
+        drawn_in: list[_Run] = []
+        responses: list[Response] = []
 
         def draw(sums: Sequence[int]) -> list[int]:
-            if fresh:
-                self._watch = self._above.watch()
-            if self._watch is not None and self._watch.above(excess(int(sums[0]))):
+            self._run = None  # until the response is stored: a failure from here on ends the run
+            mine = _Run(name, self._above.watch()) if run is None else run
+            drawn_in.append(mine)
+            if mine.watch.above(excess(int(sums[0]))):
                 return [1, self._noise.release(int(sums[0]))]
             return [0, 0]
 
         def answered(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            return [respond(drawn[1] if drawn[0] else None, certificate.proving(_THEOREM))]
+            responses.append(respond(drawn[1] if drawn[0] else None, certificate.proving(_THEOREM)))
+            return responses
 
-        event: Event = Composed((self._above.event, self._noise.event)) if fresh else NoCost()
-        cost = self._cost if fresh else 0
-        release = Release(verb, request, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
-        return once(house, release, analyst=analyst, measure=lambda: [asked.total()])
+        event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
+        cost = 0 if run is not None else self._cost
+        release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
+        house.release(
+            release,
+            request={"verb": verb, "part": part},
+            key=hashlib.sha256(f"{part} in run {name}".encode()).hexdigest(),
+            analyst=analyst,
+            measure=lambda: [asked.total()],
+        )
+        return self._keep_run(part, drawn_in, responses)
+
+    def _keep_run(self, part: str, drawn_in: list[_Run], responses: list[Response]) -> Response:
+        """Return what the ledger has for a look that went through; its run goes on if that is what was drawn in it."""
+        if not responses:  # another process answered the same submission in the meantime
+            found = self.house.known(part, repeated=True)
+        else:
+            self.transcript.follow()
+            found = self.transcript.find_told(responses[0].certificate.entry)
+            if found == responses[0] and not drawn_in[0].watch.over:
+                self._run = drawn_in[0]
+        if found is None:
+            message = "the look was charged, but its response is not in the ledger"
+            raise ReleaseError(message)
+        return found
 
     def interval(self, middle: float, *, width: float) -> Interval:
         """Return the middle plus and minus a width, within [0, 1], with the plan's confidence."""
@@ -205,7 +247,7 @@ class PrivateGate:
                 respond=respond,
                 analyst=analyst,
             )
-            return self._verdict(found, self._bar(), bar, float(margin))
+            return self._verdict(found, name, bar, float(margin))
 
     @property
     def incumbent(self) -> Interval:
@@ -227,12 +269,12 @@ class PrivateGate:
         return self.runs.interval(bar, width=self.runs.plan.alpha)
 
     def _bar(self) -> float | None:
-        """Return the score that the last yes released, None before the first."""
+        """Return the score that was released last, None before the first."""
         self.runs.transcript.follow()
-        released = [look.told.value for look in self.runs.transcript if isinstance(look.told, Answer)]
-        return released[-1] if released else None
+        released = (look.told.value for look in reversed(self.runs.transcript.looks) if isinstance(look.told, Answer))
+        return next(released, None)
 
-    def _verdict(self, found: Response, now: float | None, bar: float | None, margin: float) -> Verdict:
+    def _verdict(self, found: Response, name: str, bar: float | None, margin: float) -> Verdict:
         runs, yes = self.runs, isinstance(found, Answer)
         near = 2 * runs.plan.alpha
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
@@ -241,10 +283,11 @@ class PrivateGate:
             margin=margin,
             looks_left=runs.facts.looks - runs.house.register.draws if runs.left else 0,
             yes_left=runs.left,
-            interval=self._incumbent(now),
+            interval=self._incumbent(self._bar()),
             gain=None if bar is None else Interval(*ends, 1 - runs.facts.beta, "population"),
             about=about(runs.facts),
             certificate=found.certificate,
             private=True,
             repeated=found.repeated,
+            submission=name,
         )

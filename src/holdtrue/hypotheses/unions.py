@@ -85,6 +85,11 @@ class Union(HypothesisClass):
         for one, part in self._parts(totals):
             one.tally(self._seen(one, X), y, part)
 
+    def try_out(self, row: Matrix) -> None:
+        """Try the code of every class that was brought."""
+        for one in self.classes:
+            one.try_out(self._seen(one, row))
+
     def errors(self, totals: Integers) -> Integers:
         """Return the errors of all members."""
         return np.concatenate([one.errors(part) for one, part in self._parts(totals)])

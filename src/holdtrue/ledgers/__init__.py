@@ -11,7 +11,18 @@ from typing import Protocol
 from holdtrue.errors import HoldtrueError
 from holdtrue.events import Event
 from holdtrue.ledgers.accounts import Account
-from holdtrue.ledgers.entries import Charge, Entry, EntryKind, FilterKind, Receipt, Terms
+from holdtrue.ledgers.entries import (
+    Charge,
+    Charged,
+    Entry,
+    EntryKind,
+    FilterKind,
+    Limits,
+    Receipt,
+    Terms,
+    event_text,
+    read_charge,
+)
 from holdtrue.ledgers.opening import Fingerprint, Where, open_ledger
 from holdtrue.ledgers.stores import Busy
 from holdtrue.ledgers.verifying import Verification, verify
@@ -20,16 +31,20 @@ __all__ = [
     "Account",
     "Busy",
     "Charge",
+    "Charged",
     "Entry",
     "EntryKind",
     "FilterKind",
     "Fingerprint",
     "Ledger",
+    "Limits",
     "Receipt",
     "Terms",
     "Verification",
     "Where",
+    "event_text",
     "open_ledger",
+    "read_charge",
     "verify",
 ]
 
@@ -56,7 +71,10 @@ class Ledger(Protocol):
         verb: str,
         event: Event,
         cost: int | None = None,
-        body: str | None = None,
+        draws: int = 0,
+        parts: tuple[str, ...] = (),
+        request: str = "{}",
+        limits: Limits | None = None,
     ) -> Entry:
         """Charge a request before its rows are read, or return the entry that paid for it before."""
         ...

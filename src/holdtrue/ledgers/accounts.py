@@ -6,7 +6,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass
+from typing import Self, TypeVar
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.errors import (
@@ -22,8 +23,7 @@ from holdtrue.events import Event
 from holdtrue.exact import count
 from holdtrue.ledgers import books
 from holdtrue.ledgers.books import Book, Wanted
-from holdtrue.ledgers.entries import Charge, Entry, Receipt, Terms, is_private, text
-from holdtrue.ledgers.groups import Committer, Ticket
+from holdtrue.ledgers.entries import Charge, Entry, Limits, Receipt, Terms, is_private, text
 from holdtrue.ledgers.stores import Busy, Store
 
 __all__ = ["Account"]
@@ -31,6 +31,24 @@ __all__ = ["Account"]
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1
 _MOST_CHARGED = 4096
+_FAILED = "the ledger failed; whether the request was charged is known once it is opened again"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """One decision inside a transaction: the rows it wants to see, and what it does with them."""
+
+    wanted: Wanted
+    decide: Callable[[Book], Entry]
+
+    def run(self, book: Book) -> Entry | HoldtrueError:
+        """Return the entry, or the refusal, which is this request's own and adds nothing; other errors are everybody's."""
+        try:
+            return self.decide(book)
+        except IntegrityError:
+            raise
+        except HoldtrueError as refusal:
+            return refusal
 
 
 class Account:
@@ -44,9 +62,9 @@ class Account:
 
     takes_unprotected = False
 
-    def __init__(self, store: Store, *, group: int = 256) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._committer = Committer(self._commit, largest=count("group", group))
+        self.writer = threading.Lock()  # held whenever a transaction is under way
         self._answered = threading.Condition()
         self._stopped: str | None = None
         self._newest: Receipt = (0, store.terms.digest)
@@ -55,11 +73,6 @@ class Account:
         self._charged: dict[int, Entry] = {}
         self._process = os.getpid()
         _OPEN.add(self)
-
-    @property
-    def writer(self) -> threading.Lock:
-        """Return the lock that is held whenever a transaction is under way."""
-        return self._committer.writer
 
     def charge(  # noqa: PLR0913 - one keyword for each fact of the entry
         self,
@@ -70,14 +83,18 @@ class Account:
         verb: str,
         event: Event,
         cost: int | None = None,
-        body: str | None = None,
+        draws: int = 0,
+        parts: tuple[str, ...] = (),
+        request: str = "{}",
+        limits: Limits | None = None,
     ) -> Entry:
         """Charge a request before its rows are read, or return the entry that paid for it before.
 
         The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while whoever
         charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
-        return self._kept(self._submit(self._charging(Charge(request_id, request_digest, analyst, verb, event, cost, body))))
+        wanted = Charge(request_id, request_digest, analyst, verb, event, cost, draws, parts, request, limits)
+        return self._kept(self._commit_one(self._charging(wanted)))
 
     def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
         """Charge several requests in one transaction, in their order; each has its own entry or its own refusal."""
@@ -88,7 +105,7 @@ class Account:
 
         The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
         """
-        entry = self._submit(self._responding(number, body))
+        entry = self._commit_one(self._responding(number, body))
         with self._answered:
             self._answered.notify_all()
         return entry
@@ -104,13 +121,13 @@ class Account:
 
         So the answers of those who asked before and the charges of those who come next wait for the disk once.
         """
-        tickets: list[Ticket[Entry] | HoldtrueError] = [self._responding(number, body) for number, body in bodies]
+        steps: list[_Step | HoldtrueError] = [self._responding(number, body) for number, body in bodies]
         for request in requests:
             try:
-                tickets.append(self._charging(request))
+                steps.append(self._charging(request))
             except HoldtrueError as refusal:
-                tickets.append(refusal)
-        found = self._submit_all(tickets)
+                steps.append(refusal)
+        found = self._commit(steps)
         if bodies:
             with self._answered:
                 self._answered.notify_all()
@@ -122,7 +139,7 @@ class Account:
         if not text("analyst", analyst):
             raise InvalidParameter("analyst", analyst, "a name")
         wanted = Wanted(analysts=frozenset({analyst}))
-        return self._submit(Ticket(wanted, lambda book: books.grant(book, analyst, allowance=allowance)))
+        return self._commit_one(_Step(wanted, lambda book: books.grant(book, analyst, allowance=allowance)))
 
     def find(self, *, request_id: str | None = None, request_digest: str | None = None) -> Entry | None:
         """Return the charge that paid for a request, by its id, or by its digest where it was answered; else None."""
@@ -208,7 +225,7 @@ class Account:
     def close(self) -> None:
         """Let go of the store; every later call is refused. Closing twice is fine."""
         if self._process == os.getpid():
-            with self._committer.writer:
+            with self.writer:
                 if self._stopped != "closed":
                     self._store.close()
                     self._stopped = "closed"
@@ -247,7 +264,7 @@ class Account:
             return
         book = self._load(wanted)
         if request.request_id not in book.requests and request.request_digest not in book.answered:
-            books.demand(book, request.analyst, cost=cost)
+            books.demand(book, request, cost=cost)
 
     def _kept(self, entry: Entry) -> Entry:
         """Keep a charge that was just made until its response comes, so that it is not read back."""
@@ -257,50 +274,52 @@ class Account:
             self._charged[entry.number] = entry
         return entry
 
-    def _charging(self, request: Charge) -> Ticket[Entry]:
+    def _charging(self, request: Charge) -> _Step:
         floor = self._floor(request)
         wanted = Wanted(frozenset({request.request_id}), frozenset({request.request_digest}), frozenset({request.analyst}))
         if not isinstance(floor, NotPrivate):
             self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
-        return Ticket(wanted, lambda book: books.charge(book, request, floor=floor))
+        return _Step(wanted, lambda book: books.charge(book, request, floor=floor))
 
-    def _responding(self, number: int, body: str) -> Ticket[Entry]:
+    def _responding(self, number: int, body: str) -> _Step:
         text("body", body)
         only = frozenset({count("number", number)})
         charged = self._charged.pop(number, None)
         wanted = Wanted(numbers=only) if charged is None else Wanted(responses=only)
-        return Ticket(wanted, lambda book: books.respond(book, number, body=body, charged=charged))
+        return _Step(wanted, lambda book: books.respond(book, number, body=body, charged=charged))
 
-    def _submit(self, ticket: Ticket[T]) -> T:
+    def _commit_one(self, step: _Step) -> Entry:
+        (found,) = self._commit([step])
+        if isinstance(found, HoldtrueError):
+            raise found
+        return found
+
+    def _commit(self, steps: Sequence[_Step | HoldtrueError]) -> list[Entry | HoldtrueError]:
+        """Run steps in one transaction, in order; nobody hears of an entry before it is durable.
+
+        A refusal is the outcome of its own step. Whatever goes wrong with the transaction is the outcome of every step, and
+        ends this ledger, unless another process only held the lock.
+        """
         self._check()
-        self._committer.submit([ticket])
-        return ticket.outcome()
-
-    def _submit_all(self, tickets: Sequence[Ticket[T] | HoldtrueError]) -> list[T | HoldtrueError]:
-        self._check()
-        wanting = [ticket for ticket in tickets if isinstance(ticket, Ticket)]
-        if wanting:
-            self._committer.submit(wanting)
-        return [ticket.settled() if isinstance(ticket, Ticket) else ticket for ticket in tickets]
-
-    def _commit(self, group: Sequence[Ticket[Any]]) -> None:
-        """Run a group in one transaction; whatever goes wrong there is the outcome of every ticket in it."""
+        planned = [step for step in steps if isinstance(step, _Step)]
+        if not planned:
+            return [step for step in steps if not isinstance(step, _Step)]
         try:
-            self._check()
-            wanted = Wanted.of_all(ticket.wanted for ticket in group)
-            with self._store.writing(wanted) as book:
+            with self.writer:
+                self._check()
+                with self._store.writing(Wanted.of_all(step.wanted for step in planned)) as book:
+                    self._follow(book)
+                    found = [step.run(book) if isinstance(step, _Step) else step for step in steps]
                 self._follow(book)
-                for ticket in group:
-                    ticket.run(book)
-            self._follow(book)
-        except BaseException as error:  # nobody is told of a success that is not durable
+                return found
+        except BaseException as error:
             if not isinstance(error, Busy):
                 self._stop()
-            failing = functools.partial(_again, error)
-            for ticket in group:
-                ticket.fail(failing)
-            if not isinstance(error, HoldtrueError):
+            if not isinstance(error, Exception):
                 raise
+            failure = error if isinstance(error, HoldtrueError) else ReleaseError(_FAILED)
+        # An error of its own for each: two threads that raise one object would share a traceback.
+        return [_copy_error(failure) if isinstance(step, _Step) else step for step in steps]
 
     def _load(self, wanted: Wanted) -> Book:
         def read(store: Store) -> Book:
@@ -313,7 +332,7 @@ class Account:
     def _look(self, read: Callable[[Store], T]) -> T:
         """Read from the store while nobody writes; an error there ends this ledger as a failed commit does."""
         self._check()
-        with self._committer.writer:
+        with self.writer:
             self._check()
             try:
                 return read(self._store)
@@ -373,10 +392,8 @@ def _cost(limit: Filter, event: Event) -> int:
     return limit.cost(event)
 
 
-def _again(error: BaseException) -> BaseException:
-    """Return an error of the same kind and words for another thread, so that no two threads share a traceback."""
+def _copy_error(error: HoldtrueError) -> HoldtrueError:
+    """Return an error of the same kind and words."""
     if isinstance(error, ReleaseError):
         return ReleaseError(str(error), entry=error.entry)
-    if isinstance(error, HoldtrueError):
-        return type(error)(*error.args)
-    return ReleaseError("the ledger failed inside; whether the request was charged is known once it is opened again")
+    return type(error)(*error.args)

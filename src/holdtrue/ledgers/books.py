@@ -10,13 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quoted
 
-from holdtrue import events
 from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
-from holdtrue.events import Event
 from holdtrue.exact import count
-from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, text, values_digest
-from holdtrue.records import canonical
+from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, event_text, text, values_digest
 
 __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
 
@@ -89,6 +86,16 @@ class Book:
         """Return what all analysts together have spent, in units."""
         return 0 if self.head is None else self.head.spent
 
+    @property
+    def draws(self) -> int:
+        """Return how many noise draws of planned questions were charged."""
+        return 0 if self.head is None else self.head.draws
+
+    @property
+    def other_spent(self) -> int:
+        """Return what charges without such draws have cost, in units."""
+        return 0 if self.head is None else self.head.other_spent
+
     def spent_by(self, analyst: str) -> int:
         """Return what an analyst has spent, in units."""
         last = self.analysts.get(analyst)
@@ -116,6 +123,7 @@ class Book:
         request_id: str | None = None,
         request_digest: str | None = None,
         cost: int = 0,
+        draws: int = 0,
         allowance: int | None = None,
         event: str | None = None,
         answers: int | None = None,
@@ -137,6 +145,9 @@ class Book:
             self.spent + cost,
             None if analyst is None else cost if last is None else (last.analyst_spent or 0) + cost,
             allowance if analyst is None or kind == "grant" else None if last is None else last.allowance,
+            self.draws + draws,
+            self.other_spent + (0 if draws else cost),
+            (0 if self.head is None else self.head.charges) + (kind == "charge"),
             event,
             answers,
             body,
@@ -152,8 +163,9 @@ class Book:
 def charge(book: Book, request: Charge, *, floor: int | NotPrivate) -> Entry:
     """Charge a request, once, or return the entry that paid for it before.
 
-    Guarantee: an entry is added only if neither the cap nor the analyst's allowance is passed, its cost is no less than what
-    the event costs (``floor``), and the request id was never used; in whole numbers, so exactly. Failure adds nothing:
+    Guarantee: an entry is added only if neither the cap nor the analyst's allowance nor what the plan holds is passed, its
+    cost is no less than what the event costs (``floor``), and the request id was never used; in whole numbers, so exactly.
+    A request that was charged before is found before any limit is looked at. Failure adds nothing:
     RefusedError for an id that came with another request, NotPrivate, InvalidParameter, BudgetExceeded.
     """
     known = book.requests.get(request.request_id)
@@ -176,32 +188,25 @@ def charge(book: Book, request: Charge, *, floor: int | NotPrivate) -> Entry:
     cost = floor if request.cost is None else request.cost
     if cost < floor:
         raise InvalidParameter("cost", cost, f"at least what the event costs, {floor} units")
-    demand(book, request.analyst, cost=cost)
-    return append("charge", cost=cost, event=_event_text(request.event), body=request.body, fresh=True)
+    demand(book, request, cost=cost)
+    event = event_text(request.event)
+    return append("charge", cost=cost, draws=request.draws, event=event, body=request.body, fresh=True)
 
 
-def _event_text(event: Event) -> str:
-    """Return an event as JSON; most are the very object that came last, which is told without hashing its fractions."""
-    known = _LAST_EVENT.get(id(event))
-    if known is None or known[0] is not event:
-        known = event, canonical(events.to_json(event))
-        if len(_LAST_EVENT) >= _MOST_EVENTS:
-            _LAST_EVENT.clear()
-        _LAST_EVENT[id(event)] = known
-    return known[1]
+def demand(book: Book, request: Charge, *, cost: int) -> None:
+    """Raise BudgetExceeded unless a cost fits into the plan, into the analyst's allowance and under the cap.
 
-
-_MOST_EVENTS = 1024
-# By the number of an object that is kept beside: while it is, no other object has that number.
-_LAST_EVENT: dict[int, tuple[Event, str]] = {}
-
-
-def demand(book: Book, analyst: str, *, cost: int) -> None:
-    """Raise BudgetExceeded unless a cost fits into the analyst's allowance and under the cap."""
-    left = book.left(analyst)
-    if cost > left:
-        unit = book.terms.filter.currency
-        raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=unit)
+    The plan's intervals count on its number of draws, and on the share that it leaves to charges without draws.
+    """
+    limits, currency = request.limits, book.terms.filter.currency
+    if limits is not None and request.draws and book.draws + request.draws > limits.draws:
+        raise BudgetExceeded(requested=request.draws, left=max(0, limits.draws - book.draws), unit="questions")
+    if limits is not None and not request.draws and cost > max(0, limits.other - book.other_spent):
+        left = amount(max(0, limits.other - book.other_spent))
+        raise BudgetExceeded(requested=amount(cost), left=left, unit=f"{currency} in reserve")
+    left_over = book.left(request.analyst)
+    if cost > left_over:
+        raise BudgetExceeded(requested=amount(cost), left=amount(left_over), unit=currency)
 
 
 def paid(book: Book, entry: Entry) -> Entry:

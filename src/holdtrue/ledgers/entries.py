@@ -6,6 +6,7 @@ whoever keeps a receipt (an entry's number and digest) can tell whether any of t
 """
 
 import hashlib
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from functools import cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Literal, TypeAlias, get_args
 
+from holdtrue import events
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import Composed, Event, NonPrivate, Repeated
@@ -23,14 +25,19 @@ from holdtrue.records import canonical
 __all__ = [
     "COLUMNS",
     "LARGEST",
+    "VERBS",
     "Charge",
+    "Charged",
     "Entry",
     "EntryKind",
     "FilterKind",
+    "Limits",
     "Receipt",
     "Terms",
+    "event_text",
     "is_private",
     "line_digest",
+    "read_charge",
     "text",
     "values_digest",
 ]
@@ -42,6 +49,11 @@ Receipt: TypeAlias = tuple[int, str]
 
 LARGEST = 2**63 - 1
 """The largest number of units: a cap of 9,223 in mu squared, in rho or in epsilon. Totals never pass the cap."""
+
+VERBS = frozenset(
+    ("ask", "certify", "fit", "gate", "incumbent", "learn", "predict", "restore", "score", "screen", "select", "submit")
+)
+"""What a charge may be for: every verb, holdout mode and estimator, and what a restored ledger had forgotten."""
 
 _FILTERS: dict[str, type[Filter]] = {"gdp": GaussianFilter, "zcdp": ZeroConcentratedFilter, "pure": PureFilter}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -103,7 +115,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a ledger. Costs and totals are whole units of 1e-15; ``spent`` and ``analyst_spent`` include this entry.
+    """One line of a ledger. Costs are whole units of 1e-15.
+
+    Running totals include this entry: ``spent`` and ``analyst_spent`` in units, ``draws`` (noise draws of planned
+    questions), ``other_spent`` (what charges without such draws cost) and ``charges`` (how many). So whatever a price or a
+    limit depends on stands in the newest line.
 
     ``kind`` is "charge"; "response", whose ``body`` is what left and ``answers`` the number of its charge; "repeat", a
     request that an older answer served for nothing; or "grant", a new allowance. ``fresh`` and ``response`` are not part of
@@ -121,6 +137,9 @@ class Entry:
     spent: int
     analyst_spent: int | None
     allowance: int | None
+    draws: int
+    other_spent: int
+    charges: int
     event: str | None
     answers: int | None
     body: str | None
@@ -181,11 +200,12 @@ def values_digest(line: tuple[Any, ...], *, ledger: str) -> str:
     whole numbers and texts where an entry has them. Fails: TypeError for any other value.
     """
     (number, kind, time, request_id, request_digest, analyst, verb, cost) = line[:8]
-    (spent, analyst_spent, allowance, event, answers, body, previous) = line[8:]
+    (spent, analyst_spent, allowance, draws, other_spent, charges, event, answers, body, previous) = line[8:]
     return _sha256(
         f'{{"allowance":{_whole(allowance)},"analyst":{_quoted(analyst)},"analyst_spent":{_whole(analyst_spent)},'
-        f'"answers":{_whole(answers)},"body":{_quoted(body)},"cost":{_digits(cost)},"event":{_quoted(event)},'
-        f'"kind":{quoted(kind)},"ledger":{ledger},"number":{_digits(number)},"previous":{quoted(previous)},'
+        f'"answers":{_whole(answers)},"body":{_quoted(body)},"charges":{_digits(charges)},"cost":{_digits(cost)},'
+        f'"draws":{_digits(draws)},"event":{_quoted(event)},"kind":{quoted(kind)},"ledger":{ledger},'
+        f'"number":{_digits(number)},"other_spent":{_digits(other_spent)},"previous":{quoted(previous)},'
         f'"request_digest":{_quoted(request_digest)},"request_id":{_quoted(request_id)},"spent":{_digits(spent)},'
         f'"time":{_digits(time)},"verb":{quoted(verb)}}}'
     )
@@ -207,11 +227,21 @@ def _sha256(words: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan holds: this many noise draws of questions, and this much, in units, for all charges without such draws."""
+
+    draws: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """A request to charge: what is asked, by whom, what it does to privacy and what it costs.
 
     ``request_id`` is the caller's key for this one request, ``request_digest`` the SHA-256 of what is asked in canonical
     form. ``cost`` may be left out: then it is what the event costs in the ledger's currency. A batch is one charge.
+    ``draws``, ``parts`` and ``request`` (canonical JSON, public words only) are what the entry keeps as its body, the same
+    form for every verb, holdout mode and estimator. ``limits`` are those of the plan, checked with the cap.
     """
 
     request_id: str
@@ -220,19 +250,74 @@ class Charge:
     verb: str
     event: Event
     cost: int | None = None
-    body: str | None = None
+    draws: int = 0
+    parts: tuple[str, ...] = ()
+    request: str = "{}"
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         for name in ("request_id", "analyst", "verb"):
             _name(name, getattr(self, name))
+        if self.verb not in VERBS:
+            raise InvalidParameter("verb", self.verb, f"one of {', '.join(sorted(VERBS))}")
+        count("draws", self.draws, least=0)
+        text("request", self.request)
         if not _DIGEST.fullmatch(text("request_digest", self.request_digest)):
             raise InvalidParameter("request_digest", self.request_digest, "64 hexadecimal digits in lower case")
         if not isinstance(self.event, _EVENTS):
             raise InvalidParameter("event", self.event, "an event of holdtrue.events")
         if self.cost is not None:
             count("cost", self.cost, least=0)
-        if self.body is not None:
-            text("body", self.body)
+
+    @property
+    def body(self) -> str:
+        """Return what the entry keeps of the request: the canonical JSON of draws, parts and request."""
+        parts = ",".join([quoted(part) for part in self.parts])
+        return f'{{"draws":{self.draws},"parts":[{parts}],"request":{self.request}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """What the entry of a charge says of its request."""
+
+    draws: int
+    parts: tuple[str, ...]
+    request: dict[str, Any]
+
+
+def read_charge(entry: Entry) -> Charged:
+    """Return what a charge's body says; IntegrityError for a verb or a body that this version does not write."""
+    if entry.verb not in VERBS:
+        message = f"entry {entry.number} is a charge for an unknown verb"
+        raise IntegrityError(message)
+    try:
+        document = json.loads(entry.body or "")
+        draws, parts, request = document["draws"], document["parts"], document["request"]
+        right = len(document) == len(fields(Charged)) and type(draws) is int and draws >= 0  # a boolean is no count
+        right = right and isinstance(request, dict) and isinstance(parts, list)
+        right = right and all(isinstance(part, str) for part in parts)
+    except (ValueError, KeyError, TypeError):
+        right = False
+    if not right:
+        message = f"entry {entry.number} is malformed: its body is not that of a charge"
+        raise IntegrityError(message)
+    return Charged(draws, tuple(parts), request)
+
+
+def event_text(event: Event) -> str:
+    """Return an event as canonical JSON; most are the very object that came last, so no fraction is hashed again."""
+    known = _LAST_EVENT.get(id(event))
+    if known is None or known[0] is not event:
+        known = event, canonical(events.to_json(event))
+        if len(_LAST_EVENT) >= _MOST_EVENTS:
+            _LAST_EVENT.clear()
+        _LAST_EVENT[id(event)] = known
+    return known[1]
+
+
+_MOST_EVENTS = 1024
+# By the number of an object that is kept beside: while it is, no other object has that number.
+_LAST_EVENT: dict[int, tuple[Event, str]] = {}
 
 
 def is_private(event: Event) -> bool:

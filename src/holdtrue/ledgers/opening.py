@@ -31,14 +31,12 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     card: str | None = None,
     iid: bool | None = None,
     fingerprint: Fingerprint | None = None,
-    group: int = 256,
 ) -> Account:
     """Return the ledger at a path (SQLite), at a PostgreSQL URL, or a new one in memory for None.
 
     ``kind``, ``cap`` (units of 1e-15) and ``fingerprint`` create it where there is none; a ledger that exists gives its own
     terms back, and whatever is given beside must agree with them. ``fingerprint`` is called with the ledger's secret key
-    and may scan the data; without it an existing ledger is opened to be looked at. ``group`` is the most requests in one
-    commit.
+    and may scan the data; without it an existing ledger is opened to be looked at.
 
     Failure: FingerprintMismatch for other data, RefusedError for other terms, UnknownName where there is nothing to open,
     IntegrityError for what is damaged, Refused or InvalidParameter for a place that cannot be used. Nothing is lost.
@@ -55,7 +53,7 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     try:
         given = {"kind": kind, "cap": cap, "plan": plan, "card": card, "iid": iid}
         _agree(store.terms, given=given, fingerprint=fingerprint)
-        return Account(store, group=group)
+        return Account(store)
     except BaseException:
         store.close()
         raise

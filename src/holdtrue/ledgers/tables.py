@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.books import Book, Wanted
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
-from holdtrue.ledgers.migrations import HEAD, known, revision, upgrade
+from holdtrue.ledgers.migrations import HEAD, RETIRED, known, revision, upgrade
 from holdtrue.ledgers.stores import Busy
 
 __all__ = ["ENTRIES", "LINE", "METADATA", "TERMS", "SqlStore"]
@@ -53,6 +53,9 @@ ENTRIES = sa.Table(
     sa.Column("spent", _Big, nullable=False),
     sa.Column("analyst_spent", _Big),
     sa.Column("allowance", _Big),
+    sa.Column("draws", _Big, nullable=False),
+    sa.Column("other_spent", _Big, nullable=False),
+    sa.Column("charges", _Big, nullable=False),
     sa.Column("event", sa.Text),
     sa.Column("answers", _Big),
     sa.Column("body", sa.Text),
@@ -172,6 +175,12 @@ class SqlStore(ABC):
                 raise InvalidParameter("where", self.where, "a ledger, or a place where there is nothing yet")
         if terms is not None:
             return terms
+        if found in RETIRED:
+            message = (
+                f"{self.where} was written by an earlier Holdtrue, and this version cannot go on with it: keep it as a "
+                "record, and open the data with a new ledger whose epsilon and delta leave out what the old one spent"
+            )
+            raise RefusedError(message)
         if found is not None and not known(found):
             message = f"{self.where} was written by a newer Holdtrue; upgrade to read it"
             raise RefusedError(message)

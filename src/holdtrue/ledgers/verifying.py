@@ -9,7 +9,7 @@ from typing import get_args
 from holdtrue import events
 from holdtrue.errors import HoldtrueError, IntegrityError, RefusedError
 from holdtrue.ledgers.accounts import Account
-from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private
+from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private, read_charge
 from holdtrue.ledgers.opening import store_at
 from holdtrue.ledgers.stores import Busy, Store
 
@@ -93,6 +93,8 @@ class _Recount:
     number: int = 0
     digest: str = ""
     spent: int = 0
+    draws: int = 0
+    other_spent: int = 0
     charges: dict[int, str | None] = field(default_factory=dict)
     responses: set[int] = field(default_factory=set)
     answered: set[str | None] = field(default_factory=set)
@@ -108,7 +110,7 @@ class _Recount:
             try:
                 self._next(entry)
             except (TypeError, ValueError, AttributeError):
-                message = f"entry {self.number}: it holds what no entry holds"
+                message = f"entry {self.number} is malformed"
                 raise IntegrityError(message) from None
             self._compare(kept)
         for number, _ in kept:
@@ -157,6 +159,16 @@ class _Recount:
                 self._demand(entry.cost == 0 and entry.request_digest in self.answered, "it repeats what was not answered")
             case "grant":
                 self._demand(entry.cost == 0 and entry.analyst is not None, "it grants nothing")
+        self._follow_plan(entry)
+
+    def _follow_plan(self, entry: Entry) -> None:
+        """Recount what the plan's limits are checked against, from what each charge says of itself."""
+        if entry.kind == "charge":
+            draws = read_charge(entry).draws
+            self.draws += draws
+            self.other_spent += 0 if draws else entry.cost
+        totals = self.draws, self.other_spent, len(self.charges)
+        self._demand((entry.draws, entry.other_spent, entry.charges) == totals, "the totals of its plan are wrong")
 
     def _follow_analyst(self, entry: Entry) -> None:
         spent, allowance = self.analysts.get(entry.analyst or "", (0, None))

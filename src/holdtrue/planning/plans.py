@@ -14,7 +14,7 @@ from holdtrue.bounds.transfer import interval, position_alpha, position_interval
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
 from holdtrue.planning.comparing import Comparison, compared
-from holdtrue.planning.levels import level_shift
+from holdtrue.planning.levels import joint_gap
 from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
 
 __all__ = ["Plan"]
@@ -129,11 +129,11 @@ class Plan:
     ) -> tuple[float, float] | None:
         """Return the ends for the population value behind an answer, or None where rows are not independent draws.
 
-        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha. Whichever answer it is,
-        and whatever was spent before it: the plan counts on all of them.
+        By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha, and say nothing of such
+        per-row queries (None). Whichever answer it is, and whatever was spent before it: the plan counts on all of them.
         """
         del draw, spent
-        if not self.iid:
+        if not self.iid or (by_position and self.transfer is None):
             return None
         if self.transfer is not None:
             ends = position_interval if by_position else interval
@@ -142,16 +142,16 @@ class Plan:
         clipped = min(1.0, max(0.0, answer))
         return max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
 
-    def gap(self, beta: float, *, spent: int) -> float:
-        """Return T5's gamma for what was let out up to a total: sample and population of any query, but for beta (T7)."""
+    def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
+        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
         if self.ledger is None:
-            return 1.0
-        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta).gamma
+            return 1.0, beta
+        return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def compare(self) -> Comparison:
         """Return every method side by side for this plan's questions: rows needed, and half-width with these rows."""
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
-        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits)
+        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
         return compared(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def to_json(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ _TRIES = 5
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
 _HOLDOUT = (*_BOTH, "looks", "yes", "train", "overfits", "private", "threshold", "tolerance", "metric", "weights")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
+_REGISTERED = "registered"  # the public name of the results that a gate was registered with
 _T = TypeVar("_T")
 
 
@@ -101,27 +102,20 @@ class HoldoutDesk:
                 board = self._leaderboard()
                 return board.submit(given["name"], given["y_pred"], ids=given.get("ids"))
             case "gate":
-                return self._gate(self._named(given, key), key, analyst)
+                return self._gate(_named(given, key), key, analyst)
             case "certify":
                 self._meet()
                 return self._holdout().certify(analyst=analyst)
             case "compare" if given.pop("results", False):
                 pair = {name: given[name] for name in ("first", "second")}
                 about = {name: given[name] for name in ("differ", "ids") if name in given}
-                named = {"name": f"request {key}"} if self._holdout().facts.private else {}
-                return self._holdout().compare_cases(**pair, **about, **named, analyst=analyst)
+                return self._holdout().compare_cases(**pair, **about, name=f"request {key}", analyst=analyst)
             case "compare":
                 if "differ" in given:
                     raise InvalidParameter("differ", "given", "left out, but for a comparison of results")
                 return self._holdout().compare(given["first"], given["second"], ids=given.get("ids"), analyst=analyst)
             case _:
-                return self._holdout().score(**self._named(given, key), analyst=analyst)
-
-    def _named(self, given: dict[str, Any], key: str) -> dict[str, Any]:
-        """Return a look with a public name where results have none of their own: that of the request."""
-        if "cases" in given and self._holdout().facts.private:
-            return {"name": f"request {key}"} | given
-        return given
+                return self._holdout().score(**_named(given, key), analyst=analyst)
 
     def _gate(self, given: dict[str, Any], key: str, analyst: str) -> Verdict:
         """Make one look at a gate, as whoever has the incumbent; kept before, since the look may make it the next one."""
@@ -130,18 +124,20 @@ class HoldoutDesk:
             if holdout.facts.mode != "gate":
                 return holdout.gate(**given, analyst=analyst)
             submitted = {part: value for part, value in given.items() if part in ("y_pred", "cases", "ids")}
-            name = holdout.named(**submitted)
+            name = holdout.named(**submitted, name=given.get("name"))
             self._replies.hold(name, key, submitted)
             try:
                 verdict = holdout.gate(**given, analyst=analyst)
             except HoldtrueError as error:
-                self._replies.drop(name, key)
-                if not isinstance(error, RefusedError) or holdout.leading == self._met:
+                leading = holdout.leading
+                if leading != name:
+                    self._replies.drop(name, key)
+                if not isinstance(error, RefusedError) or leading == self._met:
                     raise
                 continue  # another worker's submission became the incumbent in between
             if verdict.yes and not verdict.repeated:
                 self._met = name
-            else:
+            if holdout.leading != name:
                 self._replies.drop(name, key)
             return verdict
         message = "the incumbent changes faster than this look can be made; send it again"
@@ -162,10 +158,16 @@ class HoldoutDesk:
         if not new:
             return self._reopened()
         # In memory first: what cannot be opened must not leave a ledger under the name.
-        Holdout(self._truth, **self._given, incumbent=self._document.get("incumbent")).close()
-        holdout = Holdout(self._truth, ledger=self._ledger, **self._given, incumbent=self._document.get("incumbent"))
+        first = self._incumbent(self._document.get("incumbent"), _REGISTERED)
+        Holdout(self._truth, **self._given, **first).close()
+        holdout = Holdout(self._truth, ledger=self._ledger, **self._given, **first)
         self._met = holdout.leading if holdout.facts.mode == "gate" else None
         return holdout
+
+    def _incumbent(self, submitted: list[Any] | None, name: str) -> dict[str, Any]:
+        """Return how a gate is opened with an incumbent: results are known by a name, predictions by themselves."""
+        known = {"incumbent_name": name} if submitted is not None and self._document.get("metric") == "cases" else {}
+        return {"incumbent": submitted} | known
 
     def _reopened(self) -> Holdout:
         """Return the holdout as its ledger has it; a gate goes on with the incumbent of its last yes."""
@@ -178,8 +180,10 @@ class HoldoutDesk:
             return holdout
         held = None if leading is None else self._replies.held(leading)
         holdout.close()
-        incumbent = first if held is None else self._in_order(held)
-        holdout = Holdout(self._truth, ledger=self._ledger, **self._given, incumbent=incumbent)
+        met = self._incumbent(first, _REGISTERED)
+        if held is not None and leading is not None:
+            met = self._incumbent(self._in_order(held), leading)
+        holdout = Holdout(self._truth, ledger=self._ledger, **self._given, **met)
         self._met = holdout.leading
         return holdout
 
@@ -225,6 +229,11 @@ class HoldoutDesk:
             "alpha": kept.plan.alpha,
             "theorem": kept.plan.theorem,
         } | facts
+
+
+def _named(given: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return a look with a public name where results have none of their own: that of the request."""
+    return {"name": f"request {key}"} | given if "cases" in given else given
 
 
 def _placed(place: Place) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from holdtrue.verbs import Release, Standing
 __all__ = ["NOT_INDEPENDENT", "Asking", "part_of", "part_of_values"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
+_NO_THEOREM = "the plan's theorem is about queries, not about per-row numbers; plan by the transfer theorem"
+_BY_POSITION = "transfer theorem, by position (T5, T6b)"
 
 
 def part_of(query: Query) -> str:
@@ -25,7 +27,7 @@ def part_of(query: Query) -> str:
 
 
 def part_of_values(name: str) -> str:
-    """Return the name under which the answer to per-row numbers is found again."""
+    """Return what the answer to per-row numbers is found again by: a public name, never a function of the numbers."""
     return f"values {name}"
 
 
@@ -63,7 +65,7 @@ class Asking:
         return self._release(parts, {"queries": [query.text for query in queries]}, tuple(queries), by_position=False)
 
     def values(self, name: str) -> Release:
-        """Return the release of the mean of per-row numbers, which the ledger knows by a keyed name only."""
+        """Return the release of the mean of per-row numbers, which the ledger knows by a public name only."""
         return self._release((part_of_values(name),), {"values": name}, (), by_position=True)
 
     def _release(
@@ -96,8 +98,10 @@ class Asking:
         sample = Interval(max(0.0, value - near), min(1.0, value + near), sure, "sample")
         ends = plan.interval(value, by_position=by_position, draw=draw, spent=spent)
         if ends is None:
-            return Answer(value, None, sample, certificate, reason=NOT_INDEPENDENT)
-        return Answer(value, Interval(*ends, sure, "population"), sample, certificate)
+            reason = _NO_THEOREM if plan.iid else NOT_INDEPENDENT
+            return Answer(value, None, sample, certificate.proving(None) if by_position else certificate, reason=reason)
+        proven = certificate.proving(_BY_POSITION) if by_position else certificate
+        return Answer(value, Interval(*ends, sure, "population"), sample, proven)
 
 
 def _times(event: Event, times: int) -> Event:

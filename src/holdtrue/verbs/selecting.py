@@ -39,7 +39,8 @@ def select(
 ) -> Release:
     """Return the release of one choice among queries, scored by their sums, or among whole scores that one row moves by one.
 
-    ``scored`` is a keyed name of the scores where they were given as numbers: the ledger never has the numbers themselves.
+    ``scored`` is a public name of the scores where they were given as numbers: the ledger never has the numbers themselves,
+    nor anything that depends on them.
     The exponential mechanism on a GDP or zCDP ledger, permute-and-flip on a pure one, which is where it costs less (B3).
     """
     if not candidates:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-__all__ = ["HEAD", "VERSIONS", "known", "revision", "upgrade"]
+__all__ = ["HEAD", "RETIRED", "VERSIONS", "known", "revision", "upgrade"]
 
-HEAD = "0001"
+HEAD = "0002"
+RETIRED = frozenset({"0001"})
+"""Revisions whose entries have no totals of draws: their digests cannot be carried on."""
 VERSIONS = "holdtrue_version"
 
 

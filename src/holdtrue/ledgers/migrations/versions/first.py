@@ -1,11 +1,11 @@
-"""The first tables: the terms of the ledger, in one row, and its entries."""
+"""The first tables that this version goes on with: the terms of the ledger, in one row, and its entries."""
 
 import sqlalchemy as sa
 from alembic import op
 
 __all__ = ["down_revision", "revision", "upgrade"]
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 
 
@@ -39,6 +39,9 @@ def upgrade() -> None:
         sa.Column("spent", big, nullable=False),
         sa.Column("analyst_spent", big),
         sa.Column("allowance", big),
+        sa.Column("draws", big, nullable=False),
+        sa.Column("other_spent", big, nullable=False),
+        sa.Column("charges", big, nullable=False),
         sa.Column("event", sa.Text),
         sa.Column("answers", big),
         sa.Column("body", sa.Text),

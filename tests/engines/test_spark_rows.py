@@ -141,21 +141,22 @@ def test_learning_counts_the_errors_of_a_hundred_thousand_thresholds(people, spa
         assert np.array_equal(*both)
 
 
-def _votes(curator, estimator, points):
-    model = curator.train("model", estimator, target="ill", features=["age", "bmi"], parts=PARTS)
+def _votes(curator, estimator, points, **cut):
+    model = curator.train("model", estimator, target="ill", features=["age", "bmi"], parts=PARTS, **cut)
     return model.ensemble.votes(points)
 
 
 def test_predicting_trains_the_members_of_a_single_machine(people, spark_session, tmp_path):
-    """By files and rows in them, or by a public key: the votes are the same, and with the same bits the labels."""
+    """By content, by a public key, or by files and rows in them: the same votes, and with the same bits the same labels."""
     points = np.random.default_rng(3).random((500, 2)) * [100, 50]
     plan = {"queries": 10, "epsilon": 1.0, "delta": 1e-6}
     duck = ht.Curator(f"{people}/*.parquet", **plan)
     spark = ht.Curator(SparkRows(str(people), session=spark_session), **plan)
     assert isinstance(spark._house.engine, Trainer)
     assert not isinstance(duck._house.engine, Trainer)
-    for estimator in (DecisionTreeClassifier(max_depth=3), LogisticRegression()):
-        votes = [_votes(curator, estimator, points) for curator in (duck, spark)]
+    tree, logistic = DecisionTreeClassifier(max_depth=3), LogisticRegression()
+    for estimator, cut in ((tree, {}), (logistic, {"key": "id"}), (tree, {"order": "fixed"})):
+        votes = [_votes(curator, estimator, points, **cut) for curator in (duck, spark)]
         assert votes[0].sum(axis=1).tolist() == [PARTS] * 500
         assert np.unique(votes[0]).size > 20
         assert np.array_equal(*votes)
@@ -163,14 +164,13 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
         assert np.array_equal(*labels)
     shuffled = spark_session.read.parquet(str(people)).orderBy("bmi")
     keyed = ht.Curator(SparkRows(shuffled, key="id"), **plan)
-    assert np.array_equal(
-        _votes(keyed, DecisionTreeClassifier(max_depth=3), points), _votes(duck, DecisionTreeClassifier(max_depth=3), points)
-    )
+    assert np.array_equal(_votes(keyed, tree, points), _votes(duck, tree, points, key="id"))
     with pytest.raises(InvalidParameter, match="cannot be carried"):
         spark.train("nearest", _nearest(), target="ill", features=["age", "bmi"], parts=PARTS)
     loose = ht.Curator(spark_session.createDataFrame(pq.read_table(people)), **plan)
     with pytest.raises(NotCertified, match="need positions"):
-        loose.train("model", LogisticRegression(), target="ill", features=["age"], parts=PARTS)
+        loose.train("model", LogisticRegression(), target="ill", features=["age"], parts=PARTS, order="fixed")
+    assert np.array_equal(_votes(loose, tree, points), _votes(duck, tree, points))
     with pytest.raises(InvalidParameter, match="without gaps"):
         open_engine(SparkRows(spark_session.createDataFrame(pa.table({"id": [1, 2, 2], "x": [1, 2, 3]})), key="id"))
     # A row replaced in its place changes the member of its part, and no other.
@@ -183,8 +183,8 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
             table = pa.concat_tables([table.slice(0, 7), replaced, table.slice(8)])
         pq.write_table(table, other / path.name)
     near = ht.Curator(SparkRows(str(other), session=spark_session), **plan)
-    near.train("model", DecisionTreeClassifier(), target="ill", features=["age", "bmi"], parts=PARTS)
-    spark.train("model", DecisionTreeClassifier(), target="ill", features=["age", "bmi"], parts=PARTS)
+    for curator in (near, spark):
+        _votes(curator, DecisionTreeClassifier(), points, order="fixed")
     first, second = (curator._models.named("model").ensemble.members for curator in (spark, near))
     changed = [part for part in range(PARTS) if not _same_tree(first, second, part)]
     assert changed == [6007 % PARTS]

@@ -175,7 +175,7 @@ class OpenLedgers(Generic[T]):
                 ledger = self._ledger_of(opened)
                 newest = ledger.newest() if late else ledger.last_seen[0]
                 if newest - state.number >= self._every or (late and newest > state.number):
-                    self._store(slot, read_state(ledger, since=state))
+                    self._store(slot, read_state(ledger))
                 elif late:
                     slot.stored = time.monotonic()
 
@@ -193,7 +193,7 @@ class OpenLedgers(Generic[T]):
                 continue
             self._close_one(slot.opened)
             with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self._place_of(slot.name)) as ledger:
-                self._store(slot, read_state(ledger, since=slot.state))
+                self._store(slot, read_state(ledger))
 
     def _store(self, slot: _Slot[T], state: LedgerState) -> None:
         try:

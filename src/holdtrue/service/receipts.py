@@ -4,23 +4,20 @@ A ledger alone cannot tell that it is younger than it was: a shorter whole ledge
 its newest receipt are kept here as well, with what was spent by then, and a registered ledger is opened only if it has both.
 """
 
-import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import sqlalchemy as sa
 
 from holdtrue.errors import IntegrityError, UnknownName
-from holdtrue.ledgers import Account, Entry, open_ledger
+from holdtrue.ledgers import Account, open_ledger
 from holdtrue.service.database import RECEIPTS, Database
 
 __all__ = ["Kind", "LedgerState", "Receipts", "has_entry", "read_state"]
 
 Kind: TypeAlias = Literal["dataset", "holdout"]
-_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +31,18 @@ class LedgerState:
     draws: int = 0
     other_spent: int = 0
 
-    def follow(self, entries: Sequence[Entry]) -> "LedgerState":
-        """Return the state after some further entries."""
-        if not entries:
-            return self
-        draws, other = self.draws, self.other_spent
-        for entry in entries:
-            drawn = _draws(entry)
-            draws += drawn
-            other += 0 if drawn else entry.cost
-        last = entries[-1]
-        return replace(self, number=last.number, digest=last.digest, spent=last.spent, draws=draws, other_spent=other)
 
-
-def _draws(entry: Entry) -> int:
-    """Return how many planned draws a charge takes, by its body."""
-    told = json.loads(entry.body) if entry.kind == "charge" and entry.body else {}
-    return int(told.get("draws", 0)) if isinstance(told, dict) else 0
-
-
-def read_state(ledger: Account, *, since: LedgerState | None = None) -> LedgerState:
-    """Return a ledger's newest state, counted on from an earlier one of the same ledger."""
-    terms = ledger.terms
-    state = since or LedgerState(terms.ledger_id, 0, terms.digest)
-    last = ledger.newest()
-    while state.number < last:
-        page = ledger.entries(state.number + 1, min(last, state.number + _PAGE) + 1)
-        if not page:
-            message = f"entry {state.number + 1} is missing"
-            raise IntegrityError(message)
-        state = state.follow(page)
-    return state
+def read_state(ledger: Account) -> LedgerState:
+    """Return a ledger's newest state: its last entry has all totals."""
+    terms, last = ledger.terms, ledger.newest()
+    if not last:
+        return LedgerState(terms.ledger_id, 0, terms.digest)
+    entries = ledger.entries(last, last + 1)
+    if not entries:
+        message = f"entry {last} is missing"
+        raise IntegrityError(message)
+    (entry,) = entries
+    return LedgerState(terms.ledger_id, entry.number, entry.digest, entry.spent, entry.draws, entry.other_spent)
 
 
 def has_entry(ledger: Account, state: LedgerState) -> bool:

@@ -81,10 +81,15 @@ class WatchedDesk(Desk):
         with self._explained():
             return await super().ask(queries, key, analyst)
 
-    async def call(self, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
+    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
         """Run any other method of the curator, as :class:`Desk` does."""
         with self._explained():
             return await super().call(function, *args, **given)
+
+    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what may take long, as :class:`Desk` does."""
+        with self._explained():
+            return await super().work(owner, function, *args, **given)
 
     def close(self) -> None:
         """Finish what is under way and let go of the curator."""

@@ -56,7 +56,7 @@ def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Recei
             if isinstance(entry, HoldtrueError):
                 raise entry
             ledger.respond(entry.number, "[]")
-        after = read_state(ledger, since=state)
+        after = read_state(ledger)
     registry.receipts.replace(kind, name, after)
     return Accepted(after, after.spent - state.spent, after.draws - state.draws)
 
@@ -92,5 +92,4 @@ def _charge(kept: LedgerState, what: str, *, cost: int, draws: int) -> Charge:
     """Return a charge under an id that is always the same for what was forgotten, so that it is made once."""
     request = {"forgotten": what, "queries": [], "known": f"{kept.number}:{kept.digest}", "ledger": kept.ledger_id}
     digest = hashlib.sha256(canonical(request).encode("ascii")).hexdigest()
-    body = canonical({"draws": draws, "parts": [], "request": request})
-    return Charge(f"{VERB} {digest}", digest, _ANALYST, VERB, NoCost(), cost, body)
+    return Charge(f"{VERB} {digest}", digest, _ANALYST, VERB, NoCost(), cost, draws, (), canonical(request))

@@ -320,7 +320,7 @@ def test_rows_under_a_ledger_beside_their_file_are_registered_only_if_told(tmp_p
 
 def test_control_without_the_look_the_same_rows_have_two_budgets(tmp_path, monkeypatch):
     found = made(tmp_path)
-    monkeypatch.setattr("holdtrue.service.registry.refuse_second_budget", lambda *_: None)
+    monkeypatch.setattr("holdtrue.service.registry.refuse_second_budget", lambda *_, **__: None)
     again = found.service.registry.register("again", {**PEOPLE, "second_budget": False})
     assert again.curator.budget.left == found.service.registry.dataset("people").curator.budget.left
     closed(found)

@@ -249,10 +249,12 @@ class Registry:
         if self._document(name) is not None:
             raise _name_taken()
         place = self._place(stored.get("path"))
-        seen: Sequence[str] = () if stored.get("second_budget") else self._refuse_second_budget(place)
         where = self.ledger_url(name, create=True)
+        meant = bool(stored.get("second_budget"))
+        seen: Sequence[str] = () if meant else self._refuse_second_budget(place, stored, own=where)
         try:
-            curator = Curator(place, ledger=where, **_given(stored))
+            # Whether the rows have a budget is decided above, where the service's other ledgers are known.
+            curator = Curator(place, ledger=where, second_budget=True, **_given(stored))
         except HoldtrueError as error:
             raise hide_place(error, where) from None
         if truth is not None:
@@ -279,13 +281,15 @@ class Registry:
                     connection.execute(sa.insert(DATASETS).values(row))
                     self.receipts.enter(connection, "dataset", name, state)
                     return
-            seen = self._refuse_second_budget(place, seen=seen)
+            seen = self._refuse_second_budget(place, stored, seen=seen)
 
-    def _refuse_second_budget(self, place: str, *, seen: Sequence[str] = ()) -> list[str]:
-        """Refuse rows that have a budget under another name or beside their file; return the names that were looked at."""
+    def _refuse_second_budget(
+        self, place: str, stored: Mapping[str, Any], *, own: str | Path | None = None, seen: Sequence[str] = ()
+    ) -> list[str]:
+        """Refuse rows that have a budget under another name or near their file; return the names that were looked at."""
         names = self._registered()
         ledgers = {name: self.ledger_url(name) for name in names if name not in seen}
-        refuse_second_budget(place, ledgers)
+        refuse_second_budget(place, ledgers, own=own, header=stored.get("header"))
         return names
 
     def tell_truth(self, name: str, truth: Callable[[str], float]) -> None:

@@ -47,7 +47,7 @@ def test_a_wrong_address_is_told_to_people_as_a_page_and_to_programs_as_a_proble
 
 
 def test_an_empty_budget_is_told_before_and_after_asking(served):
-    small = {"path": "people.parquet", "queries": 1, "iid": True, "bounds": {"age": [0, 100]}}
+    small = {"path": "people.parquet", "second_budget": True, "queries": 1, "iid": True, "bounds": {"age": [0, 100]}}
     served.service.registry.register("small", small)
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
         client.post("/page/login", data={"key": served.keys["analyst"]})
@@ -96,6 +96,7 @@ def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
 def test_data_that_is_not_independent_has_no_interval_for_a_population_and_says_so(served):
     registry = served.service.registry
     plain = {"path": "people.parquet", "epsilon": 2.0, "delta": 1e-6, "queries": 50, "bounds": {"age": [0, 100]}}
+    plain["second_budget"] = True
     registry.register("plain", plain | {"iid": False})
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
         client.post("/page/login", data={"key": served.keys["owner"]})

@@ -115,10 +115,11 @@ class Models:
 
     def named(self, name: str) -> Model:
         """Return the model of a name; UnknownName where there is none."""
-        found = (self._held.get(name) or self._read(name)) if isinstance(name, str) else None
+        given: object = name
+        found = (self._held.get(name) or self._read(name)) if isinstance(given, str) else None
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
-            shown = name if isinstance(name, str) else type(name).__name__
+            shown = given if isinstance(given, str) else type(given).__name__
             message = (
                 f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
             )

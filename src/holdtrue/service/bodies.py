@@ -288,3 +288,4 @@ class DatasetBody(StrictModel):
     bounds: Bounds | None = None
     labels: Annotated[dict[Text, Labels], Field(max_length=4096)] | None = None
     header: bool | Annotated[list[Text], Field(min_length=1, max_length=4096)] | None = None
+    second_budget: bool = False

@@ -33,7 +33,7 @@ _LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
 _CONFLICT = 409
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
-CARD = ("types", "bounds", "labels", "header")
+CARD = ("types", "bounds", "labels", "header", "second_budget")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ ROWS = 4_000
 CANARY = "kanarienvogel"
 CANARY_NUMBER = 86_753_091
 PEOPLE = {
+    "second_budget": True,  # many tests register the same rows under several names
     "path": "people.parquet",
     "description": "people of a town",
     "queries": 1_000,
@@ -26,7 +27,6 @@ PEOPLE = {
     "reserve": 0.5,
     "iid": True,
     "bounds": {"age": [0, 100], "income": [0, 100_000_000]},
-    "second_budget": True,  # tests register the same rows under several names
 }
 
 

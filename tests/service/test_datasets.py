@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from holdtrue.errors import InvalidParameter, UnknownName
+from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
 from holdtrue.service import create
 from holdtrue.service.registry import check_name
 from holdtrue.service.settings import Settings
@@ -183,3 +183,12 @@ def test_p9_metrics_show_no_duration_and_no_dataset_without_the_owners_key(owner
 
 def test_settings_turn_the_tick_off(tmp_path):
     assert Settings(home=tmp_path, tick=0).tick == 0
+
+
+def test_rows_that_are_registered_get_no_second_budget_without_a_word(tmp_path):
+    found = made(tmp_path)
+    document = {name: value for name, value in PEOPLE.items() if name != "second_budget"}
+    with pytest.raises(RefusedError, match=r"these rows already have a budget in .*people\.ledger"):
+        found.service.registry.register("again", document)
+    assert found.service.registry.register("again", PEOPLE).curator.budget.spent == 0
+    closed(found)

@@ -312,7 +312,7 @@ def test_rows_under_a_ledger_beside_their_file_are_registered_only_if_told(tmp_p
     ht.Curator(
         str(tmp_path / "mine" / "people.parquet"), ledger=tmp_path / "mine" / "people.ledger", queries=10, iid=True
     ).close()
-    with pytest.raises(RefusedError, match="in a ledger beside the file"):
+    with pytest.raises(RefusedError, match="in a ledger near the file"):
         registry.register("mine", document)
     assert registry.register("mine", document | {"second_budget": True}).name == "mine"
     closed(found)

@@ -129,8 +129,9 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
 
 def counted(events: Iterable[Event]) -> dict[Event, int]:
     """Return how often each single event occurs, with repeated and composed events taken apart."""
-    if not isinstance(events, (*get_args(Event), Iterable)) or isinstance(events, (str, bytes)):
-        raise InvalidParameter("events", type(events).__name__, "a list of events")
+    given: object = events
+    if not isinstance(given, (*get_args(Event), Iterable)) or isinstance(given, (str, bytes)):
+        raise InvalidParameter("events", type(given).__name__, "a list of events")
     listed = [events] if isinstance(events, get_args(Event)) else list(events)
     totals: dict[Event, int] = {}
     for event, times in _occurrences(listed):

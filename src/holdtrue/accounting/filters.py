@@ -78,8 +78,8 @@ class Filter(ABC):
         if exact is None or exact == math.inf:
             message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
             raise NotPrivate(message)
-        # A float may have underflowed to 0; what is private but not free costs a unit at least.
-        return max(int(isinstance(exact, float)), units_up(Fraction(exact), unit=UNIT))
+        # A float below may have underflowed to 0; what is not free costs a unit at least.
+        return max(1, units_up(Fraction(exact), unit=UNIT))
 
     def admits(self, spent: int, *, cost: int) -> bool:
         """Return whether a cost still fits; both are in units."""

@@ -82,7 +82,11 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     ``beta`` is read off the intervals unless given. Fails: with :class:`~holdtrue.errors.InsufficientSamples` where not
     even intervals that always miss could prove a violation.
     """
-    if not callable(getattr(population, "draw", None)) or not callable(getattr(population, "mean", None)):
+    if (
+        population is None
+        or not callable(getattr(population, "draw", None))
+        or not callable(getattr(population, "mean", None))
+    ):
         raise InvalidParameter("population", population, "one that knows its truth, such as Signs(rows=2000, columns=80)")
     number, alpha = count("runs", runs, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
     asking = named(analyst, population) if isinstance(analyst, str) else analyst

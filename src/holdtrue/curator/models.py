@@ -131,7 +131,8 @@ class Models:
 
     def named(self, name: str) -> Model:
         """Return the model of a name, as it is now; UnknownName where there is none."""
-        if self._store is not None and _is_name(name):
+        given: object = name
+        if self._store is not None and _is_name(given):
             current = self._store.current(name)
             if current != self._seals.get(name):
                 self._held.pop(name, None)
@@ -141,10 +142,10 @@ class Models:
                 self._seals.pop(name, None)
                 if stored is not None:
                     self._seals[name] = stored.seal
-        found = self._held.get(name)
+        found = self._held.get(name) if isinstance(given, str) else None
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
-            shown = name if isinstance(name, str) else type(name).__name__
+            shown = given if isinstance(given, str) else type(given).__name__
             message = (
                 f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
             )

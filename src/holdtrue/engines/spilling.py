@@ -10,15 +10,15 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from holdtrue.errors import RefusedError
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - no such locks on this system, so nothing is spilled
-    fcntl = None  # type: ignore[assignment]
+# Without such locks nothing is spilled.
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 __all__ = ["SpillFolder"]
 

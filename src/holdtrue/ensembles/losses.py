@@ -177,7 +177,7 @@ def _pairs(bounds: Bounds, columns: int) -> Sequence[tuple[Number, Number]]:
     return checked
 
 
-def _ordered(pair: tuple[Number, Number]) -> tuple[float, float]:
+def _ordered(pair: object) -> tuple[float, float]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # noqa: PLR2004 - low and high
         raise InvalidParameter("bounds", pair, "pairs (low, high) with low below high")
     low, high = (float(rational("bounds", end)) for end in pair)

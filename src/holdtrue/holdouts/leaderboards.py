@@ -114,7 +114,8 @@ class Leaderboard:
 
     def submit(self, name: str, y_pred: object, *, ids: object = None) -> Score:
         """Take a submission; return its own score, or on a ladder the best so far, whoever has it."""
-        if not isinstance(name, str) or not name:
+        team: object = name
+        if not isinstance(team, str) or not name:
             raise InvalidParameter("name", name, "a name in text")
         asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
         if isinstance(self._way, Scoring):

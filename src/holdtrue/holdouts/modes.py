@@ -4,7 +4,7 @@ from typing import Any
 
 from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, truth
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
 from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
@@ -87,8 +87,8 @@ def _check(  # noqa: PLR0913 - everything that excludes something else
         count("yes", yes)
     if private is not None:
         truth("private", private)
-    if metric is not None and (not isinstance(metric, str) or metric not in ("accuracy", "cases")):
-        raise InvalidParameter("metric", metric, "accuracy or cases: what a gate is opened for")
+    if metric is not None:
+        text_among("metric", metric, ("accuracy", "cases"))
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter("weights", "given", "left out but for full scores, which are private")
     if epsilon is not None and (private is False or (yes is not None and not private)):

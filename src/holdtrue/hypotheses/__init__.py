@@ -54,7 +54,8 @@ _KINDS: dict[str, Any] = {
 
 def from_json(document: Mapping[str, Any]) -> HypothesisClass:
     """Return the class that its ``to_json`` wrote. Classes made of code are not among them."""
-    name = document.get("class") if isinstance(document, Mapping) else None
+    given: object = document
+    name = given.get("class") if isinstance(given, Mapping) else None
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidParameter("class", name, f"one of {', '.join(_KINDS)}")

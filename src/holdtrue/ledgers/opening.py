@@ -85,10 +85,11 @@ def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None =
         from holdtrue.ledgers.postgres import PostgresStore
 
         return PostgresStore(where, create=create, read_only=read_only)
+    path: object
     try:
         path = fspath(where)
     except Exception:  # noqa: BLE001 - whatever is no path
-        path = None  # type: ignore[assignment]  # refused below
+        path = None
     if not isinstance(path, str):
         raise InvalidParameter("where", type(where).__name__, "a path, a PostgreSQL URL or None")
     if not str(where):

@@ -39,7 +39,8 @@ def method_named(name: str) -> Method:
     """Return a method by its name."""
     if type(name) is str and name in METHODS:
         return METHODS[name]
-    shown = name if isinstance(name, str) else type(name).__name__
+    given: object = name
+    shown = given if isinstance(given, str) else type(given).__name__
     message = f"there is no method {shown!r}; the methods are {', '.join(METHODS)}"
     raise UnknownName(message)
 

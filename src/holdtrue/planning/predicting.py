@@ -185,7 +185,8 @@ def _lower_bound(dimension: int | None, alpha: float, beta: float, epsilon: floa
 
 def _base(size: int | None, dimension: int | None, method: str, *, realizable: bool) -> BaseRows:
     """Return what one predictor needs, as a function of its error and its probability of failure."""
-    if not isinstance(method, str) or (method, realizable) not in _THEOREMS:
+    given: object = method
+    if not isinstance(given, str) or (method, realizable) not in _THEOREMS:
         known = ", ".join(repr(name) for name, given in _THEOREMS if given == realizable)
         raise InvalidParameter("method", method, f"one of {known} where realizable={realizable}")
     if (size is None) == (dimension is None):

@@ -36,7 +36,8 @@ class Column:
     def __post_init__(self) -> None:
         if not _printable(self.name):
             raise InvalidParameter("name", self.name, f"1 to {_LONGEST_NAME} printable characters")
-        if not isinstance(self.type, str) or self.type not in get_args(Type):
+        kind: object = self.type
+        if not isinstance(kind, str) or kind not in get_args(Type):
             raise InvalidParameter("type", self.type, f"one of {', '.join(get_args(Type))}")
         if self.bounds is not None:
             object.__setattr__(self, "bounds", _bounds(self.type, self.bounds))
@@ -72,9 +73,11 @@ class Card:
 
     def column(self, name: str) -> Column:
         """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
-        found = self._named.get(name) if isinstance(name, str) else None
+        given: object = name
+        text = given if isinstance(given, str) else type(given).__name__
+        found = self._named.get(text) if text is given else None
         if found is None:
-            raise UnknownColumn(_unknown(str(name) if isinstance(name, str) else type(name).__name__, list(self._named)))
+            raise UnknownColumn(_unknown(text, list(self._named)))
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +95,8 @@ class Card:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Card":
         """Return the card that :meth:`to_json` wrote."""
-        columns = document.get("columns") if isinstance(document, Mapping) else None
+        given: object = document
+        columns = given.get("columns") if isinstance(given, Mapping) else None
         if not isinstance(columns, list) or set(document) != {"rows", "columns"}:
             raise InvalidParameter("card", document, "an object with rows and a list of columns")
         return cls(tuple(_column(entry) for entry in columns), document["rows"])

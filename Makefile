@@ -98,6 +98,7 @@ lock: setup  ## resolve the newest allowed versions and pin them
 	$(BIN)/pip-compile --quiet --upgrade --all-extras --generate-hashes --strip-extras --allow-unsafe \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header --no-annotate \
 	  --output-file requirements.lock pyproject.toml
+	$(BIN)/python deploy/lock.py
 
 .PHONY: clean
 clean:  ## remove everything that was built, .venv included

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.peers import show
 
-__all__ = ["run"]
+__all__ = ["run", "wait_for"]
 
 _ROWS = 100_000
 _SECONDS = 8
@@ -135,7 +135,7 @@ def _bare(folder: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "uvicorn", "bare:app", "--port", "8911", "--no-access-log", "--log-level", "warning"]
     with subprocess.Popen(command, cwd=folder) as process:  # noqa: S603
         try:
-            _wait("http://127.0.0.1:8911/openapi.json")
+            wait_for("http://127.0.0.1:8911/openapi.json")
             yield "http://127.0.0.1:8911"
         finally:
             process.terminate()
@@ -151,7 +151,7 @@ def _service(folder: Path, *, tick: float) -> Iterator[tuple[str, str, int]]:
     with (folder / "log").open("wb") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:  # noqa: S603
         try:
             address = "http://127.0.0.1:8912"
-            _wait(f"{address}/readyz")
+            wait_for(f"{address}/readyz")
             key = (folder / "home" / "owner.key").read_text().strip()
             headers = {"Authorization": f"Bearer {key}"}
             made = httpx.post(f"{address}/v1/datasets", json=_PLAN | {"name": "rows"}, headers=headers, timeout=60)
@@ -161,7 +161,8 @@ def _service(folder: Path, *, tick: float) -> Iterator[tuple[str, str, int]]:
             process.terminate()
 
 
-def _wait(address: str) -> None:
+def wait_for(address: str) -> None:
+    """Wait until an address answers."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:

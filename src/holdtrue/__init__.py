@@ -25,6 +25,7 @@ from holdtrue.errors import (
     UnknownColumn,
     UnknownName,
     UnsupportedQuery,
+    UsedKey,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ __all__ = [
     "UnknownColumn",
     "UnknownName",
     "UnsupportedQuery",
+    "UsedKey",
     "Verdict",
     "__version__",
     "audit_generalization",

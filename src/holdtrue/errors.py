@@ -16,6 +16,7 @@
     │   ├── NotPrivate              an event without a guarantee reached a ledger              HTTP 403
     │   ├── CuratorClosed           the curator was closed                                     HTTP 409
     │   ├── FingerprintMismatch     the ledger belongs to other data                           HTTP 409
+    │   ├── UsedKey                 the key names another request                              HTTP 409
     │   └── Unauthorized            no key, or a key without this right                        HTTP 401
     ├── ReleaseError                charged, then failed; the cost stays; .entry      exit 4   HTTP 502
     ├── IntegrityError              stored state contradicts itself; stop             exit 5   HTTP 500
@@ -46,6 +47,7 @@ __all__ = [
     "UnknownColumn",
     "UnknownName",
     "UnsupportedQuery",
+    "UsedKey",
 ]
 
 
@@ -139,6 +141,12 @@ class FingerprintMismatch(RefusedError):
     http_status = 409
 
 
+class UsedKey(RefusedError):
+    """The key of this request was used for another request; take a new one for a new request."""
+
+    http_status = 409
+
+
 class Unauthorized(RefusedError):
     """There is no key, or the key does not give this right."""
 
@@ -182,5 +190,8 @@ def _be(left: float) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a number of too many digits, or somebody else's object
+        return f"a {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({type(value).__name__})"

@@ -7,7 +7,7 @@ taken at their exact binary value, booleans are not numbers, and NaN and infinit
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -23,8 +23,11 @@ __all__ = [
     "Integers",
     "Number",
     "Rationals",
+    "array_of",
     "count",
+    "integer",
     "integers",
+    "listed",
     "nonnegative",
     "positive",
     "probability",
@@ -32,12 +35,18 @@ __all__ = [
     "rationals",
     "round_down",
     "round_up",
+    "text_among",
+    "truth",
     "units_down",
     "units_up",
 ]
 
 Number: TypeAlias = int | float | Fraction | Decimal
 _LARGEST = Fraction(sys.float_info.max)
+_LONGEST_LIST = 10**8
+_MOST_DIGITS = 1000
+_MOST = 10**_MOST_DIGITS  # more digits than any float has, few enough for every sum and message
+_LOOKED_AT = 1000
 Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
 
@@ -47,13 +56,20 @@ def rational(name: str, value: object, *, expected: str = "a finite number") -> 
         raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
     if isinstance(value, (Rational, Integral)):
         exact = Fraction(int(value.numerator), int(value.denominator))
+        if max(abs(exact.numerator), exact.denominator) >= _MOST:
+            raise InvalidParameter(name, value, f"{expected}, of at most {_MOST_DIGITS} digits")
         if abs(exact) > _LARGEST:
             raise InvalidParameter(name, value, f"{expected}, below 2^1024")
         return exact
     if isinstance(value, (float, np.floating, Decimal)):
-        if not math.isfinite(value):
+        if isinstance(value, Decimal):
+            # Checked before it is made exact, which takes as many digits as its exponent says.
+            if not value.is_finite() or (value and abs(value.adjusted()) > _MOST_DIGITS):
+                raise InvalidParameter(name, value, f"{expected}, of at most {_MOST_DIGITS} digits")
+            return Fraction(value)
+        if not math.isfinite(float(value)):
             raise InvalidParameter(name, value, expected)
-        return Fraction(value if isinstance(value, Decimal) else float(value))
+        return Fraction(float(value))
     raise InvalidParameter(name, value, expected)
 
 
@@ -84,16 +100,53 @@ def probability(name: str, value: object, *, zero: bool = False, one: bool = Fal
     return checked
 
 
-def count(name: str, value: object, *, least: int = 1) -> int:
-    """Return a whole number, ``least`` or above."""
-    if type(value) is int and value >= least:
+def count(name: str, value: object, *, least: int = 1, most: int | None = None) -> int:
+    """Return a whole number, ``least`` or above, and at most ``most`` where there is one."""
+    if type(value) is int and least <= value < (_MOST if most is None else most + 1):
         return value
     expected = f"a whole number, {least} or above"
+    if type(value) is int and value >= least:
+        limit = f"of at most {_MOST_DIGITS} digits" if most is None else f"at most {most:,}"
+        raise InvalidParameter(name, value, f"{expected}, {limit}")
     if isinstance(value, (bool, np.bool_)):
         raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
     if not isinstance(value, Integral) or value < least:
         raise InvalidParameter(name, value, expected)
-    return int(value)
+    return count(name, int(value), least=least, most=most)
+
+
+def truth(name: str, value: object) -> bool:
+    """Return True or False; nothing else stands for them."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise InvalidParameter(name, value, "True or False")
+
+
+def text_among(name: str, value: object, known: Sequence[str]) -> str:
+    """Return one of a few words."""
+    if type(value) is str and value in known:
+        return value
+    raise InvalidParameter(name, value, f"one of {', '.join(map(repr, known))}")
+
+
+def listed(name: str, values: object, *, expected: str) -> list[Any]:
+    """Return the items of a list, a tuple, or anything else that is neither text nor a mapping and has an end."""
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    array = array_of(name, values, expected=expected)
+    if array.ndim == 0 or isinstance(values, Mapping):
+        raise InvalidParameter(name, _kind(values), expected)
+    return list(array)
+
+
+def array_of(name: str, values: object, *, expected: str) -> npt.NDArray[Any]:
+    """Return values as an array, whatever they are; InvalidParameter, which names types only, where they are none."""
+    if not isinstance(values, np.ndarray) and isinstance(values, Sequence) and len(values) > _LONGEST_LIST:
+        raise InvalidParameter(name, _kind(values), f"{expected}, in an array where there are so many")
+    try:
+        return np.asarray(values)
+    except Exception:  # noqa: BLE001 - somebody else's object
+        raise InvalidParameter(name, _kind(values), expected) from None
 
 
 def integers(name: str, values: object) -> Integers:
@@ -113,11 +166,19 @@ def integers(name: str, values: object) -> Integers:
     raise InvalidParameter(name, _kind(values), expected)
 
 
+def integer(name: str, value: object) -> int:
+    """Return one whole number of any size, by the rules of :func:`integers`."""
+    found = integers(name, value)
+    if found.ndim:
+        raise InvalidParameter(name, _kind(value), "one whole number")
+    return int(found)
+
+
 def _listed(name: str, values: object, expected: str) -> npt.NDArray[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, Integral)):
         raise InvalidParameter(name, _kind(values), expected)
     try:
-        array: npt.NDArray[Any] = np.asarray(values)
+        array = array_of(name, values, expected=expected)
         if array.dtype.kind not in "iu" or array.size == 0:
             # NumPy would turn a mixed or huge list into floats; keep what was given and look at each.
             array = np.asarray(values, dtype=object)
@@ -149,7 +210,7 @@ def _kind(values: object) -> _Kind:
     if isinstance(values, np.ndarray):
         return _Kind(f"an array of {values.dtype}")
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
-        held = sorted({type(value).__name__ for value in values})
+        held = sorted({type(value).__name__ for value in values[:_LOOKED_AT]})
         return _Kind(f"a {type(values).__name__} of {len(values)} holding {', '.join(held) or 'nothing'}")
     return _Kind("None" if values is None else f"a {type(values).__name__}")
 

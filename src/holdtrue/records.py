@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from holdtrue import events
-from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.errors import InvalidParameter, NotCertified, RequestError
 from holdtrue.events import Event
 
 __all__ = [
@@ -294,4 +294,9 @@ def _read(value: object) -> object:
 
 def canonical(document: Mapping[str, Any]) -> str:
     """Return JSON in one way only (sorted keys, no spaces, no NaN), fit to be hashed."""
-    return _ENCODER.encode(document)
+    try:
+        return _ENCODER.encode(document)
+    except (TypeError, ValueError, RecursionError):
+        pass
+    message = "this cannot be written as JSON: use text, finite numbers, True, False, None, and lists and mappings of them"
+    raise RequestError(message)

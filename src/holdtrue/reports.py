@@ -114,10 +114,12 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     history: Sequence[Charged],
     receipt: tuple[int, str],
     columns: Sequence[tuple[str, str]] = (),
+    whole: bool = True,
 ) -> str:
     """Return a report as one HTML page. Everything that people wrote is escaped; nothing in it is fetched or run.
 
     ``receipt`` is the newest entry's number and digest; ``columns`` the names and types of the card, to be listed.
+    ``whole=False`` says that older charges than those of ``history`` were left out.
     """
     share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
     lines = plan.lines()
@@ -126,7 +128,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     tiles = (
         tile(f"{budget.asks:,}", f"of {plan.queries:,} questions left"),
         tile(f"± {within:.3g}", "around an answer, for the " + ("population" if plan.iid else "rows held")),
-        tile(f"{share:.1%}", f"of the budget spent, by {len(history):,} charge{'s' * (len(history) != 1)}"),
+        tile(f"{share:.1%}", "of the budget spent" + (f", by {_charges(history)}" if whole else "")),
         tile("none" if plan.epsilon is None else f"ε {plan.epsilon:.3g}", _slack(plan.delta)),
     )
     return "".join(
@@ -138,7 +140,9 @@ def html_report(  # noqa: PLR0913 - the sections of a page
             f"<p class='promise'>{safe(promise(plan))}</p></header>",
             f"<section class='tiles'>{''.join(tiles)}</section>",
             _budget(budget, share),
-            f"<h2>Questions and answers</h2>{_history(history, drawn=answers, population=plan.iid, unit=budget.unit)}",
+            "<h2>Questions and answers</h2>",
+            "" if whole else f"<p>{_charges(history)} of the history; others are left out here.</p>",
+            f"{_history(history, drawn=answers, population=plan.iid, unit=budget.unit)}",
             f"<div class='pair'><section><h2>Plan</h2>{_pairs(lines)}</section>",
             f"<section><h2>Columns</h2>{_pairs(columns)}</section></div>" if columns else "</div>",
             _receipt(receipt),
@@ -151,6 +155,10 @@ def safe(text: object) -> str:
     """Return text for HTML: escaped, with every sign that cannot be seen written out."""
     shown = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in str(text))
     return html.escape(shown, quote=True)
+
+
+def _charges(history: Sequence[Charged]) -> str:
+    return f"{len(history):,} charge{'s' * (len(history) != 1)}"
 
 
 def _slack(delta: float | None) -> str:

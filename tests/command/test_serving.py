@@ -87,9 +87,38 @@ def test_an_allowance_reaches_the_ledger_without_the_data(run, tmp_path):
     database.close()
 
 
+def test_a_restored_ledger_is_accepted_from_a_shell_and_pays_for_what_it_forgot(run, tmp_path):
+    rows = np.random.default_rng(1).integers(0, 100, 20_000)
+    (tmp_path / "people.csv").write_text("\n".join(["age", *map(str, rows)]), encoding="utf-8")
+    settings = Settings(home=tmp_path / ".holdtrue")
+    database = open_database(settings)
+    registry = Registry(settings, database, Metrics())
+    document = {"path": "people.csv", "queries": 50, "iid": True, "types": {"age": "integer"}}
+    curator = registry.register("people", document).curator
+    curator.ask("age > 10")
+    backup, where = tmp_path / "backup.ledger", tmp_path / ".holdtrue" / "people.ledger"
+    backup.write_bytes(where.read_bytes())
+    curator.ask(["age > 20", "age > 30"])
+    spent = curator.budget.spent
+    registry.close()
+    where.write_bytes(backup.read_bytes())
+    newest = json.loads(run("verify", where, "--json").out)["receipt"]
+    wrong = run("ledger", "accept", "people", "--receipt", f"1:{'0' * 64}")
+    assert (wrong.code, newest in wrong.err) == (3, True)
+    done = run("ledger", "accept", "people", "--receipt", newest, "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["questions"] == 2
+    again = json.loads(run("verify", where, "--json").out)
+    assert (again["spent"], again["receipt"]) == (pytest.approx(spent), json.loads(done.out)["receipt"])
+    assert run("ledger", "accept", "nobody", "--receipt", newest).code == 2
+    assert Registry(settings, database, Metrics()).dataset("people").curator.budget.asks == 47
+    database.close()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (["ledger", "accept", "people", "--receipt", "newest"], 2, "--receipt"),
         (["key", "create", "ada", "--allow", "nowhere=2"], 2, "nowhere"),
         (["key", "create", "ada", "--allow", "people"], 2, "--allow"),
         (["key", "create", "ada", "--allow", "people=-2"], 2, "--allow"),

@@ -327,3 +327,16 @@ def test_analysts_have_allowances_under_one_cap(files):
             curator.ask("age > 3", analyst="ada")
         curator.ask("age > 3", analyst="bob")
         curator.ask("age > 3", analyst="ada")
+
+
+def test_a_preview_for_an_analyst_tells_nothing_of_what_others_asked(files):
+    with opened(files) as curator:
+        curator.ask("age > 65", analyst="ann")
+        assert curator.preview("age > 65").repeated
+        assert curator.preview("age > 65", analyst="ann").repeated
+        theirs, new = curator.preview("age > 65", analyst="ben"), curator.preview("age > 66", analyst="ben")
+        assert (
+            (theirs.repeated, theirs.cost, theirs.alpha)
+            == (new.repeated, new.cost, new.alpha)
+            == (False, new.cost, new.alpha)
+        )

@@ -1,6 +1,7 @@
 """LEARN through the curator: charged once, certified by a theorem whose needs are met, and never from uncharged rows."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from holdtrue import hypotheses
-from holdtrue.bounds.learned import fixed_excess
+from holdtrue.bounds.learned import adaptive_excess, fixed_excess
 from holdtrue.curator import Curator
 from holdtrue.errors import (
     BudgetExceeded,
@@ -21,6 +22,7 @@ from holdtrue.errors import (
 from holdtrue.hypotheses import Conjunctions, Hypotheses, Intervals, Stumps, Thresholds
 from holdtrue.records import from_json, to_json
 from holdtrue.verbs.learning import FIXED, TRANSFERRED
+from holdtrue.verbs.selecting import epsilon_of_use
 from laws import generator
 
 ROWS = 6000
@@ -82,6 +84,24 @@ def test_p3_is_claimed_for_the_first_charge_of_a_ledger_alone(people):
     second = curator.learn(STUMPS, target="sick", epsilon=1.0)
     assert second.certificate.theorem == TRANSFERRED
     assert second.excess_error > first.excess_error
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("epsilon", [None, 0.2, 1.0])
+def test_s2_later_picks_rest_on_one_beta_and_on_the_plan(people, pure, epsilon):
+    """The gap of the level that the charge reached, and a pick whose overshoot was set aside with the plan."""
+    terms = {"pure": True, "delta": None, "queries": None, "cap": None} if pure else {}
+    curator = opened(people, **terms)
+    curator.ask("age > 50")
+    found = curator.learn(STUMPS, target="sick", epsilon=epsilon, beta=0.01)
+    booked, spent = epsilon_of_use(curator.plan), round(found.certificate.spent * 10**15)
+    gap, share = curator.plan.joint_gap(0.01, spent=spent)
+    assert (share == 0.01) is pure
+    given = {"rows": ROWS, "epsilon": epsilon or booked, "beta": share, "gap": gap}
+    assert found.certificate.theorem == TRANSFERRED
+    assert found.excess_error == pytest.approx(min(1, adaptive_excess(math.log(191), booked=booked, **given)))
+    plain = adaptive_excess(math.log(191), **given)
+    assert found.excess_error == pytest.approx(min(1, plain)) if epsilon is None else found.excess_error >= min(1, plain)
 
 
 def test_p3_failures_over_fresh_samples_are_at_most_beta(request):
@@ -158,6 +178,59 @@ def test_code_is_scored_and_never_taken_for_a_repeat(people):
     again = curator.learn(others, target="sick", epsilon=0.7)
     assert again.text == "young"
     assert not again.repeated
+
+
+def wrong_rules(count):
+    return Hypotheses([lambda rows, cut=cut: rows["agee"] > cut for cut in range(count)], columns=["age", "bmi"])
+
+
+def test_own_rules_that_raise_are_refused_by_their_place_before_anything_is_charged(people, monkeypatch):
+    """The control is the old way: 200 rules that raise on every row count as all 0, are charged for, and certified."""
+    curator = opened(people)
+    with pytest.raises(InvalidParameter, match=r"items\[0\].*KeyError"):
+        curator.learn(wrong_rules(200), target="sick", epsilon=1.0)
+    some = Hypotheses([lambda rows: rows["age"] > 50, lambda rows: rows["age"].no_such], columns=["age"])
+    with pytest.raises(InvalidParameter, match=r"items\[1\].*AttributeError"):
+        curator.learn(some, target="sick", epsilon=1.0)
+    assert (curator.budget.spent, curator.history) == (0, [])
+    monkeypatch.setattr(Hypotheses, "try_out", lambda *_: None)
+    old = curator.learn(wrong_rules(200), target="sick", epsilon=1.0)
+    assert old.excess_error < 1
+    assert curator.budget.spent > 0
+
+
+def test_own_rules_read_columns_and_questions_by_name(people):
+    curator = opened(people)
+    rules = Hypotheses([lambda rows: rows["age >= 50"] == 1, lambda rows: rows["bmi"] > 20], columns=["age >= 50", "bmi"])
+    assert curator.learn(rules, target="sick", epsilon=0.7).index == 0
+    free = Hypotheses([lambda rows: rows["age"] >= 50, lambda rows: rows["age"] < 50])
+    assert curator.learn(free, target="sick", features=["bmi", "age"], epsilon=0.7).index == 0
+
+
+def test_a_rule_that_raises_on_some_rows_labels_those_0_and_says_nothing(people, recwarn, capsys):
+    """After the charge nothing a rule does to a row is heard: it counts as 0 there."""
+
+    def fails_on_the_old(rows):
+        if (rows["age"] > 90).any():
+            message = f"canary {rows['age'].max()}"
+            raise ValueError(message)
+        return rows["age"] >= 50
+
+    def leaves(rows):
+        raise SystemExit(f"canary {rows}") if len(rows) > 1 or rows["age"][0] > 90 else ValueError
+
+    curator = opened(people)
+    rules = Hypotheses([fails_on_the_old, lambda rows: rows["age"] < 50], columns=["age"])
+    found = curator.learn(rules, target="sick", epsilon=1.0)
+    counts = rules.error_counts(people[["age"]], people.sick)
+    age = people.age.to_numpy()
+    assert counts[0] == np.count_nonzero(((age >= 50) & (age <= 90)) != people.sick)
+    assert found.predict({"age": [95.0, 60.0]}).tolist() == ([False, True] if found.index == 0 else [False, False])
+    with pytest.raises(InvalidParameter, match="items"):
+        curator.learn(Hypotheses([leaves], columns=["age"]), target="sick", epsilon=0.1)
+    assert Hypotheses([leaves], columns=["age"]).evaluate(people[["age"]][:50], 0).tolist() == [False] * 50
+    said = capsys.readouterr()
+    assert "canary" not in said.out + said.err + "".join(str(warning.message) for warning in recwarn)
 
 
 def test_one_hypothesis_costs_nothing(people):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from holdtrue.curator import Curator
-from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter
+from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.planning import OpenPlan, open_plan, read_plan
 from holdtrue.records import canonical
 from laws import generator
@@ -104,6 +104,30 @@ def test_what_is_missing_is_said(people):
         Curator(people, epsilon=1.0)
     with pytest.raises(InsufficientSamples):
         Curator({"x": [1, 2, 3]}, epsilon=0.001, delta=1e-9)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"queries": 20}, {"queries": 20, "epsilon": None, "delta": None}])
+def test_a_pure_curator_opens_a_pure_ledger(people, tmp_path, numbers):
+    with opened(people, pure=True, ledger=tmp_path / "x.ledger", **numbers) as curator:
+        answer = curator.ask("x > 0.5")
+        assert curator.plan.ledger == curator.ledger.terms.kind == "pure"
+        assert (curator.plan.delta, answer.certificate.delta) == (0, 0)
+        assert curator.budget.unit == "epsilon"
+    with Curator(people, ledger=tmp_path / "x.ledger", pure=True) as again:
+        assert again.plan.ledger == "pure"
+
+
+def test_a_pure_curator_that_cannot_be_says_so(people, tmp_path):
+    """A plan or a ledger that counts in something else, or a number of questions about rows that are not independent."""
+    other = opened(people, queries=20, ledger=tmp_path / "x.ledger")
+    other.close()
+    with pytest.raises(InvalidParameter, match="counts in gdp"):
+        Curator(people, ledger=tmp_path / "x.ledger", pure=True)
+    with pytest.raises(InvalidParameter, match="counts in gdp"):
+        Curator(people, plan=other.plan, pure=True)
+    with pytest.raises(PreconditionError, match="leave queries and alpha out"):
+        opened(people, queries=20, iid=False, pure=True)
+    assert opened(people, iid=False, pure=True).plan.ledger == "pure"
 
 
 def test_without_independence_there_is_no_interval_but_the_rows_own(people):

@@ -185,14 +185,3 @@ def test_no_python_variable_is_a_table(path):
     with pytest.raises(duckdb.Error):
         engine._connection.execute("SELECT * FROM private").fetchall()
     assert private.num_rows == 1
-
-
-def test_temporary_files_go_with_the_engine(path):
-    from pathlib import Path
-
-    engine = open_engine(path)
-    folder = Path(engine._folder)
-    assert folder.exists()
-    assert folder.stat().st_mode & 0o077 == 0
-    engine.close()
-    assert not folder.exists()

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -182,6 +183,11 @@ def _two_headers(tmp_path):
     return tmp_path / "*.csv"
 
 
+def _pipe(tmp_path):
+    os.mkfifo(tmp_path / "rows.csv")
+    return tmp_path / "rows.csv"
+
+
 WRONG = {
     "nothing there": (lambda p: p / "none.parquet", "no such file"),
     "glob of nothing": (lambda p: p / "*.parquet", "no such file"),
@@ -193,7 +199,9 @@ WRONG = {
     "ragged csv, more": (lambda p: _written(p, "rows.csv", f"a,b\n1,2\n3,4,{CANARY}\n5,6\n"), "line 3 does not have"),
     "ragged csv, fewer": (lambda p: _written(p, "rows.csv", f"a,b\n1,2\n3,4\n{CANARY}\n"), "line 4 does not have"),
     "csv in Latin-1": (lambda p: _written(p, "rows.csv", b"a,b\n1,\xe4\n"), "cannot be read"),
-    "csv of one name twice": (lambda p: _written(p, "rows.csv", "a,a\n1,2\n"), "two columns have the name 'a'"),
+    "csv of one name twice": (lambda p: _written(p, "rows.csv", f"{CANARY},{CANARY}\n1,2\n"), "two fields are the same"),
+    "csv without a header": (lambda p: _written(p, "rows.csv", f"{CANARY},71\nb,2\n"), "field 2 is empty, a number"),
+    "a pipe": (_pipe, "not a file"),
     "csv with other headers": (_two_headers, "the header is not that of"),
     "json that is cut": (lambda p: _written(p, "rows.json", f'[{{"a": 1, "b": "{CANARY}'), "cannot be read as JSON"),
     "json that nests": (lambda p: _written(p, "rows.json", f'[{{"a": {{"b": "{CANARY}"}}}}]'), "column 'a' has type STRUCT"),

@@ -1,4 +1,4 @@
-"""Parts by position, and rows and labels by rules that look at one row alone."""
+"""Parts by key, by content and by position, and rows and labels by rules that look at one row alone."""
 
 import itertools
 
@@ -10,9 +10,12 @@ from holdtrue.ensembles import part_of
 from holdtrue.ensembles.parts import (
     FEATURE_LIMIT,
     Domain,
+    PartRule,
     codes_of,
+    hash_contents,
+    hash_keys,
+    hash_rows,
     labels_of,
-    order_of,
     outputs_of,
     positions,
     shares_of,
@@ -28,13 +31,13 @@ def test_parts_are_disjoint_of_one_size_and_by_position(rows, parts):
     assert sorted(itertools.chain(*held)) == list(range(rows // parts * parts))
     for part, places in enumerate(held):
         assert all(part_of(place, parts=parts) == part for place in places)
-    assert shares_of(rows, parts=parts).T.tolist() == held
+    assert [share.tolist() for share in shares_of(rows, parts=parts)] == held
 
 
 def test_parts_of_a_sorted_file_are_alike():
     """Strides, not runs: every part of a sorted column spans nearly all of it."""
     column = np.arange(1000)
-    assert np.ptp(column[shares_of(1000, parts=10)].mean(axis=0)) < 10
+    assert np.ptp([column[share].mean() for share in shares_of(1000, parts=10)]) < 10
 
 
 @pytest.mark.parametrize("rows", [0, 4])
@@ -58,23 +61,90 @@ def test_there_is_no_part_beyond_the_last(part):
         positions(part, rows=10, parts=5)
 
 
-@pytest.mark.parametrize("names", [False, True])
-def test_a_row_with_a_public_key_has_the_same_part_wherever_it_stands(names):
+def _sets(names, labels, *, parts):
+    """Return the rows of each part, told by their labels."""
+    return [[labels[row] for row in share] for share in shares_of(len(labels), parts=parts, names=names)]
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_row_with_a_public_key_has_the_same_part_wherever_it_stands(text):
     rng = np.random.default_rng(1)
     keys = rng.permutation(1000)[:23]
-    keys = np.array([f"seat {key:04}" for key in keys]) if names else keys
+    keys = np.array([f"seat {key:04}" for key in keys]) if text else keys
     shuffled = rng.permutation(23)
-    first, second = shares_of(23, parts=5, keys=keys), shares_of(23, parts=5, keys=keys[shuffled])
-    assert keys[first].tolist() == keys[shuffled][second].tolist()
-    assert order_of(keys, rows=23).tolist() == np.argsort(keys).tolist()
+    first, second = (_sets(hash_keys(some, rows=23), some.tolist(), parts=5) for some in (keys, keys[shuffled]))
+    assert first == second
+    assert sorted(itertools.chain(*first)) == sorted(keys.tolist())
 
 
-@pytest.mark.parametrize(
-    "keys", [[1, 1, 2], [1.0, 2.0, 3.0], [1, 2], [None, 1, 2], [[1], [2], [3]], "abc", [True, False, True]]
-)
+def test_rows_of_one_key_share_a_part_and_numbers_are_keys_like_their_texts():
+    keys = np.array([4, 9, 4, 4, 7, 9])
+    assert np.array_equal(hash_keys(keys, rows=6), hash_keys(keys.astype(str), rows=6))
+    for part in _sets(hash_keys(keys, rows=6), keys.tolist(), parts=3):
+        assert part == sorted(part, key=part.index)
+    assert len(set(hash_keys(keys, rows=6).tolist())) == 3
+
+
+def test_another_key_in_the_place_of_one_changes_two_parts_and_no_more():
+    """Where a key goes with its row, rank among keys would move every row after it; the hash moves one row."""
+    keys = np.arange(200)
+    before = _sets(hash_keys(keys, rows=200), keys.tolist(), parts=20)
+    for replaced in range(0, 200, 7):
+        other = np.where(keys == replaced, 1000 + replaced, keys)
+        after = _sets(hash_keys(other, rows=200), other.tolist(), parts=20)
+        assert sum(set(one) != set(two) for one, two in zip(before, after, strict=True)) <= 2
+
+
+def test_parts_by_key_are_of_about_one_size():
+    sizes = [share.size for share in shares_of(40_000, parts=100, names=hash_keys(np.arange(40_000), rows=40_000))]
+    assert sum(sizes) == 40_000
+    assert 300 < min(sizes) <= max(sizes) < 500
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_by_content_change_in_two_places_in_any_order_and_with_copies(seed):
+    """E4 without an order: as sets of rows, all parts but two are the same, also where rows are copies of each other."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 3, (60, 2)).astype(float)
+    table[rng.random((60, 2)) < 0.1] = np.nan
+    before = _contents(table)
+    for _ in range(40):
+        other = table.copy()
+        other[rng.integers(60)] = [rng.integers(0, 4), np.nan if rng.random() < 0.2 else rng.integers(0, 4)]
+        after = _contents(other[rng.permutation(60)])
+        changed = sum(one != two for one, two in zip(before, after, strict=True))
+        assert changed <= 2
+    assert _contents(table[::-1]) == before
+    assert sum(map(len, before)) == 60
+
+
+def _contents(table):
+    names = hash_contents(list(table.T))
+    return [sorted(map(repr, part)) for part in _sets(names, table.tolist(), parts=12)]
+
+
+def test_contents_are_hashed_as_numbers_and_copies_are_counted():
+    columns = [np.array([0.0, -0.0, 1.0, 0.0]), np.array([True, True, False, True])]
+    names = hash_contents(columns)
+    assert len(set(names.tolist())) == 4
+    assert sorted(names.tolist()) == sorted(hash_rows(columns, copies=np.array([0, 1, 0, 2])).tolist())
+    assert (names >= 0).all()
+
+
+def test_a_rule_says_how_many_votes_a_row_moves_and_what_it_counts_on():
+    key, content, position = PartRule("key", "id"), PartRule("content"), PartRule("position")
+    assert [rule.votes for rule in (key, content, position)] == [1, 2, 1]
+    assert "assuming" in position.sentence
+    assert not any("assum" in rule.sentence for rule in (key, content))
+    for wrong in (("key", None), ("content", "id"), ("rank", None)):
+        with pytest.raises(ht.InvalidParameter):
+            PartRule(*wrong)
+
+
+@pytest.mark.parametrize("keys", [[1.0, 2.0, 3.0], [1, 2], [None, 1, 2], [[1], [2], [3]], "abc", [True, False, True]])
 def test_keys_that_are_no_keys_are_refused(keys):
     with pytest.raises(ht.InvalidParameter):
-        shares_of(3, parts=1, keys=keys)
+        hash_keys(keys, rows=3)
 
 
 def test_features_are_clamped_row_by_row_and_missing_ones_are_zero():

@@ -10,7 +10,7 @@ from scipy import special, stats
 
 import holdtrue as ht
 from holdtrue import events
-from holdtrue.ensembles.responding import GRID, Agnostic, NoisyAverage, NoisyMax, SoftMajority
+from holdtrue.ensembles.responding import GRID, Agnostic, LaplaceMax, NoisyAverage, NoisyMax, SoftMajority
 from holdtrue.errors import InvalidParameter
 from holdtrue.testing import SeededBits, drawing_from
 from laws import LEVEL, chi_square_of_counts, generator
@@ -104,6 +104,65 @@ def test_t2b_noisy_max_draws_its_law(bits):
     assert chi_square_of_counts(counts, special.ndtr(np.array([3, -3]) / (math.sqrt(2) * 3.3))) < LEVEL
 
 
+def _laplace_wins(lead, scale):
+    """Return the chance that a label which leads by so many votes wins over one other, under Laplace noise on both."""
+    behind = 0.5 * math.exp(-abs(lead) / scale) * (1 + abs(lead) / (2 * scale))
+    return 1 - behind if lead >= 0 else behind
+
+
+def test_b3_laplace_max_draws_its_law(bits):
+    counts = np.bincount(drawn(LaplaceMax(0.5), [9, 6], bits, 40_000), minlength=2)
+    law = _laplace_wins(3, 4.0)
+    assert chi_square_of_counts(counts, [law, 1 - law]) > LEVEL
+    wider = _laplace_wins(3, 4.8)
+    assert chi_square_of_counts(counts, [wider, 1 - wider]) < LEVEL
+
+
+@pytest.mark.parametrize("points", [1, 2])
+def test_b3_laplace_max_is_epsilon_dp(points):
+    """Three labels, by integration: the worst loss over neighbours is at most epsilon, and noise half as wide breaks it."""
+
+    def wins(votes, scale):
+        z = np.linspace(-60 * scale, 60 * scale, 40_001)
+        density = np.exp(-np.abs(z) / scale) / (2 * scale)
+        cdf = lambda x: np.where(x < 0, 0.5 * np.exp(np.minimum(x, 0) / scale), 1 - 0.5 * np.exp(-np.maximum(x, 0) / scale))  # noqa: E731
+        won = [
+            np.trapezoid(density * np.prod([cdf(z + v - w) for j, w in enumerate(votes) if j != i], axis=0), z)
+            for i, v in enumerate(votes)
+        ]
+        return np.log(won)
+
+    rule = LaplaceMax(1.0, points=points)
+    assert rule.event == events.Pure(1)
+    scale = float(rule.scale / GRID)
+    worst = {}
+    for width in (scale, scale / 2):
+        worst[width] = max(
+            np.abs(wins((a, b, 5), width) - wins((a - points, b + points, 5), width)).max()
+            for a, b in itertools.product(range(2, 12, 3), repeat=2)
+        )
+    assert 0.6 < worst[scale] <= 1 + 1e-6
+    assert worst[scale / 2] > 1
+
+
+def test_e11_agnostic_for_two_votes_moves_by_epsilon_over_two():
+    for limit, kind in (("log-odds", events.BoundedRange), ("ratio", events.Pure)):
+        rule = Agnostic(20, epsilon=1, limit=limit, votes=2)
+        assert rule.event == kind(1)
+        p = np.array([float(chance) for chance in rule.table.probabilities])
+        loss = (
+            np.abs(special.logit(p[2:]) - special.logit(p[:-2])) if limit == "log-odds" else np.abs(np.log(p[2:] / p[:-2]))
+        )
+        assert 0.9 < loss.max() <= 1 + 1e-9
+
+
+def test_e10_an_average_of_which_a_row_moves_two_members_has_twice_the_noise():
+    one, two = (NoisyAverage(50, low=0, high=1, epsilon=0.5, members=members) for members in (1, 2))
+    assert one.event.epsilon == two.event.epsilon == Fraction(1, 2)
+    assert two.event.sensitivity == 2 * one.event.sensitivity
+    assert two.deviation == pytest.approx(2 * one.deviation)
+
+
 def test_noisy_max_gives_labels_that_tie_equal_chances(bits):
     """With noise far below a part of a vote every draw ties; the first label would win them all without the coin."""
     rule = NoisyMax(Fraction(1, 100 * GRID))
@@ -190,6 +249,7 @@ def test_noisy_average_is_total():
 RULES = [
     SoftMajority(0.5),
     NoisyMax(2),
+    LaplaceMax(0.5),
     Agnostic(3, epsilon=0.5),
     NoisyAverage(2, low=0, high=1, epsilon=0.5),
     NoisyAverage(2, low=0, high=1, mu=0.5),
@@ -224,6 +284,7 @@ def test_one_point_gives_one_answer_of_its_own_type():
         lambda: NoisyMax(1, mu=1),
         NoisyMax,
         lambda: NoisyMax(2**35),
+        lambda: LaplaceMax(2**-40),
         lambda: Agnostic(7, epsilon=1).release([3, 5]),
         lambda: Agnostic(7, epsilon=1).release([8, -1]),
         lambda: NoisyAverage(3, low=1, high=1, epsilon=1),

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 import holdtrue as ht
 from holdtrue.ensembles import batching, train, training
-from holdtrue.ensembles.parts import shares_of
+from holdtrue.ensembles.parts import hash_contents, shares_of
 
 POINTS = np.array([[a, b] for a in (-1.0, 0.2, 1.5) for b in (-0.5, 0.7)])
 # What may stand in for a row: other features, other labels, and what no honest row holds.
@@ -38,12 +38,12 @@ def _neighbours(x, y):
         yield there, then
 
 
-def _moved(estimator, x, y, parts):
+def _moved(estimator, x, y, parts, cut=lambda _x, _y: {}):
     """Return the most votes that any neighbour moves at any point, as a whole and from any label."""
-    before = train(estimator, x, y, parts=parts, labels=[0, 1], jobs=1).votes(POINTS)
+    before = train(estimator, x, y, parts=parts, labels=[0, 1], jobs=1, **cut(x, y)).votes(POINTS)
     most = 0
     for there, then in _neighbours(x, y):
-        after = train(estimator, there, then, parts=parts, labels=[0, 1], jobs=1).votes(POINTS)
+        after = train(estimator, there, then, parts=parts, labels=[0, 1], jobs=1, **cut(there, then)).votes(POINTS)
         most = max(most, int(np.abs(after - before).max()))
     return most
 
@@ -60,6 +60,58 @@ def _moved(estimator, x, y, parts):
 def test_replacing_one_row_moves_at_most_one_vote(estimator):
     x, y = _rows(1, 9)
     assert _moved(estimator, x, y, 2) == 1
+
+
+def test_replacing_one_row_moves_two_votes_at_most_by_content_and_one_by_key():
+    """Both in any order of rows; here they are sorted again after the row was replaced."""
+    x, y = _rows(1, 12)
+    keys = np.arange(12) * 7
+
+    def sorted_by_value(a, _b):
+        return np.argsort(np.nan_to_num(a[:, 0]), kind="stable")
+
+    def contents(a, b):
+        return {"names": hash_contents([*a.T, b])}
+
+    learner = DecisionTreeClassifier(max_depth=2)
+    assert _moved(learner, x, y, 4, contents) <= 2
+    before = train(learner, x, y, parts=4, labels=[0, 1], keys=keys).votes(POINTS)
+    for there, then in _neighbours(x, y):
+        order = sorted_by_value(there, then)
+        after = train(learner, there[order], then[order], parts=4, labels=[0, 1], keys=keys[order]).votes(POINTS)
+        assert np.abs(after - before).max() <= 1
+
+
+def test_a_member_is_a_function_of_the_set_of_rows_of_its_part():
+    """Also for a learner that the order of rows decides, and where rows share their key."""
+    x, y = _rows(30, 60)
+    keys = np.arange(60) // 4
+    learner = SGDClassifier(max_iter=2, tol=None, shuffle=False)
+    shuffled = np.random.default_rng(31).permutation(60)
+    one = train(learner, x, y, parts=5, labels=[0, 1], keys=keys).members.table
+    two = train(learner, x[shuffled], y[shuffled], parts=5, labels=[0, 1], keys=keys[shuffled]).members.table
+    assert np.array_equal(one.weights, two.weights)
+
+
+def test_parts_of_unlike_sizes_are_solved_together_as_they_are_alone(monkeypatch):
+    """Newton's method on batches of parts with as many rows gives each part the weights it has by itself."""
+    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    x, y = _rows(32, 400)
+    keys = np.arange(400)
+    held = train(LogisticRegression(), x, y, parts=40, labels=[0, 1], keys=keys).members.table
+    monkeypatch.setattr(training, "_TOGETHER", 1)
+    alone = train(LogisticRegression(), x, y, parts=40, labels=[0, 1], keys=keys).members.table
+    assert np.array_equal(held.weights, alone.weights)
+    assert np.array_equal(held.biases, alone.biases)
+
+
+def test_a_part_without_rows_votes_for_the_first_label():
+    x, y = _rows(33, 12)
+    y[:] = 1
+    y[0] = 0
+    votes = train(GaussianNB(), x, y, parts=12, labels=[0, 1], keys=np.zeros(12, dtype=int)).votes(POINTS)
+    assert (votes.sum(axis=1) == 12).all()
+    assert (votes[:, 0] >= 11).all()
 
 
 def test_replacing_one_row_changes_at_most_one_member_to_the_last_bit(monkeypatch):
@@ -79,9 +131,9 @@ def test_parts_by_sorted_content_are_caught(monkeypatch):
     assert _moved(DecisionTreeClassifier(max_depth=2), x, y, 3) == 1
     real = training.Domain.clamped
 
-    def cut(rows, *, parts, keys=None):
-        assert keys is None
-        return np.argsort(cut.column, kind="stable")[: rows // parts * parts].reshape(parts, -1).T
+    def cut(rows, *, parts, names=None):
+        assert names is None
+        return list(np.argsort(cut.column, kind="stable")[: rows // parts * parts].reshape(parts, -1))
 
     def clamped(domain, points):
         found = real(domain, points)
@@ -355,7 +407,7 @@ def test_what_is_no_estimator_is_refused(estimator):
         ({"labels": ["no", "yes"]}, ht.InvalidParameter),
         ({"bounds": (3, 2)}, ht.InvalidParameter),
         ({"jobs": 0}, ht.InvalidParameter),
-        ({"keys": [0] * 20}, ht.InvalidParameter),
+        ({"keys": [0.5] * 20}, ht.InvalidParameter),
     ],
 )
 def test_public_mistakes_are_refused_before_training(change, error):
@@ -389,6 +441,6 @@ def test_positions_and_members_agree():
     """The member of part p is the estimator fitted on the rows that part_of gives to p."""
     x, y = _rows(26, 47)
     held = train(GaussianNB(), x, y, parts=6, labels=[0, 1]).members.estimators
-    for part, rows in enumerate(shares_of(47, parts=6).T):
+    for part, rows in enumerate(shares_of(47, parts=6)):
         own = GaussianNB().fit(x[rows], y[rows])
         assert (held[part].theta_ == own.theta_).all()

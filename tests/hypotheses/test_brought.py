@@ -2,6 +2,7 @@
 
 import functools
 import json
+import sys
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
-from holdtrue.hypotheses import classes
+from holdtrue.hypotheses import Stumps, Union, classes
 from holdtrue.hypotheses.brought import Hypotheses
 
 SECRET = 77.125
@@ -194,3 +195,78 @@ def test_bad_parameters_are_refused(given, said):
     with pytest.raises(InvalidParameter, match=said) as refused:
         Hypotheses(**given)
     assert "77" not in str(refused.value)
+
+
+def by_name(rows):
+    return rows["c"] > 0
+
+
+def cell_by_cell(rows):
+    return [row["a"] > 0 and row["c"] > 0 for row in rows]
+
+
+def test_functions_read_columns_by_name_where_the_class_names_them():
+    table, y = _table(80)
+    frame = {"a": table[:, 0], "b": table[:, 1], "c": table[:, 2]}
+    named = Hypotheses([by_name, cell_by_cell, lambda rows: rows[:, 0] > 0, *_fitted_on_two()], columns=["c", "a"])
+    assert named.evaluate(frame, 0).tolist() == (table[:, 2] > 0).tolist() == named.evaluate(frame, 2).tolist()
+    assert named.evaluate(frame, 1).tolist() == ((table[:, 0] > 0) & (table[:, 2] > 0)).tolist()
+    assert named.error_counts(frame, y)[0] == np.count_nonzero((table[:, 2] > 0) != y)
+    named.try_out(np.ones((1, 2)))
+    joined = Union([Hypotheses([by_name], columns=["c"]), Hypotheses([lambda rows: rows["b"] > 0], columns=["b", "a"])])
+    assert joined.error_counts(frame, y).tolist() == [np.count_nonzero((table[:, place] > 0) != y) for place in (2, 1)]
+    joined.try_out(np.ones((1, 3)))
+
+
+def _fitted_on_two():
+    table, _ = _table(200, seed=9)
+    return [LogisticRegression().fit(table[:, :2], (table[:, 0] > 0).astype(int))]
+
+
+def says(value):
+    return lambda rows: value if len(rows) == 1 else rows[:, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (lambda rows: rows["age"] > 5, "KeyError"),
+        (lambda rows: rows[:, 7] > 5, "IndexError"),
+        (lambda: 1, "TypeError"),
+        (lambda rows: sys.exit(f"a row {rows}"), "SystemExit"),
+        (LogisticRegression(), "NotFittedError"),
+        (DecisionTreeClassifier().fit([[0, 0], [1, 1]], ["no", "yes"]), "a str"),
+        (says([1, 0]), "2 values for one row"),
+        (says(None), "a NoneType"),
+        (says("1"), "a str"),
+        (says([]), "0 values for one row"),
+    ],
+)
+def test_an_item_that_cannot_label_an_invented_row_is_refused_by_its_place(item, said):
+    brought = Hypotheses([lambda rows: rows[:, 0] > 0, item], columns=["a", "b"])
+    with pytest.raises(InvalidParameter, match=rf"items\[1\].*got {said}") as refused:
+        brought.try_out(np.ones((1, 2)))
+    assert "a row" not in str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
+    with pytest.raises(InvalidParameter, match=r"items\[1\]"):
+        Union([Stumps(bounds={"a": (0, 1)}, steps=3), brought]).try_out(np.ones((1, 2)))
+
+
+@pytest.mark.parametrize("value", [True, 0, 1.0, -1, [1], [[0]], np.array([True], dtype=object), np.nan])
+def test_one_number_for_an_invented_row_will_do(value):
+    Hypotheses([says(value)]).try_out(np.ones((1, 2)))
+
+
+class Unshown:
+    """A function that cannot show itself."""
+
+    def __call__(self, rows):
+        return rows[:, 0] > 0
+
+    def __repr__(self):
+        raise ValueError(SECRET)
+
+
+def test_an_item_that_cannot_show_itself_has_its_number():
+    """Its words are asked for after the charge, so they must not fail."""
+    assert Hypotheses([positive, Unshown()]).describe(1) == "hypothesis 1"

@@ -238,3 +238,58 @@ def test_postgres_places_that_cannot_be(server, monkeypatch):
 def test_import_brings_no_database(module):
     code = f"import sys, {module}; sys.exit(bool({{'sqlalchemy', 'alembic', 'psycopg'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0  # noqa: S603
+
+
+def test_an_empty_file_is_damage_and_not_a_place_for_a_new_ledger(quick):
+    """A ledger that was lost to 0 bytes must not come back with its whole budget (P4, P6)."""
+    path = quick / "people.ledger"
+    with open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows) as ledger:
+        ledger.charge(**request("a"))
+    path.write_bytes(b"")
+    for terms in ({}, {"kind": "gdp", "cap": 10**6, "fingerprint": rows}):
+        with pytest.raises(ht.IntegrityError, match="is empty"):
+            open_ledger(path, **terms)
+    with pytest.raises(ht.IntegrityError, match="is empty"):
+        verify(path)
+
+
+def test_control_a_ledger_in_an_empty_file_would_have_its_whole_budget_again(quick, monkeypatch):
+    path = quick / "people.ledger"
+    with open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows) as ledger:
+        ledger.charge(**request("a"))
+    path.write_bytes(b"")
+    monkeypatch.setattr("holdtrue.ledgers.sqlite._check_file", lambda _: None)
+    with open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows) as ledger:
+        assert ledger.spent == 0
+
+
+def test_a_ledger_is_in_its_place_whole_or_not_at_all(quick, monkeypatch):
+    """Whoever is killed while creating leaves no empty file at the path, and the next one creates the ledger."""
+    path = quick / "people.ledger"
+
+    def leave(*_, **__):
+        os._exit(9)
+
+    for step in ("_connected", "_move"):
+        child = os.fork()
+        if child == 0:
+            monkeypatch.setattr(f"holdtrue.ledgers.sqlite.{step}", leave)
+            open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        assert not path.exists()
+    with open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows) as ledger:
+        assert ledger.charge(**request("a")).fresh
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_ledger_is_created_where_files_have_no_links(quick, monkeypatch):
+    def refuse(*_):
+        raise OSError(1, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = quick / "people.ledger"
+    with open_ledger(path, kind="gdp", cap=10**6, fingerprint=rows) as ledger:
+        assert ledger.charge(**request("a")).fresh
+    assert sorted(each.name for each in quick.iterdir() if each.name.endswith((".new", ".new-journal"))) == []
+    assert verify(path).charges == 1

@@ -228,6 +228,37 @@ def test_laplace_plans_charge_the_discrete_law():
     assert plan(rows=50_000, queries=100, method="transfer-laplace", epsilon=0.3, delta=1e-6).alpha <= capped.alpha
 
 
+PURE = [
+    {"queries": 100},
+    {"queries": 1000},
+    {"queries": 100, "epsilon": 1.0},
+    {"queries": 1000, "epsilon": 1.0, "delta": 1e-6},
+    {"alpha": 0.2, "epsilon": 0.5, "delta": 1e-6, "cap": "privacy"},
+]
+
+
+@pytest.mark.parametrize("numbers", PURE)
+def test_a_pure_plan_has_a_pure_ledger(numbers):
+    """Whatever else is given; the control is the method alone, which takes a zCDP ledger where that is narrower."""
+    made = plan(rows=60_000, pure=True, reserve=0.25, **numbers)
+    assert made.ledger == "pure"
+    assert made.delta == 0
+    assert made.method == "transfer-laplace"
+    assert made.cap <= made.epsilon
+    assert made.cost * made.queries <= made.cap_units
+    assert made.compare()["transfer-laplace"].alpha <= made.alpha * (1 + 1e-9)
+    assert Plan.from_json(made.to_json()) == made
+    otherwise = plan(rows=60_000, method="transfer-laplace", reserve=0.25, **numbers)
+    assert (otherwise.ledger == "zcdp") is (numbers != PURE[2])
+
+
+def test_a_pure_plan_that_cannot_be_says_so():
+    with pytest.raises(InvalidParameter, match="transfer-laplace"):
+        plan(rows=60_000, queries=100, pure=True, method="transfer-gaussian")
+    with pytest.raises(PreconditionError, match="leave queries and alpha out"):
+        plan(rows=60_000, queries=100, pure=True, epsilon=1, iid=False)
+
+
 def test_insufficient_rows_say_how_many_would_do():
     with pytest.raises(InsufficientSamples) as caught:
         plan(rows=10, queries=50)

@@ -26,6 +26,7 @@ PEOPLE = {
     "reserve": 0.5,
     "iid": True,
     "bounds": {"age": [0, 100], "income": [0, 100_000_000]},
+    "second_budget": True,  # tests register the same rows under several names
 }
 
 

@@ -1,6 +1,6 @@
 """Datasets: registering, who sees what, what a restart and another worker find; plans and health beside them."""
 
-import asyncio
+import re
 import threading
 import time
 
@@ -11,7 +11,6 @@ from holdtrue.errors import InvalidParameter, UnknownName
 from holdtrue.service import create
 from holdtrue.service.registry import check_name
 from holdtrue.service.settings import Settings
-from holdtrue.service.ticking import Clock
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living
 
@@ -77,7 +76,7 @@ def test_a_dataset_that_cannot_be_opened_keeps_the_service_not_ready(tmp_path):
     app = create(found.service.settings)
     registry = app.state.service.registry
     with living(app) as client:
-        registry._opening.join()
+        registry._threads[0].join()
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
         reply = client.get("/v1/datasets/people", headers={"Authorization": f"Bearer {found.keys['owner']}"})
@@ -162,6 +161,7 @@ def test_metrics_count_public_things(owner, analyst):
     analyst.post("/v1/datasets/people/ask", json={"query": "age > 5"}, headers={"Idempotency-Key": "metrics"})
     analyst.post("/v1/datasets/people/ask", json={"query": "nobody > 5"}, headers={"Idempotency-Key": "metrics 2"})
     text = owner.get("/metrics").text
+    assert "holdtrue_request_seconds_bucket" in text
     assert 'holdtrue_requests_total{method="POST",route="/v1/datasets/{name}/ask",status="200"}' in text
     assert 'holdtrue_charges_total{dataset="people",verb="ask"}' in text
     assert 'holdtrue_refusals_total{kind="unknown-column"}' in text
@@ -169,27 +169,16 @@ def test_metrics_count_public_things(owner, analyst):
     assert "nobody" not in text
 
 
-def test_p9_responses_leave_on_the_tick_whatever_they_are():
-    """Law: leave() returns within one wake-up of a multiple of the tick, and all that wait leave together."""
-
-    async def times(tick):
-        clock = Clock(tick)
-        left = []
-
-        async def one(delay):
-            await asyncio.sleep(delay)
-            number = await clock.leave()
-            left.append((time.monotonic(), number))
-
-        await asyncio.gather(*(one(0.003 * place) for place in range(20)))
-        return left
-
-    left = asyncio.run(times(0.05))
-    # The tick's number says which wake-up it was: far fewer than there were arrivals, and none left before its own.
-    assert len({number for _, number in left}) < 20
-    assert all(moment >= number * 0.05 for moment, number in left)
-    # The planted fault: without a tick everybody leaves at once, each by itself.
-    assert len({round(moment, 6) for moment, _ in asyncio.run(times(0.0))}) > 3
+def test_p9_metrics_show_no_duration_and_no_dataset_without_the_owners_key(owner, analyst):
+    analyst.post("/v1/datasets/people/ask", json={"query": "age > 6"}, headers={"Idempotency-Key": "who sees"})
+    address = f"{owner.base_url}/metrics"
+    shown = owner.get("/metrics").text
+    for text in (httpx.get(address).text, analyst.get("/metrics").text):
+        assert "holdtrue_requests_total" in text
+        assert not re.search(r"seconds|bucket|people|dataset=|budget|charges", text)
+    assert httpx.get(address, headers={"Authorization": "Bearer nothing"}).status_code == 401
+    # The control: the search finds what the owner is shown.
+    assert re.search(r"seconds|bucket|people|dataset=|budget|charges", shown)
 
 
 def test_settings_turn_the_tick_off(tmp_path):

@@ -202,7 +202,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
 
 _BARE = """
 import sys
-for name in ("argon2", "fastapi", "httptools", "jinja2", "jwt", "limits", "prometheus_client", "starlette", "uvicorn"):
+for name in ("fastapi", "httptools", "jinja2", "jwt", "limits", "prometheus_client", "starlette", "uvicorn"):
     sys.modules[name] = None
 from holdtrue.command import main
 sys.argv = ["holdtrue", "demo", "--terminal"]

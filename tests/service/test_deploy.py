@@ -1,5 +1,6 @@
 """What is deployed: settings that are read, a unit that systemd accepts and is locked down, a Dockerfile that adds up."""
 
+import importlib.util
 import json
 import re
 import shlex
@@ -16,6 +17,9 @@ from holdtrue.service.settings import Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+_spec = importlib.util.spec_from_file_location("image_lock", DEPLOY / "lock.py")
+image_lock = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(image_lock)
 _NAMES = "FROM RUN CMD EXPOSE ENV COPY ENTRYPOINT VOLUME USER WORKDIR ARG STOPSIGNAL HEALTHCHECK"
 INSTRUCTIONS = set(_NAMES.split())
 
@@ -29,6 +33,9 @@ def test_the_sample_settings_are_read_and_show_the_values_that_hold_without_them
         "workers",
         "secure_cookies",
         "tick",
+        "read_seconds",
+        "connections",
+        "class_limit",
         "body_limit",
         "holdout_limit",
         "rate",
@@ -92,6 +99,8 @@ def test_the_unit_runs_our_command_and_gives_it_time_to_stop():
         ("CapabilityBoundingSet", ""),
         ("UMask", "0077"),
         ("LimitCORE", "0"),
+        ("MemoryMax", "80%"),
+        ("TasksMax", "4096"),
     ],
 )
 def test_the_unit_is_locked_down(name, value):
@@ -128,7 +137,7 @@ def dockerfile():
 def test_the_dockerfile_has_known_instructions_in_an_order_that_works():
     names = [name for name, _ in dockerfile()]
     assert set(names) <= INSTRUCTIONS
-    assert names[0] == "FROM"
+    assert names[:2] == ["ARG", "FROM"]
     assert names.index("USER") > max(place for place, name in enumerate(names) if name in ("RUN", "COPY"))
     assert names.count("ENTRYPOINT") == names.count("CMD") == names.count("HEALTHCHECK") == 1
 
@@ -139,7 +148,7 @@ def test_the_image_runs_as_nobody_in_particular_and_stops_as_the_service_does():
     assert int(user) > 0
     assert int(group) > 0
     assert found["STOPSIGNAL"] == "SIGTERM"
-    assert all("latest" not in told and ":" in told for name, told in dockerfile() if name == "FROM")
+    assert {told.split()[0] for name, told in dockerfile() if name == "FROM"} == {"${BASE}"}
     assert not any(re.search(r"password|secret|pepper|token", told, re.IGNORECASE) for _, told in dockerfile())
 
 
@@ -166,14 +175,28 @@ def test_everything_that_the_image_copies_is_there():
             assert all(f"!{source}" in kept for source in sources)
 
 
-def test_the_image_pins_every_version_of_the_lock():
+def test_the_image_is_built_on_a_base_that_is_named_by_its_digest():
+    (check,) = (told for name, told in dockerfile() if name == "RUN" and told.startswith("case"))
+    digest = "sha256:" + "0" * 64
+    for base, code in ((f"python:3.11@{digest}", 0), ("python:3.11-slim-bookworm", 1), ("", 1)):
+        done = subprocess.run(["/bin/sh", "-c", check], env={"BASE": base}, capture_output=True, check=False, timeout=60)  # noqa: S603
+        assert done.returncode == code
+
+
+def test_the_image_takes_every_package_by_its_hash():
     (told,) = (told for name, told in dockerfile() if name == "RUN" and "requirements.lock" in told)
-    script = re.search(r"sed -nE '([^']*)'", told)[1]
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    done = subprocess.run(["sed", "-nE", script], input=lock, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603, S607
-    pins = done.stdout.split()
-    assert len(pins) == len(re.findall(r"^\S+==", lock, re.MULTILINE)) > 100
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", pin) for pin in pins)
+    installs = [step for step in told.split("&&") if "pip install" in step]
+    assert all("--no-deps" in step for step in installs)
+    assert ["--require-hashes" in step or "--no-index" in step for step in installs] == [True, True]
+    lock = (DEPLOY / "requirements.lock").read_text(encoding="utf-8")
+    assert lock == image_lock.text(), "run `make lock`, or python deploy/lock.py"
+    whole = image_lock.blocks_of((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    blocks = image_lock.blocks_of(lock)
+    assert all(whole[name] == block and "--hash=sha256:" in block for name, block in blocks.items())
+    # The control: a package too few, or a hash that was changed, is found.
+    assert {"fastapi", "psycopg", "uvloop", "hatchling", "starlette"} <= set(blocks)
+    assert not {"pyspark", "pytest", "argon2-cffi", "python-multipart"} & set(blocks)
+    assert image_lock.blocks_of(lock.replace("--hash=sha256:0", "--hash=sha256:1")) != blocks
 
 
 def test_the_guide_names_every_setting():

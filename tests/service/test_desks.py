@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.curator.steps import Pending
 from holdtrue.ledgers import verify
 from holdtrue.service.desks import Desk
 
@@ -86,3 +87,36 @@ def test_who_has_gone_takes_nothing_from_the_others(curator):
     assert all(isinstance(each, asyncio.CancelledError) for each in found[::2])
     assert all(len(each) == 1 for each in found[1::2])
     assert verify(curator.ledger).charges == 20
+
+
+def test_what_another_worker_charged_is_waited_for_out_of_the_way(curator, monkeypatch):
+    desk = Desk(curator)
+    (answer,) = curator.ask(["age > 5"], key="key 5", analyst="ann")
+
+    def pending(_, *, more, tell):
+        monkeypatch.undo()
+        tell([(token, Pending("charged elsewhere", entry=1)) for _, token in more()])
+
+    monkeypatch.setattr(curator, "ask_along", pending)
+    (found,) = asyncio.run(asyncio.wait_for(gathered(desk, [5]), timeout=60))
+    assert found == [answer]
+
+
+def test_one_analysts_flood_is_answered_beside_others_not_before_them(curator, monkeypatch):
+    desk, taken = Desk(curator), []
+
+    def noting(_, *, more, tell):
+        while group := more():
+            taken.extend(ask.analyst for ask, _ in group)
+            tell([(token, []) for _, token in group])
+
+    monkeypatch.setattr(curator, "ask_along", noting)
+
+    async def crowd():
+        anns = [asyncio.create_task(desk.ask(["age > 1"], f"ann {number}", "ann")) for number in range(1000)]
+        bob = asyncio.create_task(desk.ask(["age > 1"], "bob", "bob"))
+        await asyncio.gather(*anns, bob)
+
+    asyncio.run(crowd())
+    assert taken.index("bob") == 1
+    assert len(taken) == 1001

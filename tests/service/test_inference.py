@@ -140,10 +140,10 @@ def test_the_same_request_gets_the_same_bytes_and_is_charged_once(town):
     assert len(town.curator.history) == before + 1
     other = body | {"inputs": [column("age", "INT64", [45]), BMI]}
     told = infer(town, other, key="once")
-    assert told.status_code == 403
+    assert told.status_code == 409
     assert len(town.curator.history) == before + 1
     # The id names a request where no header does.
-    assert infer(town, other | {"id": "once"}, key=None).status_code == 403
+    assert infer(town, other | {"id": "once"}, key=None).status_code == 409
     assert infer(town, body | {"id": "once"}, key=None).json()["outputs"] == replies[0].json()["outputs"]
     assert len(town.curator.history) == before + 1
 

@@ -15,8 +15,11 @@ from holdtrue.service import keys
 from holdtrue.service.callers import Caller
 from holdtrue.service.database import open_database
 from holdtrue.service.keys import Keyring
+from holdtrue.service.problems import Refused
 from holdtrue.service.sessions import SECONDS
 from holdtrue.service.settings import Settings
+from service.conftest import made
+from service.living import living
 
 
 class Clock:
@@ -401,3 +404,33 @@ def test_neither_a_cookie_is_a_key_nor_a_key_a_cookie(keyring):
 def test_a_token_opens_no_page(keyring):
     with pytest.raises(RefusedError):
         keyring.sessions.begin(Caller("oidc:ann", "analyst", "oidc"))
+
+
+def test_the_last_owners_key_is_not_revoked_over_the_api(tmp_path):
+    found = made(tmp_path)
+    keyring = found.service.keyring
+    (first,) = [key.prefix for key in keyring.list() if key.role == "owner"]
+    headers = {"Authorization": f"Bearer {found.keys['owner']}"}
+    with living(found.app) as client:
+        refused = client.delete(f"/v1/keys/{first}", headers=headers)
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:holdtrue:last-owner")
+        assert client.get("/v1/keys", headers=headers).status_code == 200
+        second = client.post("/v1/keys", headers=headers, json={"name": "bob", "role": "owner"}).json()
+        assert client.delete(f"/v1/keys/{first}", headers=headers).status_code == 200
+        assert client.delete(f"/v1/keys/{first}", headers=headers).status_code == 401
+        last = {"Authorization": f"Bearer {second['key']}"}
+        assert client.delete(f"/v1/keys/{second['prefix']}", headers=last).status_code == 409
+        # The control: without the check the last one goes, and with it every right of an owner.
+        keyring.revoke(second["prefix"])
+        assert client.get("/v1/keys", headers=last).status_code == 401
+
+
+def test_an_owners_key_that_expires_or_is_revoked_does_not_count(keyring, clock):
+    _, first = keyring.create("ann", "owner")
+    _, brief = keyring.create("eve", "owner", expires=int(clock.now) + 5)
+    clock.now += 10
+    with pytest.raises(Refused, match="last key of an owner"):
+        keyring.revoke(first.prefix, keep_owner=True)
+    keyring.revoke(brief.prefix, keep_owner=True)
+    _, other = keyring.create("analyst", "analyst")
+    assert keyring.revoke(other.prefix, keep_owner=True).revoked is not None

@@ -1,11 +1,16 @@
 """What the page keeps to whoever asks: sessions, empty budgets, its files, its policy, its contrast. No browser needed."""
 
+import io
+import json
+import logging
 import re
+import time
 from html.parser import HTMLParser
 
 import httpx
 import pytest
 
+from holdtrue.service import logs
 from holdtrue.service.page import statics
 from holdtrue.service.page.guards import home_address
 from holdtrue.service.page.statics import address
@@ -48,7 +53,7 @@ def test_a_wrong_address_is_told_to_people_as_a_page_and_to_programs_as_a_proble
 
 def test_an_empty_budget_is_told_before_and_after_asking(served):
     small = {"path": "people.parquet", "queries": 1, "iid": True, "bounds": {"age": [0, 100]}}
-    served.service.registry.register("small", small)
+    served.service.registry.register("small", small | {"second_budget": True})
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
         client.post("/page/login", data={"key": served.keys["analyst"]})
         assert "Costs <strong>1 question" in client.post("/page/datasets/small/preview", data={"query": "age > 3"}).text
@@ -96,7 +101,7 @@ def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
 def test_data_that_is_not_independent_has_no_interval_for_a_population_and_says_so(served):
     registry = served.service.registry
     plain = {"path": "people.parquet", "epsilon": 2.0, "delta": 1e-6, "queries": 50, "bounds": {"age": [0, 100]}}
-    registry.register("plain", plain | {"iid": False})
+    registry.register("plain", plain | {"iid": False, "second_budget": True})
     with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
         client.post("/page/login", data={"key": served.keys["owner"]})
         seen = client.post("/page/datasets/plain/preview", data={"query": "age > 30"})
@@ -200,3 +205,25 @@ def test_text_has_the_contrast_that_wcag_aa_asks_for():
             assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground)
         assert contrast(theme["edge"], theme["card"]) >= 3
         assert contrast(theme["truth"], theme["band"]) >= 3
+
+
+def test_requests_of_the_page_are_logged_with_the_keys_prefix(served):
+    stream, logger = io.StringIO(), logging.getLogger("holdtrue.service")
+    before = logger.handlers[:], logger.level, logger.propagate
+    logs.configure(stream)
+    try:
+        with httpx.Client(base_url=served.url, headers={"Origin": served.url}) as client:
+            client.post("/page/login", data={"key": served.keys["auditor"]})
+            client.get("/history")
+        with httpx.Client(base_url=served.url) as nobody:
+            nobody.get("/history")
+        time.sleep(0.1)
+        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    finally:
+        logger.handlers[:], logger.level, logger.propagate = before
+    prefix = served.keys["auditor"].split("_")[1]
+    assert [(line["route"], line["key"]) for line in lines] == [
+        ("/page/login", prefix),
+        ("/history", prefix),
+        ("/history", None),
+    ]

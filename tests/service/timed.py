@@ -1,10 +1,13 @@
 """One of two services over neighbouring tables; run as a program: ``timed.py FOLDER SIDE TICK ENGINE``.
 
 The tables differ in one row, which alone lies beyond 1. ENGINE ``ours`` is Holdtrue's own; ``plain`` counts as most programs
-would, with a WHERE on a DuckDB connection as it comes, which skips what the statistics of the file rule out. Writes the port
-and the key to FOLDER/SIDE.address.
+would, with a WHERE on a DuckDB connection as it comes, which skips what the statistics of the file rule out. With ``cell``
+and ``grid`` the one row has a text of 5 MB, and ``grid`` lets answers leave on one grid for all requests, as the service
+once did. Writes the port and the key to FOLDER/SIDE.address.
 """
 
+import asyncio
+import math
 import sys
 from pathlib import Path
 
@@ -17,9 +20,35 @@ import uvicorn
 from holdtrue.queries.emitting import duckdb_condition
 from holdtrue.service import create
 from holdtrue.service.settings import Settings
+from holdtrue.service.ticking import Departure
 
 ROWS = 1_000_000
+CELL = 5_000_000
 PLAN = {"path": "rows.parquet", "queries": 20_000, "epsilon": 1.0, "delta": 1e-6, "iid": True}
+
+
+def write(path: Path, side: int, kind: str) -> None:
+    """Write the rows of one side."""
+    if kind in ("cell", "grid"):
+        notes = ["short"] * 10_000
+        notes[17] = "n" * CELL if side else "n"
+        pq.write_table(pa.table({"note": notes}), path)
+        return
+    values = np.random.default_rng(9).random(ROWS)
+    values[17] += 2 * side
+    pq.write_table(pa.table({"x": values}), path, row_group_size=ROWS)
+
+
+def leave_on_one_grid() -> None:
+    """Plant the old fault: answers leave on a grid that is the same for all requests."""
+
+    async def leave(departure: Departure) -> int:
+        loop, tick = departure._loop, departure._tick
+        if tick > 0:
+            await asyncio.sleep((math.floor(loop.time() / tick) + 1) * tick - loop.time())
+        return 0
+
+    Departure.leave = leave
 
 
 class Plain:
@@ -45,9 +74,9 @@ class Plain:
 def main(folder: Path, side: int, tick: float, kind: str) -> None:
     home = folder / f"side {side}"
     home.mkdir()
-    values = np.random.default_rng(9).random(ROWS)
-    values[17] += 2 * side
-    pq.write_table(pa.table({"x": values}), home / "rows.parquet", row_group_size=ROWS)
+    write(home / "rows.parquet", side, kind)
+    if kind == "grid":
+        leave_on_one_grid()
     app = create(Settings(home=home / "home", tick=tick, rate="1000000/second", data=(home,)))
     service = app.state.service
     dataset = service.registry.register("rows", PLAN)

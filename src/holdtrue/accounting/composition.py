@@ -29,7 +29,7 @@ from holdtrue.events import (
     Pure,
     Repeated,
 )
-from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up, truth
 
 __all__ = ["Bound", "advanced", "basic", "compose", "counted", "optimal_delta", "optimal_epsilon"]
 
@@ -115,6 +115,7 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
     'optimal'
     """
     slack = probability("delta", delta, zero=True)
+    adaptive = truth("adaptive", adaptive)
     groups = counted(events)
     groups.pop(NoCost(), None)
     if not groups:
@@ -128,6 +129,8 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
 
 def counted(events: Iterable[Event]) -> dict[Event, int]:
     """Return how often each single event occurs, with repeated and composed events taken apart."""
+    if not isinstance(events, (*get_args(Event), Iterable)) or isinstance(events, (str, bytes)):
+        raise InvalidParameter("events", type(events).__name__, "a list of events")
     listed = [events] if isinstance(events, get_args(Event)) else list(events)
     totals: dict[Event, int] = {}
     for event, times in _occurrences(listed):
@@ -138,7 +141,7 @@ def counted(events: Iterable[Event]) -> dict[Event, int]:
 
 def _occurrences(listed: Sequence[Event]) -> Iterable[tuple[Event, int]]:
     """Count by identity first: hashing a record costs a hundred times more than comparing addresses."""
-    if listed and listed.count(listed[0]) == len(listed):
+    if listed and all(event is listed[0] for event in listed):
         return [(listed[0], len(listed))]
     seen: dict[int, int] = {}
     first: dict[int, Event] = {}

@@ -33,11 +33,12 @@ from holdtrue.exact import Number, count, positive, probability, round_down, rou
 __all__ = ["UNIT", "Filter", "GaussianFilter", "Levels", "PureFilter", "ZeroConcentratedFilter", "amount"]
 
 UNIT = Fraction(1, 10**15)
+_BITS = 1024  # of a whole number that a float can stand for
 
 
 def amount(units: int) -> float:
     """Return whole units in the ledger's currency, as the nearest float."""
-    return units / UNIT.denominator
+    return units / UNIT.denominator if units.bit_length() < _BITS else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class Filter(ABC):
         if exact is None or exact == math.inf:
             message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
             raise NotPrivate(message)
-        return units_up(Fraction(exact), unit=UNIT)
+        # A float may have underflowed to 0; what is private but not free costs a unit at least.
+        return max(int(isinstance(exact, float)), units_up(Fraction(exact), unit=UNIT))
 
     def admits(self, spent: int, *, cost: int) -> bool:
         """Return whether a cost still fits; both are in units."""

@@ -9,7 +9,7 @@ import numpy as np
 from holdtrue.accounting.divergences import Probabilities, hockey_stick
 from holdtrue.auditing.features import Seen
 from holdtrue.auditing.limits import Distance, Floats
-from holdtrue.auditing.outputs import Run, drawn
+from holdtrue.auditing.outputs import MOST_SAMPLES, Run, drawn
 from holdtrue.auditing.searching import MANNERS, Parts, Trial, chosen, searched
 from holdtrue.errors import InsufficientSamples, InvalidParameter, MissingExtra
 from holdtrue.exact import Number, count, probability
@@ -67,7 +67,7 @@ def privacy_curves(  # noqa: PLR0913 - how hard to try, and where to look
     :func:`~holdtrue.auditing.audit_privacy`.
     """
     sure = float(probability("confidence", confidence))
-    if count("samples", samples) < _LEAST:
+    if count("samples", samples, most=MOST_SAMPLES) < _LEAST:
         message = f"{samples} samples on each side show nothing: {_LEAST} are the least"
         raise InsufficientSamples(message, required=_LEAST)
     parts = Parts.of(samples, 0.5)

@@ -9,6 +9,7 @@ from typing import Any
 from holdtrue.auditing.analysts import Analyst, Exchange, Stopped, Witness, named
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.limits import lower_limit, upper_limit
+from holdtrue.auditing.outputs import MOST_SAMPLES, call
 from holdtrue.auditing.populations import Population
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import InsufficientSamples, InvalidParameter
@@ -81,9 +82,9 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     ``beta`` is read off the intervals unless given. Fails: with :class:`~holdtrue.errors.InsufficientSamples` where not
     even intervals that always miss could prove a violation.
     """
-    if population is None:
-        raise InvalidParameter("population", None, "one that knows its truth, such as Signs(rows=2000, columns=80)")
-    number, alpha = count("runs", runs), 1 - float(probability("confidence", confidence))
+    if not callable(getattr(population, "draw", None)) or not callable(getattr(population, "mean", None)):
+        raise InvalidParameter("population", population, "one that knows its truth, such as Signs(rows=2000, columns=80)")
+    number, alpha = count("runs", runs, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
     asking = named(analyst, population) if isinstance(analyst, str) else analyst
     name = analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "an analyst of your own")
     claimed = None if beta is None else float(probability("beta", beta))
@@ -97,7 +98,7 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
 
 def _one_run(factory: Callable[[Any], Any], analyst: Analyst, population: Population, bits: Bits) -> list[Exchange]:
     sample = population.draw(bits)
-    curator = factory(sample)
+    curator = call(factory, sample)
     if not callable(getattr(curator, "ask", None)) and not callable(getattr(curator, "score", None)):
         raise InvalidParameter("factory", f"one of {type(curator).__name__}", "a function that opens what has ask or score")
     witness = Witness(curator, sample, population, bits)

@@ -131,7 +131,8 @@ def _predicted(data: _Table, count: int, *, under: OpenPlan) -> list[bool]:
     from sklearn.tree import DecisionTreeClassifier
 
     with Curator({"x": data[:, 0], "y": data[:, 1]}, plan=under) as curator:
-        curator.train("house", DecisionTreeClassifier(max_depth=1), target="y > 0.5", features=["x"], parts=len(data) // 2)
+        given: dict[str, Any] = {"target": "y > 0.5", "features": ["x"], "parts": len(data) // 2, "order": "fixed"}
+        curator.train("house", DecisionTreeClassifier(max_depth=1), **given)
         points = {"x": 0.6 + np.arange(count) / (10 * _QUESTIONS)}
         found = curator.predict("house", points, epsilon=_EPSILON)
         return [bool(prediction.label) for prediction in found] if isinstance(found, list) else [bool(found.label)]

@@ -13,6 +13,7 @@ from holdtrue import events
 from holdtrue.auditing.inspections import Breach, Inspection
 from holdtrue.auditing.promises import Promises
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RequestError
+from holdtrue.exact import listed
 from holdtrue.ledgers import Account, Entry, EntryKind, Receipt, Terms, verify
 from holdtrue.ledgers.entries import LARGEST, is_private
 from holdtrue.ledgers.opening import store_at
@@ -40,7 +41,7 @@ def audit_ledger(
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
     UnknownName where there is none.
     """
-    held = list(receipts)
+    held = listed("receipts", receipts, expected="a list of receipts, answers or certificates")
     kept = [_receipt(each) for each in held]
     verdict = _recount(where, kept)
     try:
@@ -283,7 +284,11 @@ def _other_data(terms: Terms, data: object) -> Found:
             engine = open_engine(cases.columns())
         else:
             card = Card.from_json(document)
-            engine = open_engine(data, types={column.name: column.type for column in card.columns})
+            engine = open_engine(
+                data,
+                types={column.name: column.type for column in card.columns},
+                names=[column.name for column in card.columns],
+            )
         try:
             fingerprint = engine.fingerprint(bytes.fromhex(terms.key)).hex()
         finally:

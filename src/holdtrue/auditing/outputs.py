@@ -12,12 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.auditing.limits import Floats
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import HoldtrueError, InvalidParameter
 
-__all__ = ["Outputs", "Reader", "Run", "drawn", "width_of"]
+__all__ = ["MOST_SAMPLES", "Outputs", "Reader", "Run", "call", "drawn", "width_of"]
 
 Outputs: TypeAlias = "npt.NDArray[Any] | Sequence[Any]"
 Run: TypeAlias = Callable[[Any, int], Outputs]
+
+MOST_SAMPLES = 10**12
+"""More than any audit can draw."""
 
 _NUMERIC = "iufb"
 _FEW = 8
@@ -26,12 +29,22 @@ _EXPECTED = "numbers, labels, strings, None, or vectors and tuples of them"
 
 def drawn(run: Run, data: object, count: int) -> npt.NDArray[Any]:
     """Run a mechanism so many times; return its outputs as an array with a row for each."""
-    array = _array(run(data, count))
+    array = _array(call(run, data, count))
     if array.shape[0] != count:
         raise InvalidParameter(
             "run", f"{array.shape[0]:,} outputs", f"a function that returns {count:,} outputs when asked so"
         )
     return array.reshape(count, -1)
+
+
+def call(run: Callable[..., Any], *given: object) -> Any:  # noqa: ANN401 - whatever it returns
+    """Return what somebody's function returns; one that raises, or is none, is an argument that will not do."""
+    try:
+        return run(*given)
+    except HoldtrueError:
+        raise
+    except Exception as error:
+        raise InvalidParameter("run", type(error).__name__, "a function that returns when it is called") from error
 
 
 def width_of(run: Run, data: object) -> int:

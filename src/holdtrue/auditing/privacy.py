@@ -8,7 +8,7 @@ from holdtrue.auditing.counting import provable, proved
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.limits import Pooled, Rule, Separate
 from holdtrue.auditing.neighbours import check_neighbours
-from holdtrue.auditing.outputs import Run, width_of
+from holdtrue.auditing.outputs import MOST_SAMPLES, Run, width_of
 from holdtrue.auditing.searching import Parts, Trial
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import InsufficientSamples, InvalidParameter
@@ -18,6 +18,8 @@ __all__ = ["audit_law", "audit_privacy", "enough_samples", "group_claim"]
 
 _LEAST_LEARNED = 8
 _MOST_SAMPLES = 1 << 50
+
+_LARGEST_EXPONENT = 700.0
 
 
 def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
@@ -55,19 +57,23 @@ def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
     check_neighbours(left, right, rows=rows)
     share, width = float(probability("search", search)), width_of(run, left)
     rules: list[Rule] = [Separate(slack, 1 - sure), Pooled(slack, 1 - sure)]
-    enough_samples(count("samples", samples), rules, claimed=claimed, share=share, alpha=1 - sure)
+    enough_samples(count("samples", samples, most=MOST_SAMPLES), rules, claimed=claimed, share=share, alpha=1 - sure)
     trial = Trial(run, left, right, Parts.of(samples, share, width=width), rules, 1 - sure)
     bound, event = proved(trial, bits=bits)
     return Finding("epsilon", claimed, bound, sure, samples, event, _sentence(claimed, bound, slack, sure=sure), delta=slack)
 
 
+def _growth(number: int, single: float) -> float:
+    return math.expm1(number * single) / math.expm1(single) if number * single < _LARGEST_EXPONENT else math.inf
+
+
 def group_claim(epsilon: Number, delta: Number, *, rows: int) -> tuple[float, float]:
     """Return what (epsilon, delta)-DP claims of data that differ in so many rows (E3)."""
     single, slack = float(nonnegative("epsilon", epsilon)), float(probability("delta", delta, zero=True))
-    number = count("rows", rows)
+    number = count("rows", rows, most=MOST_SAMPLES)
     if number == 1 or slack == 0:
         return number * single, slack
-    factor = float(number) if single == 0 else math.expm1(number * single) / math.expm1(single)
+    factor = float(number) if single == 0 else _growth(number, single)
     if slack * factor >= 1:
         raise InvalidParameter("rows", rows, f"fewer: delta of such a group is {slack * factor:.3g}, which claims nothing")
     return number * single, slack * factor

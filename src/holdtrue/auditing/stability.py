@@ -4,7 +4,7 @@ from holdtrue.auditing.counting import proved
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.limits import Distance
 from holdtrue.auditing.neighbours import check_neighbours
-from holdtrue.auditing.outputs import Run, width_of
+from holdtrue.auditing.outputs import MOST_SAMPLES, Run, width_of
 from holdtrue.auditing.privacy import enough_samples
 from holdtrue.auditing.searching import Parts, Trial
 from holdtrue.entropy import SYSTEM, Bits
@@ -35,7 +35,7 @@ def audit_stability(  # noqa: PLR0913 - what is claimed, and how hard to try
     check_neighbours(left, right, rows=rows)
     share, width = float(probability("search", search)), width_of(run, left)
     rules = [Distance(1 - sure)]
-    count("samples", samples)
+    count("samples", samples, most=MOST_SAMPLES)
     if claimed < 1:
         enough_samples(samples, rules, claimed=claimed, share=share, alpha=1 - sure)
     trial = Trial(run, left, right, Parts.of(samples, share, width=width), rules, 1 - sure)

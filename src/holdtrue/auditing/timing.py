@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.limits import Floats, lower_limit, upper_limit
+from holdtrue.auditing.outputs import MOST_SAMPLES, call
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, probability
@@ -46,7 +47,7 @@ def audit_timing(  # noqa: PLR0913 - what is claimed, and how hard to try
     alone decide who wins; otherwise it needs pairs that are independent of each other. ``auc`` is what is claimed, P9's
     unless given. Fails: with :class:`~holdtrue.errors.InsufficientSamples` where winning every pair could prove nothing.
     """
-    pairs, alpha = count("samples", samples), 1 - float(probability("confidence", confidence))
+    pairs, alpha = count("samples", samples, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
     claimed = float(probability("auc", auc))
     if claimed < _EVEN:
         raise InvalidParameter("auc", auc, "one half, which claims that time tells nothing, or above")
@@ -86,9 +87,9 @@ def _timed(
     times = np.zeros((2, pairs), dtype=np.int64)
     for place, coin in enumerate(_coins(_WARM_UP + pairs, bits).tolist(), start=-_WARM_UP):
         for side in (coin, 1 - coin):
-            began = clock()
-            run(sides[side])
-            taken = clock() - began
+            began = call(clock)
+            call(run, sides[side])
+            taken = call(clock) - began
             if place >= 0:
                 times[side, place] = taken
     return times
@@ -136,7 +137,7 @@ def audit_draws(  # noqa: PLR0913 - what is claimed, and how hard to try
     ``value`` large enough that no release is clamped. Fails: with InsufficientSamples where perfectly ordered times could
     not prove a violation.
     """
-    number, alpha = count("samples", samples), 1 - float(probability("confidence", confidence))
+    number, alpha = count("samples", samples, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
     claimed = float(probability("correlation", correlation, zero=True))
     width = _enough_draws(number, claimed, alpha)
     times, sizes = np.empty(number, dtype=np.int64), np.empty(number, dtype=np.float64)

@@ -16,49 +16,62 @@ from collections.abc import Callable, Sequence
 from holdtrue.bounds.sizes import ROUNDING, floored, fraction, rows_at_least
 from holdtrue.exact import Number, count
 
-__all__ = ["adaptive_excess", "adaptive_rows", "fixed_excess", "seen_size"]
+__all__ = ["adaptive_excess", "adaptive_rows", "fixed_excess", "log_seen_size"]
 
 _BISECTIONS = 60
+_LOG_ROUNDING = 2.0**-44  # what products, logarithms and their sum may be off by, relative to the largest of them
 _SHARES = [2.0 ** (-k / 2) for k in range(1, 24)]
 
 
-def seen_size(sizes: Sequence[int], *, handicaps: Sequence[int], place: int, rate: float) -> float:
-    """Return N_j: how many other members all classes have together, as seen from a member of the class at a place."""
-    pairs = zip(sizes, handicaps, strict=True)
-    factors = [size * math.exp(min(700.0, -rate * (other - handicaps[place]))) for size, other in pairs]
-    return max(0.0, sum(factors) * ROUNDING - 1)
+def log_seen_size(sizes: Sequence[int], *, handicaps: Sequence[int], place: int, rate: float) -> float:
+    """Return ln N_j, rounded up: the logarithm of how many other members are seen from a member of the class at a place.
 
-
-def adaptive_excess(
-    seen: float, *, rows: int, epsilon: Number, beta: Number, gap: Callable[[float], float]
-) -> float:  # fmt: skip
-    """Return alpha with err(pick) <= err(h*) + alpha but for beta, where the classes may depend on earlier answers (T5).
-
-    alpha = 2 gamma(p2) + (2 / (m epsilon))(ln(N / p1) + 1) with p1 + p2 = beta; ``gap(p2)`` is T5's gamma for the ledger
-    that pays, fixed before data. Let q be (1 + wrong(pick) - wrong(h*)) / 2, a query into [0, 1] that the transcript and the
-    population determine, h* being the best of the population. T5 moves its mean by at most gamma from the sample to the
-    population, but for p2; and given the rows and the past, errors(pick) - errors(h*) passes s with probability at most
-    N e^(-epsilon s / 2), whose mean over its worst p1-fraction is (2 / epsilon)(ln(N / p1) + 1). Needs: independent rows.
+    Minus infinity where there are none. Only logarithms are formed, so that handicaps of any size count in full.
     """
-    failure, privacy, m = fraction("beta", beta), floored("epsilon", epsilon), count("rows", rows)
+    others = [size - (number == place) for number, size in enumerate(sizes)]
+    logs = [
+        math.log(other) - rate * (handicap - handicaps[place])
+        for other, handicap in zip(others, handicaps, strict=True)
+        if other
+    ]
+    if not logs:
+        return -math.inf
+    largest = max(logs)
+    total = largest + math.log(math.fsum(math.exp(each - largest) for each in logs))
+    return total + _LOG_ROUNDING * (1 + max(map(abs, logs)))
 
-    def total(share: float) -> float:
-        """Return alpha where this share of beta goes to the pick, the rest to the gap."""
-        picked = 2 / (m * privacy) * max(0.0, _log(seen) - math.log(failure * share) + 1)
-        return picked + 2 * gap(failure * (1 - share))
 
-    return min(total(share) for share in _SHARES) * ROUNDING if seen > 0 else 0.0
+def adaptive_excess(  # noqa: PLR0913 - the statement has these symbols
+    log_seen: float, *, rows: int, epsilon: Number, beta: Number, gap: float, booked: Number | None = None
+) -> float:
+    """Return alpha with err(pick) <= err(h*) + alpha but for beta, where the classes may depend on earlier answers (S2).
+
+    alpha = 2 gap + (2 / (m epsilon))(ln(N / beta) + r - 1 - ln r), r = epsilon / booked. ``gap`` is
+    tanh(e / 4) + delta(e) / beta for an (e, delta(e))-DP ledger, e fixed before data. All of beta serves both parts, so no
+    split of it can be chosen after the past. ``booked``, fixed before data, is the epsilon for which the overshoot
+    eta = beta / (m booked) of the pick is set aside; the pick's own epsilon may then come from the past, as N may. At
+    booked = epsilon, the default, r is 1: that is for an epsilon that is itself fixed before data. Needs: independent rows.
+    """
+    m, privacy = count("rows", rows), floored("epsilon", epsilon)
+    if log_seen == -math.inf:
+        return 0.0
+    return (2 * gap + 2 / (m * privacy) * _pick(log_seen, epsilon, beta, booked)) * ROUNDING
 
 
-def adaptive_rows(seen: float, *, alpha: Number, epsilon: Number, beta: Number, gap: Callable[[float], float]) -> int | None:
-    """Return the fewest rows for which :func:`adaptive_excess` is at most alpha; None where 2 gamma alone is more."""
-    failure, privacy, target = fraction("beta", beta), floored("epsilon", epsilon), fraction("alpha", alpha)
-    found = []
-    for share in _SHARES:
-        room = target / ROUNDING - 2 * gap(failure * (1 - share))
-        if room > 0:
-            found.append(2 / (privacy * room) * max(0.0, _log(seen) - math.log(failure * share) + 1))
-    return rows_at_least(min(found)) if found else None
+def adaptive_rows(  # noqa: PLR0913 - the statement has these symbols
+    log_seen: float, *, alpha: Number, epsilon: Number, beta: Number, gap: float, booked: Number | None = None
+) -> int | None:
+    """Return the fewest rows for which :func:`adaptive_excess` is at most alpha; None where 2 gap alone is more."""
+    room = fraction("alpha", alpha) / ROUNDING - 2 * gap
+    if room <= 0:
+        return None
+    return rows_at_least(2 / (floored("epsilon", epsilon) * room) * _pick(log_seen, epsilon, beta, booked))
+
+
+def _pick(log_seen: float, epsilon: Number, beta: Number, booked: Number | None) -> float:
+    """Return ln(N / beta) + r - 1 - ln r, at least 0: what the pick adds, in units of 2 / (m epsilon)."""
+    ratio = 1.0 if booked is None else floored("epsilon", epsilon) / floored("booked", booked)
+    return max(0.0, log_seen - math.log(fraction("beta", beta)) + max(0.0, ratio - 1 - math.log(ratio)))
 
 
 def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
@@ -74,7 +87,7 @@ def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
     failure, privacy, m = fraction("beta", beta), floored("epsilon", epsilon), count("rows", rows)
 
     def members(rate: float) -> float:
-        return _log(seen_size(sizes, handicaps=handicaps, place=place, rate=rate))
+        return log_seen_size(sizes, handicaps=handicaps, place=place, rate=rate)
 
     def pair(alpha: float) -> bool:
         rate = min(privacy / 2, math.atanh(alpha))
@@ -93,10 +106,6 @@ def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
         return 0.0
     found = [_least(pair)] + [_least(lambda alpha, share=share: split(alpha, share)) for share in _SHARES]  # type: ignore[misc]
     return min(1.0, min(found) * ROUNDING)
-
-
-def _log(seen: float) -> float:
-    return math.log(seen) if seen > 0 else -math.inf
 
 
 def _least(enough: Callable[[float], bool]) -> float:

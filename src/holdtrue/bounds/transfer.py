@@ -131,7 +131,7 @@ def _gaussian_root(mu: float, beta: float) -> float:
 
 def _steepness(z: float, r: float, beta: float) -> float:
     """Return the derivative of Q(beta r^2 / 4) in r, where z is minus that quantile."""
-    return beta * r / 2 * math.sqrt(2 * math.pi) * math.exp(z * z / 2)
+    return beta * r / 2 * math.sqrt(2 * math.pi) * math.exp(min(z * z / 2, _LARGEST_EPSILON))
 
 
 def concentrated_rho(gamma: float, *, beta: float) -> float:

@@ -23,6 +23,8 @@ from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 
 __all__ = ["Remote"]
 
+_LINES = 1000
+
 
 class Remote:
     """One dataset of a service. What a curator says, this says: the same records, the same errors with their fields.
@@ -108,13 +110,20 @@ class Remote:
 
     def select(
         self,
-        candidates: Mapping[str, str | int] | Sequence[str],
+        candidates: Mapping[str, str] | Sequence[str],
         *,
         epsilon: Number | None = None,
         key: str | None = None,
     ) -> Choice:
-        """Pick a candidate that is true of about as many rows as the best."""
+        """Pick a candidate that is true of about as many rows as the best.
+
+        Candidates are questions. Whole scores are for a curator in its own process: they come from the rows, which are not
+        here.
+        """
         named = dict(candidates) if isinstance(candidates, Mapping) else list(candidates)
+        texts = named.values() if isinstance(named, dict) else named
+        if not all(isinstance(each, str) for each in texts):
+            raise InvalidParameter("candidates", "what was given", "questions in text, by name or as a list")
         return readings.choice(self._send("/select", {"candidates": named, "epsilon": _number(epsilon)}, key))
 
     def learn(  # noqa: PLR0913 - the numbers of one pick
@@ -191,8 +200,15 @@ class Remote:
 
     @property
     def history(self) -> list[Line]:
-        """Return the charges that this key may see and their responses, oldest first."""
-        return [readings.line(item) for item in self._wire.read(self._path("/history"))["lines"]]
+        """Return the charges that this key may see and their responses, oldest first; asked for page by page."""
+        pages: list[list[Line]] = []
+        place = f"{self._path('/history')}?limit={_LINES}"
+        told = self._wire.read(place)
+        while True:
+            pages.append([readings.line(item) for item in told["lines"]])
+            if told.get("before") is None:
+                return [line for page in reversed(pages) for line in page]
+            told = self._wire.read(f"{place}&before={int(told['before'])}")
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page."""

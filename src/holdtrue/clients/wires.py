@@ -167,7 +167,7 @@ def _address(url: str, *, insecure: bool) -> tuple[str, bool]:
     """Return a service's address without its last slash, and whether it is on this machine; refuse open lines."""
     try:
         found = httpx.URL(url)
-    except (httpx.InvalidURL, TypeError):
+    except (httpx.InvalidURL, TypeError, ValueError):
         raise InvalidParameter("url", "what was given", "an address such as https://host:8000") from None
     if found.scheme not in ("http", "https") or not found.host or found.userinfo or found.query or found.fragment:
         raise InvalidParameter("url", "what was given", "http or https with a host, without user, query and fragment")
@@ -192,8 +192,8 @@ def _authorities(path: str | PathLike[str]) -> Any:  # noqa: ANN401 - an SSL con
 
     try:
         return ssl.create_default_context(cafile=fspath(path))
-    except (OSError, ssl.SSLError):
-        raise InvalidParameter("certificates", fspath(path), "a file of certificates in PEM") from None
+    except (OSError, ssl.SSLError, TypeError, ValueError):
+        raise InvalidParameter("certificates", path, "a file of certificates in PEM") from None
 
 
 def _problem(response: httpx.Response) -> object:

@@ -48,6 +48,7 @@ for _panel, _verbs in _PANELS.items():
         application.command(rich_help_panel=_panel)(_verb)
 application.add_typer(auditing.application, name="audit", rich_help_panel="Look back")
 application.add_typer(serving.keys, name="key", rich_help_panel="Share")
+application.add_typer(serving.ledgers, name="ledger", rich_help_panel="Share")
 
 
 def _print_version(wanted: bool) -> None:

@@ -74,6 +74,18 @@ def open_data(
             "column. Types that are not given are read from the data.",
         ),
     ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a CSV file has the names of the columns, which are public. A first line that "
+            "looks like a row is refused unless it is said.",
+        ),
+    ] = None,
+    second_budget: Annotated[
+        bool,
+        typer.Option("--second-budget", help="Give rows that have a ledger nearby another one. What both let out adds up."),
+    ] = False,
     engine: EngineOption = "local",
     master: MasterOption = None,
     cluster: ClusterOption = None,
@@ -109,6 +121,8 @@ def open_data(
             cap=cap,
             iid=iid,
             pure=pure,
+            header=header,
+            second_budget=second_budget,
             progress=TICKER,
             **declared,
         )

@@ -26,6 +26,7 @@ Kind = Annotated[
 Epsilon = Annotated[
     float | None, typer.Option(help="Privacy to spend on each prediction. Without it: a share of the reserve.")
 ]
+Mu = Annotated[float | None, typer.Option(help="Normal noise of this mu for a number, in the place of an epsilon.")]
 ScreenOption = Annotated[
     float | None, typer.Option(help="Answer only where about this share of the parts agrees; 0.6, say.")
 ]
@@ -44,19 +45,26 @@ def train(
     label: Annotated[list[str] | None, typer.Option(help="A public label of a text column; repeat.")] = None,
     estimator: Kind = "logistic",
     parts: Annotated[int, typer.Option(help="Disjoint parts of the rows, a vote each.")] = 200,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Public keys that stay when a row is replaced. Without: two votes a row."),
+    ] = None,
     ledger: LedgerOption = LEDGER,
     as_json: Json = JSON,
 ) -> None:
     """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing, and tells nothing."""
     with opened(data, ledger) as curator, watched("training"):
-        model = curator.train(name, _estimator(estimator), target=target, features=feature, labels=label, parts=parts)
+        given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
+        model = curator.train(name, _estimator(estimator), key=key, **given)
     facts = {"model": name, "parts": model.asked.parts, "features": list(model.columns)}
+    facts |= {"rows": model.asked.cut.sentence}
     facts |= {"labels": None if model.asked.labels is None else list(model.asked.labels), "bounds": model.asked.bounds}
     if as_json:
         print_json(facts)
         return
     gives = ", ".join(map(str, model.asked.labels)) if model.asked.labels else f"numbers in {model.asked.bounds}"
-    print_lines(name, [("parts", f"{parts:,}"), ("reads", ", ".join(model.columns)), ("says", gives)])
+    lines = [("parts", f"{parts:,}"), ("rows", model.asked.cut.sentence), ("reads", ", ".join(model.columns))]
+    print_lines(name, [*lines, ("says", gives)])
 
 
 def predict(
@@ -70,6 +78,7 @@ def predict(
         Path | None, typer.Option(metavar="FILE", help="Many points: a CSV, Parquet or JSON-lines file of public rows.")
     ] = None,
     epsilon: Epsilon = None,
+    mu: Mu = None,
     screen: ScreenOption = None,
     key: Key = None,
     analyst: Analyst = None,
@@ -82,7 +91,7 @@ def predict(
     rows = _points(values, points)
     with opened(data, ledger) as curator:
         with watched("predicting"):
-            found = curator.predict(name, rows, epsilon=epsilon, screen=screen, key=key, analyst=analyst)
+            found = curator.predict(name, rows, epsilon=epsilon, mu=mu, screen=screen, key=key, analyst=analyst)
         if as_json:
             print_json(to_json(found) if not isinstance(found, list) else {"predictions": [to_json(one) for one in found]})
         elif isinstance(found, list):

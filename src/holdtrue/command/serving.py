@@ -1,4 +1,4 @@
-"""``holdtrue serve``, and ``holdtrue key``: run the service, and say who may come in."""
+"""``holdtrue serve``, ``holdtrue key``, ``holdtrue ledger``: run the service, give keys, accept a restored ledger."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdtrue.service.keys import Key, Keyring
     from holdtrue.service.settings import Settings
 
-__all__ = ["keys", "serve"]
+__all__ = ["keys", "ledgers", "serve"]
 
 _HOME = Path(".holdtrue")
 _DAY = 86_400
@@ -132,6 +132,49 @@ def revoke(
         print_json(_document(key))
         return
     typer.echo(f"revoked {key.prefix} of {printable(key.name)}", err=True)
+
+
+ledgers = typer.Typer(name="ledger", help="Look after the ledgers of a service.", no_args_is_help=True)
+
+
+@ledgers.callback()
+def _group() -> None:
+    """Look after the ledgers of a service."""
+
+
+@ledgers.command()
+def accept(
+    name: Annotated[str, typer.Argument(help="The dataset's name, or the holdout's.")],
+    *,
+    receipt: Annotated[
+        str,
+        typer.Option(metavar="ENTRY:DIGEST", help="The last entry of the restored ledger, as `holdtrue verify` prints it."),
+    ],
+    holdout: Annotated[bool, typer.Option("--holdout", help="The name is that of a holdout or a leaderboard.")] = False,
+    home: Home = None,
+    ledger: Ledger = None,
+    config: Config = None,
+    as_json: Json = JSON,
+) -> None:
+    """Accept a ledger that was restored from a backup, and enter what it has forgotten as spent."""
+    from holdtrue.accounting.filters import amount
+    from holdtrue.command.reviewing import receipt_of
+
+    given = receipt_of(receipt)
+    with _keyring(config, home=home, ledger=ledger) as (keyring, settings):
+        from holdtrue.service.metrics import Metrics
+        from holdtrue.service.registry import Registry
+        from holdtrue.service.restoring import accept_ledger
+
+        registry = Registry(settings, keyring.database, Metrics())
+        found = accept_ledger(registry, name, kind="holdout" if holdout else "dataset", receipt=given)
+    newest = f"{found.state.number}:{found.state.digest}"
+    if as_json:
+        print_json({"name": name, "entered": amount(found.spent), "questions": found.draws, "receipt": newest})
+        return
+    typer.echo(newest)
+    entered = f"entered {amount(found.spent):.4g} and {found.draws:,} questions as spent"
+    typer.echo(f"accepted the ledger of {printable(name)}: {entered}", err=True)
 
 
 def _settings(config: Path | None, **given: Any) -> "Settings":  # noqa: ANN401 - checked by Settings

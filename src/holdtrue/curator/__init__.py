@@ -5,11 +5,11 @@ sees what it measured; *respond* sees only the drawn value; the answer is stored
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,14 @@ from holdtrue.curator.crowds import Ask, Replies, ask_along, ask_together
 from holdtrue.curator.histories import Line, history_of
 from holdtrue.curator.houses import House, name_private
 from holdtrue.curator.lessons import Lesson
-from holdtrue.curator.models import Model, Models, folder_of
+from holdtrue.curator.model_store import store_beside
+from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
 from holdtrue.curator.steps import Pending
-from holdtrue.engines import Progress
+from holdtrue.engines import Header, Progress
 from holdtrue.errors import HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.exact import Number, integers
+from holdtrue.exact import Number, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
@@ -38,6 +39,7 @@ from holdtrue.verbs.predicting import Method
 __all__ = ["Curator"]
 
 T = TypeVar("T")
+_CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
 class Curator:
@@ -69,6 +71,8 @@ class Curator:
         types: Mapping[str, str] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         labels: Mapping[str, Sequence[object]] | None = None,
+        header: Header | None = None,
+        second_budget: bool = False,
         analyst: str = "analyst",
         progress: Progress | None = None,
     ) -> None:
@@ -89,13 +93,15 @@ class Curator:
             types=types,
             bounds=bounds,
             labels=labels,
+            header=header,
+            second_budget=second_budget,
             progress=progress,
         )
         self._house = House(opened, analyst=analyst, progress=progress)
         self._inbox: deque[tuple[Ask, Future[Replies]]] = deque()
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
-        self._models = Models(self._house, folder=folder_of(ledger))
+        self._models = Models(self._house, store=store_beside(ledger))
 
     @overload
     def ask(self, queries: str, *, key: str | None = None, analyst: str | None = None) -> Answer: ...
@@ -223,9 +229,10 @@ class Curator:
         """
         house = self._house
         house.check_open()
-        named = dict(candidates) if isinstance(candidates, Mapping) else {str(text): text for text in candidates}
+        listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
+        named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
         prepared: dict[str, Query | int] = {
-            str(label): house.parse(value) if isinstance(value, str) else int(integers("candidates", value))
+            str(label): house.parse(value) if isinstance(value, str) else integer("candidates", value)
             for label, value in named.items()
         }
         scores = any(isinstance(value, int) for value in prepared.values())
@@ -271,18 +278,28 @@ class Curator:
         parts: int = 200,
         labels: Sequence[Any] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        key: str | None = None,
+        order: Literal["fixed"] | None = None,
     ) -> Model:
         """Train copies of an estimator on disjoint parts of the rows and keep them under a name; releases nothing.
 
         ``target`` is a column whose labels are public (on the card, or ``labels``), a yes-or-no question, or a number with
         public ``bounds``. ``features`` are columns of numbers or yes-or-no questions: all number columns that the target
-        does not read, unless given. Linear models and trees are kept beside a ledger on disk, others in memory only.
+        does not read, unless given. Linear models and trees are kept with a ledger that lasts, sealed, and every worker
+        finds them; others live in the memory of this process.
+
+        Guarantee (E4, E10): replacing one row moves as many votes as predictions are priced for. ``key`` names a column of
+        public keys, whole numbers or text, that stay when a row is replaced: a row's part is a hash of its key, and one row,
+        or all rows of one key, moves one vote, in whatever order rows come. (A row that brings another key moves two.)
+        Without a key the part is a hash of what the model reads of the row, and one row moves two votes, which are both paid
+        for; this needs nothing of the order either. ``order="fixed"`` declares that no value decides the order of rows:
+        parts go by position, and one row moves one vote. That is assumed, not checked; rows sorted by a column break it.
+        Failure: NotCertified for ``order="fixed"`` on a relation, whose plan decides the order.
         """
         self._house.check_open()
+        facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
         with self._house.lock:
-            return self._models.train(
-                name, estimator, target=target, features=features, parts=parts, labels=labels, bounds=bounds
-            )
+            return self._models.train(name, estimator, key=key, order=order, **facts)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -290,6 +307,7 @@ class Curator:
         rows: object,
         *,
         epsilon: Number | None = None,
+        mu: Number | None = None,
         method: Method = "soft-majority",
         screen: Number | None = None,
         key: str | None = None,
@@ -297,12 +315,15 @@ class Curator:
     ) -> Prediction | list[Prediction]:
         """Return a private prediction for one record, or a list of them for a table.
 
-        Each costs epsilon in the training rows (E4), or a share of the reserve without one; a point that was asked before
-        is answered from the ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about.
+        Each is epsilon-DP in the training rows where an ``epsilon`` is given, mu-GDP where a ``mu`` is (numbers, and votes
+        by "noisy-max"), and otherwise takes a share of the reserve; a point that was asked before is answered from the
+        ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about. The request is priced
+        whole: BudgetExceeded means that nothing was spent.
         """
         self._house.check_open()
         model = self._models.named(name)
-        found = predict(self._house, model, rows, epsilon=epsilon, method=method, screen=screen, key=key, analyst=analyst)
+        given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
+        found = predict(self._house, model, rows, key=key, analyst=analyst, **given)
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
         return found[0] if one else found
 
@@ -315,43 +336,43 @@ class Curator:
         labels: int | None = None,
         groups: int | None = None,
         epsilon: Number | None = None,
+        mu: Number | None = None,
         screen: Number | None = None,
         analyst: str | None = None,
     ) -> Student:
         """Spend budget on labels for public rows, teach a student with them, and predict by it at no further cost.
 
         Buys ``labels`` of them one by one (all unless given), clear ones only with a ``screen``; or gathers the public rows
-        into ``groups`` of like ones and buys one label for each group at the price of one row, which goes far further.
+        into ``groups`` of like ones and buys one label for each group at the price of one row, which goes far further. All
+        of them are priced before the first is drawn: BudgetExceeded means that nothing was spent.
         """
         self._house.check_open()
         model = self._models.named(name)
-        return distil(
-            self._house,
-            model,
-            public_rows,
-            student,
-            labels=labels,
-            groups=groups,
-            epsilon=epsilon,
-            screen=screen,
-            analyst=analyst,
-        )
+        given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "mu": mu, "screen": screen}
+        return distil(self._house, model, public_rows, student, analyst=analyst, **given)
 
-    def predictions_left(self, *, epsilon: Number) -> int:
-        """Return how many predictions at an epsilon the budget still pays for, if nothing else is asked of it."""
+    def predictions_left(self, name: str | None = None, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
+        """Return how many predictions of a model (without a name, of the dearest one) the budget still pays for."""
         self._house.check_open()
+        models = self._models.held if name is None else [self._models.named(name)]
         with self._house.lock:
             self._house.register.follow()
-            return predictions_left(self._house, epsilon)
+            return predictions_left(self._house, models, epsilon=epsilon, mu=mu)
 
-    def preview(self, query: str) -> Preview:
-        """Return what a question would cost and how wide its answer would be. Free."""
+    def preview(self, query: str, *, analyst: str | None = None) -> Preview:
+        """Return what a question would cost and how wide its answer would be. Free.
+
+        With an ``analyst``, only questions that this analyst paid for are told to be repeats: whether others asked a
+        question is their history. Asked for real, it costs nothing if anybody paid for it before.
+        """
         house = self._house
         house.check_open()
         parsed = house.parse(query)
         with house.lock:
             house.register.follow()
-            repeated = house.known(asking.part_of(parsed), repeated=True) is not None
+            part = asking.part_of(parsed)
+            repeated = house.known(part, repeated=True) is not None
+            repeated = repeated and (analyst is None or house.register.payer(part) == analyst)
             return preview_of(parsed, self.plan, draws=house.register.draws, spent=house.ledger.spent, repeated=repeated)
 
     @property
@@ -395,17 +416,19 @@ class Curator:
         )
         try:
             Path(path).write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise InvalidParameter("path", str(path), f"a file that can be written ({error.strerror})") from None
+        except Exception as error:  # noqa: BLE001 - whatever is no path
+            reason = getattr(error, "strerror", None) or "no path"
+            raise InvalidParameter("path", path, f"a file that can be written ({reason})") from None
 
     def grant(self, analyst: str, *, asks: int | None) -> None:
         """Allow an analyst so many questions' worth of the budget, under the one cap; None lifts the limit."""
         self._house.check_open()
-        self._house.ledger.grant(analyst, allowance=None if asks is None else asks * self.plan.cost)
+        self._house.ledger.grant(analyst, allowance=None if asks is None else count("asks", asks, least=0) * self.plan.cost)
 
     def close(self) -> None:
         """Let go of data and ledger; nothing is lost."""
         self._house.close()
+        self._models.close()
 
     def __enter__(self) -> Self:
         return self
@@ -423,7 +446,7 @@ class Curator:
         """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
         try:
             numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ArithmeticError, MemoryError):
             raise InvalidParameter("values", type(values).__name__, "an array of numbers, one for each row") from None
         if numbers.shape != (self.card.rows,):
             raise InvalidParameter(
@@ -434,8 +457,9 @@ class Curator:
 
 def _texts(queries: object) -> tuple[str, ...]:
     """Return one question or several as texts."""
-    several = [queries] if isinstance(queries, str) or not isinstance(queries, Iterable) else list(queries)
+    expected = "a question in text, or a list of them"
+    several = [queries] if isinstance(queries, str) else listed("queries", queries, expected=expected)
     texts = tuple([text for text in several if isinstance(text, str)])
     if len(texts) < len(several):
-        raise InvalidParameter("queries", type(queries).__name__, "a question in text, or a list of them")
+        raise InvalidParameter("queries", type(queries).__name__, expected)
     return texts

@@ -181,7 +181,12 @@ def _errand(house: House, asking: Asking, item: _Parsed[T]) -> Errand | None:
         return None
     # The canonical JSON of {"queries": ..., "verb": "ask"}.
     request = f'{{"queries":{listed([query.text for query in item.queries])},"verb":"ask"}}'
-    return Errand(asking.queries(list(fresh.values())), request, item.ask.key, item.ask.analyst or house.analyst)
+    return Errand(
+        asking.queries(list(fresh.values())),
+        request,
+        item.ask.key,
+        house.analyst if item.ask.analyst is None else item.ask.analyst,
+    )
 
 
 def _replies(house: House, item: _Parsed[T], *, own: int) -> Replies:

@@ -42,6 +42,11 @@ def name_private(name: str | None, *, key: str | None) -> str:
     return f"key {key}" if key is not None else SYSTEM.words(4).tobytes().hex()
 
 
+def _parser(card: Card) -> Callable[[str], Query]:
+    known = lru_cache(_TEXTS)(lambda words: parse(words, card))
+    return lambda words: known(words) if type(words) is str else parse(words, card)
+
+
 class House:
     """The rooms that a request passes through, and the lock that keeps one request in them at a time."""
 
@@ -57,7 +62,7 @@ class House:
         self.analyst = analyst
         self.closed = False
         # Parsing depends on text and card alone, and agents ask the same things in the same words.
-        self.parse: Callable[[str], Query] = lru_cache(_TEXTS)(lambda words: parse(words, self.card))
+        self.parse: Callable[[str], Query] = _parser(self.card)
 
     def check_open(self) -> None:
         """Refuse everything once the curator is closed."""
@@ -83,7 +88,7 @@ class House:
         measure: Callable[[], Measured] | None = None,
     ) -> None:
         """Take a release through the five steps; it is measured by its queries' sums unless told otherwise."""
-        errand = Errand(release, request, key, analyst or self.analyst)
+        errand = Errand(release, request, key, self.analyst if analyst is None else analyst)
         (outcome,) = self.carry_out([errand], measure=None if measure is None else lambda _: [measure()])
         if isinstance(outcome, Pending) and outcome.entry is not None:
             self.ledger.wait(outcome.entry)

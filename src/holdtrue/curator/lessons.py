@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.houses import House
-from holdtrue.engines.features import Feature, feature, matrix
+from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number
+from holdtrue.exact import Number, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.hypotheses.unions import Union
+from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query
 from holdtrue.records import Hypothesis
 from holdtrue.verbs import Measured, learning
@@ -49,13 +50,19 @@ class Lesson:
         question = house.parse(target)
         if joined.columns is not None:
             if features is not None:
-                raise InvalidParameter("features", list(features), "left out: the class names its columns")
+                raise InvalidParameter("features", features, "left out: the class names its columns")
             names = joined.columns
         else:
-            names = tuple(_default(house, question) if features is None else features)
+            names = tuple(
+                _default(house, question)
+                if features is None
+                else listed("features", features, expected="a list of columns or questions")
+            )
             joined = joined.over(names)
         joined.blank()  # refuses what would not fit into memory, before anything is charged
-        return cls(house, joined, names, tuple(feature(name, house.card) for name in names), question)
+        read = tuple(feature(name, house.card) for name in names)
+        joined.try_out(_invented(read, house.card))
+        return cls(house, joined, names, read, question)
 
     def learned(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
@@ -101,15 +108,18 @@ class Lesson:
 
 
 def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
-    classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
+    expected = "a class such as Stumps, or a list of them"
+    classes = (
+        [hypotheses] if isinstance(hypotheses, HypothesisClass) else listed("hypotheses", hypotheses, expected=expected)
+    )
     for item in classes:
         if not isinstance(item, HypothesisClass):
-            raise InvalidParameter("hypotheses", type(item).__name__, "a class such as Stumps, or a list of them")
+            raise InvalidParameter("hypotheses", type(item).__name__, expected)
     if not classes:
         raise InvalidParameter("hypotheses", [], "one class or more")
     if len(classes) == 1:
         if weights is not None:
-            raise InvalidParameter("weights", list(weights), "left out with a single class")
+            raise InvalidParameter("weights", weights, "left out with a single class")
         return classes[0]
     return Union(classes, weights=weights)
 
@@ -119,3 +129,10 @@ def _default(house: House, target: Query) -> list[str]:
     if not named:
         raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
     return named
+
+
+def _invented(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:
+    """Return one row of the card's types that no data were read for: the middle of declared bounds, 1 or yes otherwise."""
+    declared = {column.name: column.bounds for column in card.columns if column.bounds is not None}
+    middles = [sum(declared.get(item.column, (1.0, 1.0))) / 2 if isinstance(item, Numbers) else 1.0 for item in features]
+    return np.array([middles], dtype=np.float64)

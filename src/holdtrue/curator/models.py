@@ -2,28 +2,29 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.houses import House
+from holdtrue.curator.model_store import ModelStore, StoredModel, check_seal, seal_model
 from holdtrue.engines import Trainer
-from holdtrue.engines.features import Feature, Labelled, Numbers, columns_of, feature, matrix
-from holdtrue.ensembles import Ensemble, load, save, train
+from holdtrue.engines.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
+from holdtrue.ensembles import Ensemble, train
+from holdtrue.ensembles.parts import PartRule, hash_contents
+from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.ensembles.training import recipe_of
-from holdtrue.errors import InvalidParameter, NotCertified, RequestError, UnknownName
-from holdtrue.exact import count
+from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
+from holdtrue.exact import count, listed
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.records import canonical
 from holdtrue.verbs.predicting import Asked
 
-__all__ = ["Model", "Models", "folder_of"]
+__all__ = ["Model", "Models"]
 
 _NUMBERS = ("integer", "real", "boolean")
 _LONGEST_NAME = 64
@@ -63,16 +64,24 @@ class Model:
             f"labels {', '.join(map(repr, self.asked.labels))}" if self.asked.labels else f"numbers in {self.asked.bounds}"
         )
         held = "" if self.ensemble.stored else "; in memory only"
-        return f"<Model {self.asked.name!r}: {self.asked.parts} parts over {', '.join(self.columns)}; {says}{held}>"
+        read = ", ".join(self.columns)
+        return f"<Model {self.asked.name!r}: {self.asked.parts} parts over {read}; {says}; {self.asked.cut.sentence}{held}>"
 
 
 class Models:
-    """The models of one curator, by name: in memory, and beside a ledger on disk where their members can be written."""
+    """The models of one curator, by name: in memory, and with a ledger that lasts where their members can be written.
 
-    def __init__(self, house: House, *, folder: Path | None) -> None:
+    Law: which model a name means is what the store says, for every worker that shares the ledger: one that was trained
+    again elsewhere is read again before it answers. What is read was sealed by this ledger's curator, and its public facts
+    are those that its digest names; IntegrityError otherwise. Members other than linear ones and trees are in the memory of
+    one process only.
+    """
+
+    def __init__(self, house: House, *, store: ModelStore | None) -> None:
         self._house = house
-        self._folder = folder
+        self._store = store
         self._held: dict[str, Model] = {}
+        self._seals: dict[str, str] = {}
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -84,15 +93,24 @@ class Models:
         parts: int,
         labels: Sequence[Any] | None,
         bounds: Mapping[str, tuple[float, float]] | None,
+        key: str | None,
+        order: Literal["fixed"] | None,
     ) -> Model:
         """Train a model on all rows and keep it under a name. Nothing about the rows is released."""
         house = self._house
         known = _named(name)
         number = count("parts", parts)
-        goal, public, span = self._goal(target, labels, bounds or {})
-        chosen = tuple(self._default(goal) if features is None else features)
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
+        given = None if labels is None else listed("labels", labels, expected="a list of labels")
+        goal, public, span = self._goal(target, given, bounds or {})
+        cut = self._cut(key, order)
+        default = self._default(goal, cut.key) if features is None else features
+        chosen = tuple(listed("features", default, expected="a list of columns"))
         read = tuple(feature(text, house.card) for text in chosen)
-        made = {
+        if cut.key in columns_of([*read, goal]):
+            raise InvalidParameter("key", cut.key, "a column that the model does not read: it stays when a row is replaced")
+        made: dict[str, object] = {
             "estimator": repr(estimator),
             "target": target,
             "features": list(chosen),
@@ -100,24 +118,65 @@ class Models:
             "labels": None if public is None else list(public),
             "bounds": {text: list(pair) for text, pair in self._bounds(chosen, bounds or {}).items()},
         }
-        asked = Asked(known, hashlib.sha256(canonical(made).encode("ascii")).hexdigest(), number, public, span)
+        if cut.by != "position":
+            made["rows"] = asdict(cut)
+        asked = Asked(known, _digest_of(made), number, public, span, cut)
         limits = self._bounds(chosen, bounds or {})
         domain = [limits.get(text, (-1e30, 1e30)) for text in chosen]
         ensemble = self._trained(estimator, read, goal, asked, domain)
         model = Model(asked, ensemble, chosen, read)
-        self._held[known] = model
         self._keep(model, made)
+        self._held[known] = model
         return model
 
     def named(self, name: str) -> Model:
-        """Return the model of a name; UnknownName where there is none."""
-        found = self._held.get(name) or self._read(name)
+        """Return the model of a name, as it is now; UnknownName where there is none."""
+        if self._store is not None and _is_name(name):
+            current = self._store.current(name)
+            if current != self._seals.get(name):
+                self._held.pop(name, None)
+                stored = None if current is None else self._store.read(name)
+                if stored is not None:
+                    self._held[name] = self._opened(name, stored)
+                self._seals.pop(name, None)
+                if stored is not None:
+                    self._seals[name] = stored.seal
+        found = self._held.get(name)
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
-            message = f"there is no model {name!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            shown = name if isinstance(name, str) else type(name).__name__
+            message = (
+                f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
+            )
             raise UnknownName(message)
-        self._held[name] = found
         return found
+
+    @property
+    def held(self) -> list[Model]:
+        """Return the models that this process has used."""
+        return list(self._held.values())
+
+    def close(self) -> None:
+        """Let go of the store; what it keeps stays."""
+        if self._store is not None:
+            self._store.close()
+
+    def _cut(self, key: str | None, order: Literal["fixed"] | None) -> PartRule:
+        """Return how rows are cut into parts: by what is said, or by what whoever opened the rows said of them."""
+        engine = self._house.engine
+        if order not in (None, "fixed") or (order is not None and key is not None):
+            raise InvalidParameter("order", order, "'fixed', or left out, and without a key")
+        if order == "fixed":
+            if not engine.ordered:
+                message = "the rows of a relation come in the order that its plan decides; give key=, or leave order out"
+                raise NotCertified(message)
+            return PartRule("position")
+        named = engine.key if key is None else key
+        if named is None:
+            return PartRule("content")
+        if self._house.card.column(named).type not in ("integer", "text"):
+            raise InvalidParameter("key", named, "a column of whole numbers or text")
+        return PartRule("key", named)
 
     def _goal(
         self, target: str, labels: Sequence[Any] | None, bounds: Mapping[str, tuple[float, float]]
@@ -141,8 +200,8 @@ class Models:
             raise NotCertified(message)
         return Numbers(target), None, (float(span[0]), float(span[1]))
 
-    def _default(self, goal: Feature) -> list[str]:
-        used = columns_of([goal])
+    def _default(self, goal: Feature, key: str | None) -> list[str]:
+        used = [*columns_of([goal]), key]
         named = [column.name for column in self._house.card.columns if column.type in _NUMBERS and column.name not in used]
         if not named:
             raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
@@ -166,51 +225,59 @@ class Models:
         )
         if isinstance(house.engine, Trainer):
             recipe = recipe_of(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
-            return house.engine.train(recipe, features, goal, progress=house.progress)
+            return house.engine.train(recipe, features, goal, rule=asked.cut, progress=house.progress)
+        keyed = [] if asked.cut.key is None else [Keys(asked.cut.key)]
         pieces: list[list[npt.NDArray[Any]]] = []
-        house.engine.feed([*features, goal], lambda arrays: pieces.append(arrays), progress=house.progress)  # noqa: PLW0108 - typed
-        columns = [np.concatenate([piece[number] for piece in pieces]) for number in range(len(features) + 1)]
+        house.engine.feed([*features, goal, *keyed], lambda arrays: pieces.append(arrays), progress=house.progress)  # noqa: PLW0108 - typed
+        columns = [np.concatenate([piece[number] for piece in pieces]) for number in range(len(pieces[0]))]
+        names = columns.pop() if keyed else hash_contents(columns) if asked.cut.by == "content" else None
         *read, y = columns
         rows = np.column_stack([column.astype(np.float64) for column in read])
         if asked.labels is not None:
             y = np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
         return train(
-            estimator, rows, y, parts=asked.parts, bounds=list(domain), progress=house.progress, **given
+            estimator, rows, y, parts=asked.parts, bounds=list(domain), names=names, progress=house.progress, **given
         )  # fmt: skip
 
     def _keep(self, model: Model, made: Mapping[str, object]) -> None:
-        """Write a model beside the ledger, readable by its owner only."""
-        if self._folder is None or not model.ensemble.stored:
+        """Store a model, sealed, in the place of any other of its name; one that cannot be written takes that place too."""
+        name = model.asked.name
+        self._seals.pop(name, None)
+        if self._store is None:
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        save(model.ensemble, self._folder / f"{model.asked.name}.npz")
-        words = canonical({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
-        place = self._folder / f"{model.asked.name}.json"
-        place.touch(mode=0o600)
-        place.write_text(words, encoding="utf-8")
+        if not model.ensemble.stored:
+            self._store.remove(name)
+            return
+        facts = canonical({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
+        sealed = seal_model(self._house.ledger.terms.key, name, facts=facts, arrays=to_bytes(model.ensemble))
+        self._store.write(name, sealed)
+        self._seals[name] = sealed.seal
 
-    def _read(self, name: str) -> Model | None:
-        if self._folder is None or not _is_name(name) or not (self._folder / f"{name}.npz").exists():
-            return None
+    def _opened(self, name: str, stored: StoredModel) -> Model:
+        """Return a stored model; IntegrityError unless its seal, its digest and its members are right."""
+        check_seal(self._house.ledger.terms.key, name, stored)
         try:
-            kept = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
+            kept = json.loads(stored.facts)
             made = kept["made"]
+            right = _digest_of(made) == kept["digest"]
             labels = None if made["labels"] is None else tuple(made["labels"])
             span = None if kept["span"] is None else (float(kept["span"][0]), float(kept["span"][1]))
-            asked = Asked(name, str(kept["digest"]), int(made["parts"]), labels, span)
+            cut = PartRule(**made["rows"]) if "rows" in made else PartRule("position")
+            asked = Asked(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
             chosen = tuple(map(str, made["features"]))
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
-            message = f"what is written beside the ledger of the model {name!r} cannot be read; train it again"
-            raise RequestError(message) from None
-        read = tuple(feature(text, self._house.card) for text in chosen)
-        return Model(asked, load(self._folder / f"{name}.npz"), chosen, read)
+            read = tuple(feature(text, self._house.card) for text in chosen)
+            ensemble = from_bytes(stored.arrays, where=name)
+        except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):
+            right = False
+        if not right:
+            message = f"what is stored of the model {name!r} contradicts itself; train it again"
+            raise IntegrityError(message)
+        return Model(asked, ensemble, chosen, read)
 
 
-def folder_of(ledger: "str | os.PathLike[str] | None") -> Path | None:
-    """Return the folder beside a ledger on disk where its models are kept; None for ledgers elsewhere."""
-    if ledger is None or "://" in os.fspath(ledger):
-        return None
-    return Path(f"{os.fspath(ledger)}.models")
+def _digest_of(made: Mapping[str, object]) -> str:
+    """Return the digest that names what a model was made of."""
+    return hashlib.sha256(canonical(dict(made)).encode("ascii")).hexdigest()
 
 
 def _named(name: str) -> str:

@@ -69,6 +69,15 @@ class Register:
                     self._places[part] = entry.number * _PLACES + place
                     _keep(self._recent, part, record)
 
+    def payer(self, part: str) -> str | None:
+        """Return which analyst paid for the answer to a part, None where it was never answered."""
+        place = self._places.get(part)
+        if place is None:
+            return None
+        (response,) = self._ledger.entries(place // _PLACES, place // _PLACES + 1)
+        (charge,) = self._ledger.entries(response.answers or 0, (response.answers or 0) + 1)
+        return charge.analyst
+
     def answer(self, part: str, *, repeated: bool) -> Response | None:
         """Return the answer to a part, or None where it was never answered."""
         place = self._places.get(part)

@@ -42,7 +42,7 @@ class Errand:
         release, request = self.release, self.request
         written = request if isinstance(request, str) else canonical(request)
         return Charge(
-            self.key or SYSTEM.words(2).tobytes().hex(),
+            SYSTEM.words(2).tobytes().hex() if self.key is None else self.key,
             hashlib.sha256(written.encode("ascii")).hexdigest(),
             self.analyst,
             release.verb,

@@ -6,6 +6,8 @@ the rows, not a float, not an error's text.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,14 +17,16 @@ from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.clusters import SparkRows
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.features import Feature
+from holdtrue.engines.headers import Header, check_header
 from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.training import Recipe
-from holdtrue.errors import InsufficientSamples, RequestError
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query
 
-__all__ = ["Engine", "Progress", "SparkRows", "Trainer", "open_engine"]
+__all__ = ["Engine", "Header", "Progress", "SparkRows", "Trainer", "open_engine"]
 
 
 @runtime_checkable
@@ -31,8 +35,12 @@ class Engine(Protocol):
 
     Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
     threads; replacing one row moves none of them by more than 2^bits. Failure: a ReleaseError with a fixed text, or
-    CuratorClosed after ``close``. Calls from several threads are served one after the other.
+    CuratorClosed after ``close``. Calls from several threads are served one after the other. ``ordered`` says whether rows
+    have an order of their own, and ``key`` names a column of public keys, where whoever opened the rows said so.
     """
+
+    ordered: bool
+    key: str | None
 
     @property
     def card(self) -> Card:
@@ -86,9 +94,15 @@ class Trainer(Protocol):
     """An engine that trains the members of an ensemble where the rows are, rather than bring the rows here."""
 
     def train(
-        self, recipe: Recipe, features: Sequence[Feature], goal: Feature, *, progress: Progress | None = None
+        self,
+        recipe: Recipe,
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        rule: PartRule,
+        progress: Progress | None = None,
     ) -> Ensemble:
-        """Return the ensemble that a single machine would train on the same rows: a member a part."""
+        """Return the ensemble that a single machine would train on the same rows: a member a part, cut by the rule."""
         ...
 
 
@@ -98,8 +112,11 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     types: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     labels: Mapping[str, Sequence[Any]] | None = None,
+    header: Header | None = None,
+    names: Sequence[str] | None = None,
     threads: int | None = None,
     memory: int = MEMORY,
+    spill: Path | None = None,
 ) -> Engine:
     """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table, a DuckDB relation, a Spark DataFrame.
 
@@ -107,12 +124,18 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
 
     ``types`` ("boolean", "integer", "real", "text" by column) are read from the data unless given; for CSV and JSON they
     are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are public and go onto the
-    card as they are. ``threads`` is for DuckDB. ``memory`` caps what is kept for speed, in bytes.
+    card as they are. ``header`` says of the first line of a CSV file that it has the names of the columns (True), that it is
+    a row (False), or that it is a row of columns with these names; a first line that looks like a row is refused unless it
+    is said. ``names`` are the columns of a card that is fixed already. ``threads`` is for DuckDB. ``memory`` caps what is
+    kept for speed, in bytes. ``spill`` is a folder for rows that DuckDB cannot keep in memory; without one it has to.
 
     Whatever is wrong raises RequestError. Opening is the custodian's: messages name files, columns and lines, no cell.
     """
-    declared = Declared(types or {}, bounds or {}, labels or {})
-    engine = _opened(data, declared, threads, memory)
+    declared = Declared({} if types is None else types, {} if bounds is None else bounds, {} if labels is None else labels)
+    said = check_header(header)
+    if said is not None and not isinstance(data, (str, os.PathLike)):
+        raise InvalidParameter("header", said, "left out: only CSV files have a line of names")
+    engine = _opened(data, declared, _Reading(said, names, threads, memory, spill))
     if not engine.card.rows:
         engine.close()
         message = "the data have no rows"
@@ -120,15 +143,34 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     return engine
 
 
-def _opened(data: object, declared: Declared, threads: int | None, memory: int) -> Engine:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How data are read."""
+
+    header: Header | None
+    names: Sequence[str] | None
+    threads: int | None
+    memory: int
+    spill: Path | None
+
+
+def _opened(data: object, declared: Declared, how: _Reading) -> Engine:
     if isinstance(data, (str, os.PathLike)):
         from holdtrue.engines.loading import open_files
 
-        return open_files(data, declared=declared, threads=threads, memory=memory)
+        return open_files(
+            data,
+            declared=declared,
+            threads=how.threads,
+            memory=how.memory,
+            spill=how.spill,
+            header=how.header,
+            names=how.names,
+        )
     if type(data).__module__.split(".")[0].lstrip("_") == "duckdb":
         from holdtrue.engines.loading import open_relation
 
-        return open_relation(data, declared=declared, threads=threads, memory=memory)
+        return open_relation(data, declared=declared, threads=how.threads, memory=how.memory, spill=how.spill)
     if isinstance(data, SparkRows) or type(data).__module__.startswith("pyspark.sql."):
         from holdtrue.engines.spark import open_rows
 
@@ -140,4 +182,4 @@ def _opened(data: object, declared: Declared, threads: int | None, memory: int) 
         raise RequestError(message)
     from holdtrue.engines.arrays import open_table
 
-    return open_table(data, declared=declared, memory=memory)
+    return open_table(data, declared=declared, memory=how.memory)

@@ -4,7 +4,6 @@ No statement has a WHERE, and optimisers that look at statistics of the data are
 """
 
 import os
-import shutil
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from holdtrue.engines.files import quoted
 from holdtrue.engines.kernels import Words, pack
 from holdtrue.engines.measuring import CHUNK, Measuring
 from holdtrue.engines.sealing import FAILED
+from holdtrue.engines.spilling import SpillFolder
 from holdtrue.errors import ReleaseError
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import duckdb as emitted
@@ -63,13 +63,13 @@ class DuckEngine(Measuring):
         connection: "duckdb.DuckDBPyConnection",
         *,
         seals: Sequence[Seal] = (),
-        folder: str | None = None,
+        folder: SpillFolder | None = None,
         memory: int = MEMORY,
     ) -> None:
         self._connection = connection
         self._seals = tuple(seals)
         self._folder = folder
-        self._swept = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._swept = None if folder is None else weakref.finalize(self, folder.remove)
         super().__init__(card, memory=memory)
 
     def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from holdtrue.engines.chunks import Cells
 from holdtrue.engines.fingerprints import TextCells
+from holdtrue.ensembles.parts import hash_keys
 from holdtrue.errors import InvalidParameter
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.queries.cards import Card
@@ -20,7 +21,7 @@ from holdtrue.queries.evaluating import Values, satisfies
 from holdtrue.queries.parsing import parse
 from holdtrue.queries.trees import Boolean, Query
 
-__all__ = ["Feature", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read", "values_of"]
+__all__ = ["Feature", "Keys", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read", "values_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,14 @@ class Labelled:
     labels: tuple[str | int | float | bool, ...]
 
 
-Feature: TypeAlias = Numbers | Labelled | Query
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A column of public keys, whole numbers or text, as hashes of 63 bits that say which part a row belongs to."""
+
+    column: str
+
+
+Feature: TypeAlias = Numbers | Labelled | Keys | Query
 
 
 def feature(text: str, card: Card) -> Numbers | Query:
@@ -47,6 +55,8 @@ def feature(text: str, card: Card) -> Numbers | Query:
     Text columns are refused, and so are questions with other answers than yes and no.
     """
     kinds = {column.name: column.type for column in card.columns}
+    if not isinstance(text, str):
+        raise InvalidParameter("feature", type(text).__name__, "the name of a column, or a question in text")
     if kinds.get(text) in ("integer", "real", "boolean"):
         return Numbers(text)
     if text in kinds:
@@ -70,6 +80,8 @@ def read(item: Feature, columns: Mapping[str, Values], *, rows: int) -> npt.NDAr
             return _floats(columns[column])
         case Labelled(column=column, labels=labels):
             return _places(columns[column], labels)
+        case Keys(column=column):
+            return _hashes(columns[column])
         case _:
             tree: Boolean = item.tree  # type: ignore[assignment]  # a question with yes and no for answers
             return satisfies(tree, columns, rows=rows)
@@ -94,6 +106,18 @@ def _places(values: Values, labels: Sequence[str | int | float | bool]) -> npt.N
         if not isinstance(label, str):
             places[there & (values.data == label)] = place
     return places
+
+
+def _hashes(values: Values) -> npt.NDArray[np.int64]:
+    """Return the hash of each key; rows without one have the hash of an empty text."""
+    there = np.ones(values.data.size, dtype=np.bool_) if values.valid is None else values.valid
+    found = np.full(values.data.size, hash_keys([""], rows=1)[0], dtype=np.int64)
+    if values.dictionary is None:
+        found[there] = hash_keys(values.data[there].astype(np.int64), rows=int(there.sum()))
+    else:
+        hashed = hash_keys(np.array(values.dictionary, dtype=np.str_), rows=len(values.dictionary))
+        found[there] = hashed[values.data[there]]
+    return found
 
 
 def values_of(cells: Cells) -> Values:

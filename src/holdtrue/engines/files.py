@@ -6,20 +6,20 @@ and quote no cell.
 
 import csv
 import glob
-import gzip
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Literal, TypeAlias
 
 from holdtrue.engines.chunks import CONVERSIONS, check_names, refuse_type
+from holdtrue.engines.headers import BROKEN, Header, columns_of, open_text, read_first_line
 from holdtrue.engines.sealing import opening
-from holdtrue.errors import RequestError
+from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["Cast", "Files", "casts", "diagnosis", "expand", "infer", "quoted", "reader", "text"]
+__all__ = ["Cast", "Files", "casts", "diagnosis", "expand", "infer", "match_files", "quoted", "reader", "text"]
 
 Format: TypeAlias = Literal["parquet", "csv", "json"]
 
@@ -33,12 +33,11 @@ _FORMATS: dict[str, Format] = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_DELIMITERS = ",;\t|"
+_SIGNS = re.compile(r"([*?\[{}])")
 _SQL_TYPES = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "VARCHAR"}
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE_INTEGERS = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _TEMPORAL = ("DATE", "TIME", "INTERVAL", "UUID")
-_LONGEST_FIELD = 1 << 24
 _LONGEST_SHOWN = 120
 
 
@@ -49,16 +48,34 @@ class Files:
     paths: tuple[str, ...]
     format: Format
     delimiter: str = ","
+    columns: tuple[str, ...] = ()
+    titled: bool = True
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Return patterns that match these files and no others, for DuckDB, which takes every path for a pattern."""
+        return tuple([_SIGNS.sub(r"[\1]", path) for path in self.paths])
 
 
-def expand(path: "str | os.PathLike[str]", *, types: Mapping[str, str] | None = None) -> Files:
-    """Return the files that a path or a glob means, sorted by name; refuse what is missing, unreadable or mixed."""
-    pattern = os.fspath(path)
+def expand(
+    path: "str | os.PathLike[str]",
+    *,
+    types: Mapping[str, str] | None = None,
+    header: Header | None = None,
+    names: Sequence[str] | None = None,
+) -> Files:
+    """Return the files that a path or a pattern means, sorted by name; refuse what is missing, unreadable or mixed.
+
+    ``header`` is what the custodian says of the first line of CSV files, ``names`` are the columns of a card that is fixed
+    already: where nothing is said, the first line is a header if it has those names, and a row otherwise.
+    """
+    pattern = opening(lambda: os.fspath(path), failure=f"a {type(path).__name__} is no path")
+    if not isinstance(pattern, str):
+        raise InvalidParameter("data", type(path).__name__, "a path in text")
     if "://" in pattern:
         message = f"{pattern}: only files of this machine are read; fetch it first"
         raise RequestError(message)
-    found = opening(lambda: _matches(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
-    paths = [str(Path(name).absolute()) for name in found if not Path(name).is_dir()]
+    paths = opening(lambda: match_files(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
     if not paths:
         folder = f"{pattern}: a folder; say which files, as in {pattern}/*.parquet"
         message = folder if Path(pattern).is_dir() else f"{pattern}: no such file"
@@ -68,19 +85,47 @@ def expand(path: "str | os.PathLike[str]", *, types: Mapping[str, str] | None = 
         message = f"{pattern}: files of several formats; open those of one format"
         raise RequestError(message)
     for name in paths:
-        _readable(name)
+        _check_readable(name)
+        if "\\" in name and _SIGNS.search(name):
+            # DuckDB takes the backslash of a pattern for the end of a folder's name.
+            message = f"{name}: a name with a backslash and one of * ? [ ] {{ }} cannot be opened; rename the file"
+            raise RequestError(message)
     kind = kinds.pop()
     if kind == "parquet":
         _refuse_delta(paths)
-    if kind != "csv":
-        return Files(tuple(paths), kind)
-    headers = [_header(name) for name in paths]
-    odd = next((name for name, header in zip(paths, headers, strict=True) if header != headers[0]), None)
-    if odd is not None:
-        message = f"{odd}: the header is not that of {paths[0]}"
-        raise RequestError(message)
-    check_names(headers[0][0], types or {})
-    return Files(tuple(paths), kind, headers[0][1])
+    if kind == "csv":
+        return _describe_csv(paths, types or {}, header, names)
+    if header is not None:
+        raise InvalidParameter("header", header, "left out: only CSV files have a line of names")
+    return Files(tuple(paths), kind)
+
+
+def _describe_csv(
+    paths: Sequence[str], types: Mapping[str, str], header: Header | None, names: Sequence[str] | None
+) -> Files:
+    first = read_first_line(paths[0])
+    if header is None and names is not None:
+        header = True if first.fields == tuple(names) else tuple(names)
+    columns, titled = columns_of(paths[0], first.fields, header=header)
+    for name in paths[1:]:
+        other = read_first_line(name)
+        if (titled and other != first) or (other.delimiter, len(other.fields)) != (first.delimiter, len(first.fields)):
+            message = f"{name}: the header is not that of {paths[0]}"
+            raise RequestError(message)
+    check_names(columns, types)
+    return Files(tuple(paths), "csv", first.delimiter, columns, titled)
+
+
+def match_files(path: "str | os.PathLike[str]") -> list[str]:
+    """Return the files that a path or a pattern means, sorted by name: a path that exists is a file, not a pattern."""
+    place = Path(path)
+    if place.exists():
+        found = [str(place)]
+    elif place.parent.is_dir():
+        found = glob.glob(f"{glob.escape(str(place.parent))}/{place.name}", recursive=True)  # noqa: PTH207 - as below
+    else:
+        found = glob.glob(str(place), recursive=True)  # noqa: PTH207 - absolute patterns too
+    return sorted(str(Path(name).absolute()) for name in found if not Path(name).is_dir())
 
 
 def _refuse_delta(paths: Sequence[str]) -> None:
@@ -94,10 +139,6 @@ def _refuse_delta(paths: Sequence[str]) -> None:
         raise RequestError(message)
 
 
-def _matches(pattern: str) -> list[str]:
-    return [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - absolute too
-
-
 def _format(name: str) -> Format:
     plain = name.removesuffix(".gz")
     suffix = Path(plain).suffix.lower()
@@ -107,8 +148,11 @@ def _format(name: str) -> Format:
     return _FORMATS[suffix]
 
 
-def _readable(name: str) -> None:
+def _check_readable(name: str) -> None:
     try:
+        # Opening a pipe or a device may wait for ever.
+        if not stat.S_ISREG(Path(name).stat().st_mode):
+            raise OSError(0, "not a file")  # noqa: TRY301 - told like any other reason
         with Path(name).open("rb") as file:
             empty = not file.read(1)
         reason = "the file is empty" if empty else None
@@ -117,28 +161,6 @@ def _readable(name: str) -> None:
     if reason is not None:
         message = f"{name}: {reason}"
         raise RequestError(message)
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[TextIO]:
-    opener: Any = gzip.open if name.endswith(".gz") else open
-    with opener(name, "rt", encoding="utf-8-sig", newline="") as file:
-        yield file
-
-
-def _header(name: str) -> tuple[tuple[str, ...], str]:
-    """Return the names in the first line of a CSV file, and the sign between them."""
-    try:
-        with _opened(name) as file:
-            first = file.readline(_LONGEST_FIELD)
-        sign = max(_DELIMITERS, key=first.count)
-        names = next(csv.reader([first], delimiter=sign), [])
-        broken = None
-    except (OSError, UnicodeDecodeError, csv.Error):
-        broken = f"{name}: cannot be read as CSV in UTF-8"
-    if broken is not None:
-        raise RequestError(broken)
-    return tuple(names), sign
 
 
 def quoted(name: str) -> str:
@@ -153,7 +175,7 @@ def text(value: str) -> str:
 
 def reader(files: Files, *, types: Mapping[str, str]) -> str:
     """Return the table function that reads the files, with the types of columns of formats that carry none."""
-    listed = "[" + ", ".join(text(name) for name in files.paths) + "]"
+    listed = "[" + ", ".join(text(pattern) for pattern in files.patterns) + "]"
     declared = "{" + ", ".join(f"{text(name)}: '{_SQL_TYPES[kind]}'" for name, kind in types.items()) + "}"
     if files.format == "parquet":
         return f"read_parquet({listed}, hive_partitioning=false, union_by_name=false, filename=false)"
@@ -164,8 +186,9 @@ def reader(files: Files, *, types: Mapping[str, str]) -> str:
             else "sample_size=-1, convert_strings_to_integers=false, union_by_name=true)"
         )
     # Nothing about the shape is guessed: a guess could drop lines.
+    titled = "header=true" if files.titled else f"header=false, names=[{', '.join(map(text, files.columns))}]"
     return (
-        f"read_csv({listed}, header=true, delim={text(files.delimiter)}, quote='\"', escape='\"', comment='', skip=0, "
+        f"read_csv({listed}, {titled}, delim={text(files.delimiter)}, quote='\"', escape='\"', comment='', skip=0, "
         "strict_mode=true, null_padding=false, ignore_errors=false, sample_size=-1, hive_partitioning=false, "
         "auto_type_candidates=['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR']" + (f", types={declared})" if types else ")")
     )
@@ -251,6 +274,8 @@ def diagnosis(files: Files, error: Exception) -> str:
         line = _ragged(name, files.delimiter)
         if line is not None:
             return f"{name}: line {line} does not have as many fields as the header"
+    if type(error).__name__ == "OutOfMemoryException":
+        return f"{first}: the rows do not fit into memory; keep the ledger on disk, or write the rows as Parquet"
     reported = re.search(r"CSV Error on Line: (\d+)", str(error))
     where = f"line {reported.group(1)}" if reported else "a line"
     return f"{first}: {where} cannot be read, or holds a cell that does not fit its declared type"
@@ -258,9 +283,9 @@ def diagnosis(files: Files, error: Exception) -> str:
 
 def _ragged(name: str, delimiter: str) -> int | None:
     try:
-        with _opened(name) as file:
+        with open_text(name) as file:
             lines = csv.reader(file, delimiter=delimiter)
             width = len(next(lines))
             return next((lines.line_num for fields in lines if len(fields) not in (width, 0)), None)
-    except (OSError, UnicodeDecodeError, csv.Error):
+    except (*BROKEN, StopIteration):
         return None

@@ -2,13 +2,13 @@
 
 Parquet is read where it lies, a stream at a time; CSV, JSON and relations are loaded once into a table of the
 connection's own. Then the connection is locked: it reads no other file, attaches nothing, loads nothing and changes no
-setting. Rows that outgrow its memory go to a folder that only this user may open, and that goes with the engine.
+setting. Rows that outgrow its memory go to the folder beside the ledger that :mod:`~holdtrue.engines.spilling` keeps;
+without one they stay in memory, all of them.
 """
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
-from tempfile import mkdtemp
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdtrue.engines.bitmaps import MEMORY
@@ -16,7 +16,9 @@ from holdtrue.engines.chunks import check_names
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.duck import ROWS, DuckEngine, Seal
 from holdtrue.engines.files import Cast, Files, casts, diagnosis, expand, infer, quoted, reader, text
+from holdtrue.engines.headers import Header
 from holdtrue.engines.sealing import opening
+from holdtrue.engines.spilling import SpillFolder
 from holdtrue.errors import RequestError
 from holdtrue.exact import count
 from holdtrue.queries.cards import Card
@@ -40,7 +42,8 @@ _FIRST = {
 }
 
 
-def _connected(threads: int | None, memory: int, folder: str) -> "duckdb.DuckDBPyConnection":
+def _connected(threads: int | None, memory: int | None, folder: Path | None) -> "duckdb.DuckDBPyConnection":
+    """Return a connection that spills to a folder, or not at all; without a cap on its memory it has DuckDB's own."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -50,8 +53,11 @@ def _connected(threads: int | None, memory: int, folder: str) -> "duckdb.DuckDBP
     connection.execute(f"SET disabled_optimizers = '{','.join(sorted(_OFF & known))}'")
     if threads is not None:
         connection.execute(f"SET threads = {count('threads', threads)}")
-    connection.execute(f"SET memory_limit = '{max(64, memory // (1 << 20))}MiB'")
-    connection.execute(f"SET temp_directory = {text(folder)}")
+    if memory is not None:
+        connection.execute(f"SET memory_limit = '{max(64, memory // (1 << 20))}MiB'")
+    connection.execute(f"SET temp_directory = {text('' if folder is None else str(folder))}")
+    if folder is None:
+        connection.execute("SET max_temp_directory_size = '0KiB'")
     return connection
 
 
@@ -66,11 +72,18 @@ def _described(connection: "duckdb.DuckDBPyConnection", source: str) -> list[tup
     return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
 
 
-def open_files(
-    path: "str | os.PathLike[str]", *, declared: Declared, threads: int | None = None, memory: int = MEMORY
+def open_files(  # noqa: PLR0913 - what is public about the data, and the machine's settings
+    path: "str | os.PathLike[str]",
+    *,
+    declared: Declared,
+    threads: int | None = None,
+    memory: int = MEMORY,
+    spill: Path | None = None,
+    header: Header | None = None,
+    names: Sequence[str] | None = None,
 ) -> DuckEngine:
     """Return an engine over the files of a path or glob: Parquet as a stream, CSV and JSON loaded once."""
-    files = expand(path, types=declared.types)
+    files = expand(path, types=declared.types, header=header, names=names)
     streamed = files.format == "parquet"
     seals = [Seal.of(name) for name in files.paths] if streamed else []
 
@@ -86,16 +99,25 @@ def open_files(
     return _opened(
         load,
         failure=lambda error: diagnosis(files, error),
-        paths=files.paths if streamed else (),
+        paths=(*files.paths, *files.patterns) if streamed else (),
         seals=seals,
         declared=declared,
+        streamed=streamed,
         threads=threads,
         memory=memory,
+        spill=spill,
     )
 
 
-def open_relation(relation: object, *, declared: Declared, threads: int | None = None, memory: int = MEMORY) -> DuckEngine:
-    """Return an engine over the rows that a DuckDB relation has now, loaded once."""
+def open_relation(
+    relation: object,
+    *,
+    declared: Declared,
+    threads: int | None = None,
+    memory: int = MEMORY,
+    spill: Path | None = None,
+) -> DuckEngine:
+    """Return an engine over the rows that a DuckDB relation has now, loaded once; its plan decides their order."""
 
     def load(connection: "duckdb.DuckDBPyConnection") -> str:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -107,15 +129,19 @@ def open_relation(relation: object, *, declared: Declared, threads: int | None =
         connection.unregister(_SOURCE)
         return _HELD
 
-    return _opened(
+    engine = _opened(
         load,
-        failure="the relation could not be read",
+        failure="the relation could not be read, or its rows do not fit into memory",
         paths=(),
         seals=(),
         declared=declared,
+        streamed=False,
         threads=threads,
         memory=memory,
+        spill=spill,
     )
+    engine.ordered = False
+    return engine
 
 
 def _shaped(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:
@@ -155,11 +181,20 @@ def _opened(  # noqa: PLR0913 - the two ways to open differ in these
     paths: Sequence[str],
     seals: Sequence[Seal],
     declared: Declared,
+    streamed: bool,
     threads: int | None,
     memory: int,
+    spill: Path | None,
 ) -> DuckEngine:
-    folder = mkdtemp(prefix="holdtrue-")
-    connection = opening(lambda: _connected(threads, memory, folder), failure="DuckDB could not be started")
+    folder = None if spill is None else SpillFolder(spill)
+    place = None if folder is None else folder.path
+    # Rows that are loaded and may not be spilled have to fit into memory, whatever the cap on what is kept for speed.
+    cap = memory if streamed or place is not None else None
+    try:
+        connection = opening(lambda: _connected(threads, cap, place), failure="DuckDB could not be started")
+    except BaseException:
+        _remove(folder)
+        raise
     try:
 
         def read() -> Card:
@@ -171,6 +206,11 @@ def _opened(  # noqa: PLR0913 - the two ways to open differ in these
         card = opening(read, failure=failure)
     except BaseException:
         connection.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         raise
     return DuckEngine(card, connection, seals=seals, folder=folder, memory=memory // 2)
+
+
+def _remove(folder: SpillFolder | None) -> None:
+    if folder is not None:
+        folder.remove()

@@ -33,8 +33,12 @@ class Guarding(ABC):
     """A card, a lock, and one way to fail: what every engine has, wherever its rows are.
 
     Law: every number that leaves is an exact sum of integers over all rows. An error that leaves is of Holdtrue's own
-    tree, and its text depends on the request and on public state only.
+    tree, and its text depends on the request and on public state only. ``ordered`` says whether rows have an order of their
+    own, and ``key`` names a column of public keys, where whoever opened the rows said so.
     """
+
+    ordered: bool = True
+    key: str | None = None
 
     def __init__(self, card: Card) -> None:
         self._card = card

@@ -29,6 +29,7 @@ from holdtrue.engines.spark_tasks import (
     Fingerprinting,
     Fitting,
     Merging,
+    Naming,
     Reading,
     Tallying,
     check_versions,
@@ -36,6 +37,7 @@ from holdtrue.engines.spark_tasks import (
 )
 from holdtrue.ensembles.carrying import carried, check_carried
 from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.training import Recipe, gathered
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
@@ -70,7 +72,7 @@ class SparkEngine(Guarding):
         self._expressions = tuple(expressions)
         self._frame = source.selectExpr(*expressions)
         self._session = source.sparkSession
-        self._key = key
+        self.key = key
         self._seal = seal(source)
 
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
@@ -131,38 +133,60 @@ class SparkEngine(Guarding):
         return self._sealed(take)
 
     def train(
-        self, recipe: Recipe, features: Sequence[Feature], goal: Feature, *, progress: Progress | None = None
+        self,
+        recipe: Recipe,
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        rule: PartRule,
+        progress: Progress | None = None,
     ) -> Ensemble:
         """Return an ensemble whose members were trained where the rows are, one a part, and came back as arrays.
 
-        Guarantee (E4, E10): the row at position p belongs to part p modulo ``recipe.parts``, and to none from the last whole
-        round on; positions stay when a row is replaced. The members are those that a single machine trains on the same rows.
+        Guarantee (E4, E10): a row's part is decided by the rule, as on a single machine, and the members are those that a
+        single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.
         """
         check_carried(recipe)
         share = rows_of_a_part(self.rows, parts=recipe.parts)
-        reading, fitting = Reading(self._card, (*features, goal)), Fitting(recipe)
+        reading, fitting = Reading(self._card, (*features, goal), key=rule.key), Fitting(recipe)
 
         def made() -> "DataFrame":
             from pyspark.sql import functions
 
-            frame = placed(self._held(), self._expressions, card=self._card, key=self._key)
-            used = frame.where(functions.col(POSITION) < share * recipe.parts)
-            schema = ", ".join([f"{POSITION} bigint", *(f"f{number} double" for number in range(len(features) + 1))])
-            read = used.select(*_named([*reading.names, POSITION])).mapInArrow(_function(reading), schema)
+            read = self._read(reading, rule, used=share * recipe.parts)
             parted = read.withColumn("part", functions.pmod(functions.col(POSITION), functions.lit(recipe.parts)))
             return parted.groupBy("part").applyInArrow(_grouped(fitting), MEMBERS)
 
         def take() -> Ensemble:
             held: dict[int, Any] = {}
+            rows = 0
             for line in self._collected(made, progress).to_pylist():
-                if line["rows"] != share:
+                if rule.by == "position" and line["rows"] != share:
                     raise ReleaseError(FAILED)
+                rows += line["rows"]
                 held[line["part"]] = carried(line["member"], recipe=recipe)
-            if sorted(held) != list(range(recipe.parts)):
+            if rows != (share * recipe.parts if rule.by == "position" else self.rows):
                 raise ReleaseError(FAILED)
-            return recipe.ensemble(gathered(recipe, [held[part] for part in range(recipe.parts)]))
+            return recipe.ensemble(gathered(recipe, [held.get(part) for part in range(recipe.parts)]))
 
         return self._sealed(take)
+
+    def _read(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
+        """Return the features of rows as doubles, and the number that decides a row's part and its order in it."""
+        from pyspark.sql import Window, functions
+
+        listed = [f"f{number}" for number in range(len(reading.features))]
+        schema = ", ".join([f"{POSITION} bigint", *(f"{name} double" for name in listed)])
+        if rule.by == "position":
+            frame = placed(self._held(), self._expressions, card=self._card, key=self.key)
+            kept = frame.where(functions.col(POSITION) < used)
+            return kept.select(*_named([*reading.names, POSITION])).mapInArrow(_function(reading), schema)
+        read = self._frame.select(*_named(reading.names)).mapInArrow(_function(reading), schema)
+        if rule.by == "key":
+            return read
+        copies = functions.row_number().over(Window.partitionBy(*listed).orderBy(listed[0])) - 1
+        numbered = read.withColumn(POSITION, copies.cast("bigint"))
+        return numbered.mapInArrow(_function(Naming()), schema)
 
     def feed(
         self,
@@ -179,7 +203,7 @@ class SparkEngine(Guarding):
 
         def made() -> "DataFrame":
             try:
-                frame = placed(self._held(), self._expressions, card=self._card, key=self._key)
+                frame = placed(self._held(), self._expressions, card=self._card, key=self.key)
             except NotCertified:
                 return self._frame.select(*_named(reading.names))
             return frame.select(*_named([*reading.names, POSITION]))

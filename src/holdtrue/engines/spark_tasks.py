@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.chunks import Cells, cells_of_arrow
-from holdtrue.engines.features import Feature, columns_of, read, values_of
+from holdtrue.engines.features import Feature, Keys, columns_of, read, values_of
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.ensembles.carrying import packed
+from holdtrue.ensembles.parts import hash_rows
 from holdtrue.ensembles.training import Recipe, fit_part
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
@@ -35,6 +36,7 @@ __all__ = [
     "Fingerprinting",
     "Fitting",
     "Merging",
+    "Naming",
     "Reading",
     "Tallying",
     "check_versions",
@@ -115,11 +117,13 @@ class Reading:
 
     card: Card
     features: tuple[Feature, ...]
+    key: str | None = None
 
     @property
     def names(self) -> list[str]:
         """Return the columns that are read: one at least, so that rows can be counted."""
-        return columns_of(self.features) or [self.card.columns[0].name]
+        keyed = [] if self.key is None else [Keys(self.key)]
+        return columns_of([*self.features, *keyed]) or [self.card.columns[0].name]
 
     def arrays(self, batch: "pa.RecordBatch") -> Arrays:
         """Return an array a feature."""
@@ -130,14 +134,39 @@ class Reading:
 
     @_silent
     def __call__(self, batches: Batches) -> Batches:
-        """Yield for each row its position and its features as doubles, for parts to be trained on."""
+        """Yield for each row its position, the hash of its key or 0, and its features as doubles."""
         import pyarrow as pa
 
         names = [POSITION, *(f"f{number}" for number in range(len(self.features)))]
         for batch in batches:
             place = batch.schema.get_field_index(POSITION)
             columns = [pa.array(array.astype(np.float64)) for array in self.arrays(batch)]
-            yield pa.record_batch([batch.column(place), *columns], names=names)
+            yield pa.record_batch([self._keys(batch) if place < 0 else batch.column(place), *columns], names=names)
+
+    def _keys(self, batch: "pa.RecordBatch") -> "pa.Array":
+        import pyarrow as pa
+
+        if self.key is None:
+            return pa.array(np.zeros(batch.num_rows, dtype=np.int64))
+        return pa.array(Reading(self.card, (Keys(self.key),)).arrays(batch)[0])
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Puts the hash of what a row holds in the place of the number of its copy."""
+
+    @_silent
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield the rows as they came, each with its hash."""
+        import pyarrow as pa
+
+        for batch in batches:
+            names = batch.schema.names
+            place = names.index(POSITION)
+            columns = [batch.column(number) for number in range(len(names))]
+            held = [column.to_numpy(zero_copy_only=False) for number, column in enumerate(columns) if number != place]
+            columns[place] = pa.array(hash_rows(held, copies=columns[place].to_numpy(zero_copy_only=False)))
+            yield pa.record_batch(columns, names=names)
 
 
 @dataclass(frozen=True)
@@ -190,8 +219,9 @@ class Fitting:
 
         try:
             part = int(key[0].as_py())
-            ordered = table.sort_by(POSITION)
-            arrays = [ordered.column(name).to_numpy() for name in ordered.column_names if name.startswith("f")]
+            listed = [name for name in table.column_names if name.startswith("f")]
+            ordered = table.sort_by([(name, "ascending") for name in (POSITION, *listed)])
+            arrays = [ordered.column(name).to_numpy() for name in listed]
             *columns, y = arrays
             member = packed(fit_part(self.recipe, np.column_stack(columns), self._goal(y), part=part))
             names = ["part", "rows", "member"]

@@ -178,6 +178,8 @@ def _pairs(bounds: Bounds, columns: int) -> Sequence[tuple[Number, Number]]:
 
 
 def _ordered(pair: tuple[Number, Number]) -> tuple[float, float]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # noqa: PLR2004 - low and high
+        raise InvalidParameter("bounds", pair, "pairs (low, high) with low below high")
     low, high = (float(rational("bounds", end)) for end in pair)
     if not low < high or not math.isfinite(high - low):
         raise InvalidParameter("bounds", pair, "pairs (low, high) with low below high")

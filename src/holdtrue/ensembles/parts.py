@@ -1,13 +1,21 @@
-"""Disjoint parts by position, and rows and labels as members see them: each by a rule that looks at one row alone.
+"""Disjoint parts, and rows and labels as members see them: each by a rule that looks at one row alone.
 
-Guarantee (E4, E10): which part a row belongs to depends on its position and on public numbers only, so replacing one row
-changes the rows of one part and of no other. A hash of what a row holds, or a position after sorting by it, would take the
-replaced row out of one part and put its successor into another: two votes would move.
+Guarantee (E4, E10): which part a row belongs to is decided in one of three ways (:class:`PartRule`).
+
+- By a public key: the hash of the key, modulo the number of parts. Replacing a row that keeps its key changes one part, in
+  whatever order rows come. A row that brings another key leaves one part and joins another: two parts change, and no more.
+- By content: the hash of what the model reads of the row and of which copy of it this is. Replacing a row takes one copy out
+  of one part and puts another into another: two parts change, in whatever order rows come, and two votes are paid for.
+- By position: the position modulo the number of parts. Replacing a row in its place changes one part. This *needs* an order
+  that no value decides: where rows are sorted by a column, a row that is replaced moves, every row between its old place
+  and its new one moves up by one, and all parts change. Shuffling positions by a secret does not help: a position is still
+  the rank of a value.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +30,12 @@ __all__ = [
     "Floats",
     "Integers",
     "Label",
+    "PartRule",
     "codes_of",
+    "hash_contents",
+    "hash_keys",
+    "hash_rows",
     "labels_of",
-    "order_of",
     "part_of",
     "positions",
 ]
@@ -37,6 +48,38 @@ FEATURE_LIMIT = float(np.finfo(np.float32).max)
 """The largest feature that members ever see: trees read floats of 32 bits."""
 
 _PAIR = 2
+_PERSON: Final = b"holdtrue parts"
+
+
+@dataclass(frozen=True, slots=True)
+class PartRule:
+    """How rows are cut into parts: by the public ``key`` of a column, by content, or by position in a fixed order.
+
+    ``votes`` is how many members one replaced row can change, which is what every answer is priced for.
+    """
+
+    by: Literal["key", "content", "position"]
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.by not in ("key", "content", "position") or (self.by == "key") != (self.key is not None):
+            raise InvalidParameter("by", self.by, "'key' with the name of a column, 'content' or 'position'")
+
+    @property
+    def votes(self) -> int:
+        """Return how many members one replaced row can change."""
+        return 2 if self.by == "content" else 1
+
+    @property
+    def sentence(self) -> str:
+        """Return in words what is counted on."""
+        match self.by:
+            case "key":
+                return f"parts by the public key {self.key!r}: one row moves one vote"
+            case "content":
+                return "parts by content, in any order of rows: one row moves two votes, and both are paid for"
+            case _:
+                return "parts by position: one row moves one vote, assuming an order of rows that no value decides"
 
 
 def part_of(position: int, *, parts: int) -> int:
@@ -55,28 +98,71 @@ def positions(part: int, *, rows: int, parts: int) -> range:
     return range(part, used, parts)
 
 
-def shares_of(rows: int, *, parts: int, keys: object = None) -> Integers:
-    """Return rows by parts: column p holds the rows of part p, by position or by rank among public keys (see order_of)."""
+def shares_of(rows: int, *, parts: int, names: Integers | None = None) -> list[Integers]:
+    """Return the rows of each part: by position, or by the names of rows (see :func:`hash_keys`, :func:`hash_contents`).
+
+    By position all parts have as many rows, and the last ones belong to none. By name every row is in a part, about as many
+    in each, in the order of names. Failure: InsufficientSamples for more parts than rows.
+    """
     r = count("parts", parts)
     if rows == 0:
         message = f"{r} parts need {r} rows or more; there are none"
         raise InsufficientSamples(message, required=r)
     used = rows_of_a_part(rows, parts=r) * r
-    order = np.arange(rows, dtype=np.int64) if keys is None else order_of(keys, rows=rows)
-    return order[:used].reshape(-1, r)
+    if names is None:
+        return [np.arange(part, used, r, dtype=np.int64) for part in range(r)]
+    order = np.argsort(names, kind="stable").astype(np.int64)
+    placed = names[order] % r
+    order = order[np.argsort(placed, kind="stable")]
+    return list(np.split(order, np.cumsum(np.bincount(placed, minlength=r))[:-1]))
 
 
-def order_of(keys: object, *, rows: int) -> Integers:
-    """Return the rows in the order of their public keys: a row's rank among the keys is its position.
+def hash_keys(keys: object, *, rows: int) -> Integers:
+    """Return a whole number of 63 bits for each row: the hash of its key, which is public.
 
-    Needs: keys that are public, and that stay when a row is replaced (the number of a seat, not the name of who sits on it).
-    The ranks then stay too, and so rows may come in any order. Failure: InvalidParameter unless there is one whole number or
-    one string for every row, all of them different.
+    Law: a fixed function of one key alone, the same for 7 and "7"; equal keys have equal hashes, so that all rows of one
+    person are in one part. Needs: keys that are public, and that stay when a row is replaced. Failure: InvalidParameter
+    unless there is one whole number or one string for every row.
     """
     array = np.asarray(keys)
-    if array.shape != (rows,) or array.dtype.kind not in "iuU" or np.unique(array).size != rows:
-        raise InvalidParameter("keys", _Shown(array), f"{rows} different whole numbers or strings, public, one for each row")
-    return np.argsort(array, kind="stable").astype(np.int64)
+    if array.shape != (rows,) or array.dtype.kind not in "iuU":
+        raise InvalidParameter("keys", _Shown(array), f"{rows} whole numbers or strings, public, one for each row")
+    distinct, places = np.unique(array, return_inverse=True)
+    hashed = np.array([_hash(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
+    return hashed[places] if rows else np.zeros(0, dtype=np.int64)
+
+
+def hash_contents(columns: Sequence[npt.NDArray[Any]]) -> Integers:
+    """Return a whole number of 63 bits for each row: the hash of its numbers and of which copy of them it is.
+
+    Law: as a set, the hashes are a function of the rows as a set; replacing one row takes one hash away and brings another.
+    """
+    table = _canonical_rows(columns)
+    _, groups = np.unique(table.view(np.dtype((np.void, table.strides[0]))).ravel(), return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    first = np.concatenate([[True], np.diff(groups[order]) != 0])
+    starts = np.maximum.accumulate(np.where(first, np.arange(order.size), 0))
+    copies = np.empty(order.size, dtype=np.int64)
+    copies[order] = np.arange(order.size) - starts
+    return hash_rows(columns, copies=copies)
+
+
+def hash_rows(columns: Sequence[npt.NDArray[Any]], *, copies: Integers) -> Integers:
+    """Return the hash of each row's numbers and of the number of its copy, counted from 0."""
+    table = _canonical_rows(columns)
+    pairs = zip(table, copies.tolist(), strict=True)
+    return np.array([_hash(row.tobytes() + copy.to_bytes(8, "little")) for row, copy in pairs], dtype=np.int64)
+
+
+def _canonical_rows(columns: Sequence[npt.NDArray[Any]]) -> Floats:
+    """Return rows of doubles in which equal numbers have equal bytes: one zero, and one NaN."""
+    table = np.column_stack([np.asarray(column).astype(np.float64) for column in columns]) + 0.0
+    table[np.isnan(table)] = np.nan
+    return np.ascontiguousarray(table)
+
+
+def _hash(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

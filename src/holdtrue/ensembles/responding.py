@@ -1,7 +1,9 @@
 """How an ensemble answers: from its members' votes or outputs to one label or one number (E4, E9-E11, T2b).
 
-Members are trained on disjoint parts of the rows, so that one row moves one member. What a rule is given are exact private
-counts; what it returns is public, and costs its ``event``. All of them are mechanisms: they draw from the system's bits.
+Members are trained on disjoint parts of the rows, so that one row moves one member, or two where parts go by content (see
+:mod:`.parts`); a rule is told how many votes one row moves, and its claim is for that many. What a rule is given are
+exact private counts; what it returns is public, and costs its ``event``. All of them are mechanisms: they draw from the
+system's bits.
 """
 
 import copy
@@ -16,13 +18,14 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.bounds.responses import Limit, ResponseTable, response_table
+from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, count, integers, positive, rational
 from holdtrue.mechanisms import Exponential, Gaussian, Laplace
 from holdtrue.mechanisms.base import Array, Mechanism
-from holdtrue.noise import LARGEST_SCALE, bernoulli, rounded_gaussian, uniform_below
+from holdtrue.noise import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
 
-__all__ = ["GRID", "Agnostic", "NoisyAverage", "NoisyMax", "SoftMajority", "drawn_by", "vote_matrix"]
+__all__ = ["GRID", "Agnostic", "LaplaceMax", "NoisyAverage", "NoisyMax", "SoftMajority", "drawn_by", "vote_matrix"]
 
 GRID: Final = 1 << 16
 """Noise on votes is drawn in these parts of a vote, so that ties are rare and the law is close to the continuous one."""
@@ -60,8 +63,9 @@ class SoftMajority(Exponential):
 
     Guarantee: epsilon-DP and epsilon-bounded-range, attained, since one row takes one vote from a label and gives it to
     another. The weight e^(epsilon votes) would be 2 epsilon-DP. Votes may be added up over several public ``points``
-    that shall have one label: a member then moves as many votes, and each counts for that much less. Needs: members
-    trained on disjoint parts, cut by position. Fails: never, but with the kernel's generator.
+    that shall have one label: a member then moves as many votes, and each counts for that much less; where one row moves
+    two members, ``points`` is twice as many. Needs: members trained on disjoint parts. Fails: never, but with the
+    kernel's generator.
 
     >>> SoftMajority(1.0).rate
     Fraction(1, 2)
@@ -116,12 +120,7 @@ class NoisyMax(Mechanism):
 
     def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
         """Return the index of a label; for a matrix of counts, that of each row."""
-        noisy = self._noisy(votes)
-        tied = noisy == noisy.max(axis=1, keepdims=True)
-        chosen = np.argmax(tied, axis=1)
-        for row in np.flatnonzero(tied.sum(axis=1) > 1).tolist():
-            equal = np.flatnonzero(tied[row])
-            chosen[row] = equal[int(uniform_below(equal.size, size=1, bits=self._bits)[0])]
+        chosen = _largest(self._noisy(votes), self._bits)
         return int(chosen[0]) if integers("votes", votes).ndim == 1 else chosen
 
     def counts(self, votes: Array) -> npt.NDArray[np.float64]:
@@ -142,12 +141,60 @@ class NoisyMax(Mechanism):
 
 
 @dataclass(frozen=True)
+class LaplaceMax(Mechanism):
+    """Adds discrete Laplace noise to the votes for every label and answers the label that then has most.
+
+    Law: argmax over b of GRID votes(b) + Z_b, with Pr[Z_b = z] proportional to e^(-epsilon |z| / (2 GRID points)); labels
+    that tie on the grid are equally likely. Guarantee: epsilon-DP. One row moves each count by ``points`` at most. Given the
+    noise of all other labels, a label wins where its own noise, with a uniform number below 1 added to break ties, passes a
+    threshold; neighbours' thresholds are 2 GRID points apart at most, and over that distance the density of the noise
+    changes by a factor of e^epsilon at most. Fails: never, but with the kernel's generator.
+    """
+
+    scale: Fraction
+    points: int
+
+    def __init__(self, epsilon: Number, *, points: int = 1) -> None:
+        pooled = count("points", points)
+        scale = 2 * GRID * pooled / positive("epsilon", epsilon)
+        if scale > LARGEST_SCALE:
+            raise InvalidParameter("epsilon", epsilon, "such that 2 points / epsilon <= 2^34")
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "points", pooled)
+
+    @property
+    def _claim(self) -> events.Event:
+        return events.Pure(2 * GRID * self.points / self.scale)
+
+    def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
+        """Return the index of a label; for a matrix of counts, that of each row."""
+        counts = vote_matrix(votes)
+        noise = discrete_laplace(self.scale, size=counts.size, bits=self._bits).reshape(counts.shape)
+        chosen = _largest(np.asarray(counts.astype(object) * GRID + noise.astype(object)), self._bits)
+        return int(chosen[0]) if integers("votes", votes).ndim == 1 else chosen
+
+    def __repr__(self) -> str:
+        return f"LaplaceMax(epsilon={float(2 * GRID * self.points / self.scale):g}, points={self.points})"
+
+
+def _largest(noisy: npt.NDArray[np.object_], bits: Bits) -> npt.NDArray[np.int64]:
+    """Return where the largest count of each row is; where several are, one of them by chance."""
+    tied = noisy == noisy.max(axis=1, keepdims=True)
+    chosen: npt.NDArray[np.int64] = np.argmax(tied, axis=1)
+    for row in np.flatnonzero(tied.sum(axis=1) > 1).tolist():
+        equal = np.flatnonzero(tied[row])
+        chosen[row] = equal[int(uniform_below(equal.size, size=1, bits=bits)[0])]
+    return chosen
+
+
+@dataclass(frozen=True)
 class Agnostic(Mechanism):
     """Answers yes with a probability close to the share of votes for it: for labels that nothing predicts always (E11).
 
     Guarantee: one answer is ``table.event``, epsilon-bounded-range where the table limits its log-odds and epsilon-DP where
     it limits its ratios; it errs at most ``table.tau`` more often than the members do on average. The coin shows the
-    table's rational probability exactly. Needs: two labels and a fixed number of parts.
+    table's rational probability exactly. Where one row moves several ``votes``, the table has epsilon / votes for each of
+    them, and log-odds and ratios add up to epsilon. Needs: two labels and a fixed number of parts.
 
     >>> round(Agnostic(100, epsilon=0.2).table.tau, 4)
     0.0143
@@ -155,14 +202,18 @@ class Agnostic(Mechanism):
 
     parts: int
     table: ResponseTable
+    votes: int
 
-    def __init__(self, parts: int, *, epsilon: Number, limit: Limit = "log-odds") -> None:
+    def __init__(self, parts: int, *, epsilon: Number, limit: Limit = "log-odds", votes: int = 1) -> None:
         object.__setattr__(self, "parts", count("parts", parts))
-        object.__setattr__(self, "table", response_table(self.parts, epsilon=epsilon, limit=limit))
+        object.__setattr__(self, "votes", count("votes", votes))
+        each = positive("epsilon", epsilon) / self.votes
+        object.__setattr__(self, "table", response_table(self.parts, epsilon=each, limit=limit))
 
     @property
     def _claim(self) -> events.Event:
-        return self.table.event
+        kind = events.BoundedRange if self.table.limit == "log-odds" else events.Pure
+        return kind(self.votes * Fraction(self.table.epsilon))
 
     def release(self, votes: Array) -> Any:  # noqa: ANN401 - one answer for one point, an array for many
         """Return whether the answer is yes, given the votes for no and for yes; for a matrix of counts, for each row."""
@@ -174,7 +225,8 @@ class Agnostic(Mechanism):
         return bool(said[0]) if integers("votes", votes).ndim == 1 else said
 
     def __repr__(self) -> str:
-        return f"Agnostic({self.parts}, epsilon={self.table.epsilon:g}, limit={self.table.limit!r})"
+        more = "" if self.votes == 1 else f", votes={self.votes}"
+        return f"Agnostic({self.parts}, epsilon={self.table.epsilon * self.votes:g}, limit={self.table.limit!r}{more})"
 
 
 @dataclass(frozen=True)
@@ -186,8 +238,9 @@ class NoisyAverage(Mechanism):
     and the mean is brought back into [low, high], which by E9 never hurts a convex loss with its minimum there.
     Guarantee: epsilon-DP or mu-GDP: one row moves one member, by at most the whole range, or by ``gamma`` where every
     member is certified to be gamma-stable: two roundings of values that are gamma apart differ by at most
-    ceil(gamma steps / (high - low)) steps. Arithmetic is exact; only the answer is a float. A member that may fall back to
-    a fixed output is not gamma-stable, and needs the whole range (0.4). Fails: never, but with the kernel's generator.
+    ceil(gamma steps / (high - low)) steps. Where one row moves several ``members``, that many times as much. Arithmetic is
+    exact; only the answer is a float. A member that may fall back to a fixed output is not gamma-stable, and needs the whole
+    range (0.4). Fails: never, but with the kernel's generator.
     """
 
     parts: int
@@ -206,6 +259,7 @@ class NoisyAverage(Mechanism):
         mu: Number | None = None,
         gamma: Number | None = None,
         steps: int = _STEPS,
+        members: int = 1,
     ) -> None:
         least, most = rational("low", low), rational("high", high)
         if least >= most:
@@ -214,6 +268,7 @@ class NoisyAverage(Mechanism):
             raise InvalidParameter("epsilon", epsilon, "given, or mu in its place, and not both")
         fine = count("steps", steps)
         moved = fine if gamma is None else min(fine, math.ceil(positive("gamma", gamma) * fine / (most - least)))
+        moved *= count("members", members)
         noise = Gaussian(mu=mu, sensitivity=moved) if epsilon is None else Laplace(epsilon=epsilon, sensitivity=moved)
         for name, value in zip(("parts", "low", "high", "steps"), (count("parts", parts), least, most, fine), strict=True):
             object.__setattr__(self, name, value)

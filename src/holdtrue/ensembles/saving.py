@@ -4,6 +4,7 @@ A file is one npz: the arrays of the members, and what is public about them as J
 is no pickle in it, and none would be read. It holds what private rows taught the members, so it is as private as the rows.
 """
 
+import io
 import json
 import math
 import os
@@ -20,7 +21,7 @@ from holdtrue.ensembles.parts import Domain, labels_of, outputs_of
 from holdtrue.ensembles.votes import Forest, Table
 from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
 
-__all__ = ["load", "save"]
+__all__ = ["from_bytes", "load", "save", "to_bytes"]
 
 _FORMAT: Final = "holdtrue-ensemble"
 _VERSION: Final = 1
@@ -48,6 +49,23 @@ _HELD: Final = {
 
 def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
     """Write an ensemble of linear members or trees to a file that only its owner can read; whole, or not at all."""
+    content = to_bytes(ensemble)
+    place = Path(path)
+    # Files made so are their owner's alone.
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def to_bytes(ensemble: Ensemble) -> bytes:
+    """Return an ensemble of linear members or trees as the bytes of a file; PreconditionError for other members."""
     members = ensemble.members
     if isinstance(members, Linear):
         arrays: Arrays = {name: getattr(members.table, name) for name in _HELD["linear"]}
@@ -67,24 +85,27 @@ def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
     }
     arrays |= {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
     arrays |= {"low": ensemble.domain.low, "high": ensemble.domain.high}
-    place = Path(path)
-    # Files made so are their owner's alone.
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    held = io.BytesIO()
+    np.savez(held, allow_pickle=False, **arrays)
+    return held.getvalue()
 
 
 def load(path: str | os.PathLike[str]) -> Ensemble:
     """Read an ensemble that :func:`save` wrote. InvalidParameter where the file is missing or is not exactly that."""
+    place = Path(path)
     try:
-        arrays = _arrays(Path(path))
+        _require(place.stat().st_size <= _MOST_BYTES, "it is too large")
+        content = place.read_bytes()
+    except (OSError, ValueError) as error:
+        why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
+        raise InvalidParameter("path", os.fspath(path), f"a file that holdtrue saved an ensemble to ({why})") from None
+    return from_bytes(content, where=os.fspath(path))
+
+
+def from_bytes(content: bytes, *, where: str) -> Ensemble:
+    """Return the ensemble that :func:`to_bytes` made bytes of; ``where`` they were is what InvalidParameter shows."""
+    try:
+        arrays = _arrays(content)
         facts = _facts(arrays)
         return _ensemble(facts, arrays)
     except (
@@ -99,7 +120,7 @@ def load(path: str | os.PathLike[str]) -> Ensemble:
     ) as error:
         # What a file holds may be private: neither its numbers nor another library's words about them are repeated.
         why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
-        raise InvalidParameter("path", os.fspath(path), f"a file that holdtrue saved an ensemble to ({why})") from None
+        raise InvalidParameter("path", where, f"a file that holdtrue saved an ensemble to ({why})") from None
 
 
 class _Wrong(RequestError):
@@ -111,9 +132,9 @@ def _require(holds: object, otherwise: str) -> None:
         raise _Wrong(otherwise)
 
 
-def _arrays(path: Path) -> Arrays:
-    _require(path.stat().st_size <= _MOST_BYTES, "it is too large")
-    with zipfile.ZipFile(path) as archive:
+def _arrays(content: bytes) -> Arrays:
+    _require(len(content) <= _MOST_BYTES, "it is too large")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
         kinds = [kind for kind, held in _HELD.items() if entries.keys() == {**_PUBLIC, **held}.keys()]
         _require(kinds and len(entries) == len(archive.infolist()), "it holds other arrays than an ensemble does")

@@ -28,6 +28,7 @@ from holdtrue.ensembles.parts import (
     Integers,
     Label,
     codes_of,
+    hash_keys,
     labels_of,
     outputs_of,
     shares_of,
@@ -60,24 +61,30 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
     fallback: Number | None = None,
     bounds: object = None,
     keys: object = None,
+    names: Integers | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Ensemble:
     """Train a copy of an estimator on each of the disjoint parts of the rows.
 
-    Guarantee (E4, E10): the row at position p belongs to part p modulo ``parts`` (by rank among the public ``keys``, if
-    given), and to none from ``parts * floor(rows / parts)`` on. A member depends on the rows of its part alone, whatever a
-    pipeline does before it learns, and every ``random_state`` is the number of the part. So replacing one row changes one
-    member. Needs: an estimator that is deterministic given its ``random_state`` and keeps nothing outside itself; public
-    ``labels`` for a classifier, or public ``output_bounds`` for a regressor; ``bounds`` of the columns, if any, and the
-    types of ``X`` and ``y`` public too.
+    Guarantee (E4, E10): a member depends on the set of rows of its part alone, whatever a pipeline does before it learns,
+    and every ``random_state`` is the number of the part. With ``keys``, a public key for each row that stays when the row is
+    replaced, the part is a hash of the key: replacing one row changes one member, in any order of rows, and rows with one
+    key (of one person) are in one part. With ``names`` (see :func:`~holdtrue.ensembles.parts.hash_contents`) replacing one
+    row changes two members, in any order: answers must be priced for two votes. With neither, the row at position p belongs
+    to part p modulo ``parts``, and to none from ``parts * floor(rows / parts)`` on: replacing one row changes one member
+    *if no value decides the order of rows*, which is assumed and cannot be checked without looking at them.
+
+    Needs: an estimator that is deterministic given its ``random_state`` and keeps nothing outside itself; public ``labels``
+    for a classifier, or public ``output_bounds`` for a regressor; ``bounds`` of the columns, if any, and the types of ``X``
+    and ``y`` public too.
 
     Each row by itself: a missing feature is 0, and features move into ``bounds`` (or the range of 32-bit floats); a label
     that is not in the list counts as the first; a target moves into ``output_bounds``, a missing one is ``fallback`` (by
-    default their middle). A part whose rows have one label only, or on which the estimator fails or ends with numbers that
-    are not finite, votes for the first label, or says ``fallback``. Failure: on public facts only, before training begins:
-    InsufficientSamples for more parts than rows, InvalidParameter for all else. An estimator that fails on every part
-    therefore gives an ensemble all the same; try it on public rows first.
+    default their middle). A part without rows or whose rows have one label only, or on which the estimator fails or ends
+    with numbers that are not finite, votes for the first label, or says ``fallback``. Failure: on public facts only, before
+    training begins: InsufficientSamples for more parts than rows, InvalidParameter for all else. An estimator that fails on
+    every part therefore gives an ensemble all the same; try it on public rows first.
 
     Logistic regression of two labels with its defaults (up to C and the intercept) on 256 parts or more is solved for all
     parts at once by Newton's method, to a tighter tolerance than scikit-learn's; everything else is fitted part by part.
@@ -93,7 +100,10 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
     )
     workers = (os.cpu_count() or 1) if jobs is None else count("jobs", jobs)
     task = recipe.task(X, y)
-    shares = shares_of(len(task.points), parts=recipe.parts, keys=keys)
+    hashed = names if keys is None else hash_keys(keys, rows=len(task.points))
+    shares = shares_of(len(task.points), parts=recipe.parts, names=hashed)
+    if hashed is not None:
+        shares = [_in_one_order(task, hashed, share) for share in shares]
     return recipe.ensemble(_members(task, shares, workers, progress or _quiet))
 
 
@@ -177,9 +187,17 @@ class Task:
     codes: Integers | None
 
 
-def _members(task: Task, shares: Integers, workers: int, progress: Progress) -> Members:
-    """Return one member for each column of ``shares``, which holds the rows of a part."""
-    parts = shares.shape[1]
+def _in_one_order(task: Task, names: Integers, share: Integers) -> Integers:
+    """Return the rows of a part in an order that their set decides: by name, and rows of one name by what they hold."""
+    if np.unique(names[share]).size == share.size:
+        return share
+    held = task.targets if task.codes is None else task.codes
+    return share[np.lexsort((held[share], *task.points[share].T[::-1], names[share]))]
+
+
+def _members(task: Task, shares: Sequence[Integers], workers: int, progress: Progress) -> Members:
+    """Return one member for each of ``shares``, the rows of a part."""
+    parts = len(shares)
     kind = kind_of(task.recipe.estimator)
     made: dict[int, Any] = dict(_newton(task, shares, workers, progress)) if kind == "linear" else {}
     left = [part for part in range(parts) if part not in made]
@@ -207,18 +225,18 @@ def gathered(recipe: Recipe, held: Sequence[Any]) -> Members:
 def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa: ANN401 - a member or None
     """Return the member of one part from its rows in order: the very one that :func:`train` makes. None: there is none."""
     task = recipe.task(X, y)
-    rows = np.arange(len(task.points), dtype=np.int64)[:, np.newaxis]
-    found = _newton(task, rows, 1, _quiet) if kind_of(recipe.estimator) == "linear" else {}
+    rows = np.arange(len(task.points), dtype=np.int64)
+    found = _newton(task, [rows], 1, _quiet) if kind_of(recipe.estimator) == "linear" else {}
     if found:
         return found[0]
     from threadpoolctl import threadpool_limits
 
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
-        return _fit(task, rows[:, 0], part)
+        return _fit(task, rows, part)
 
 
-def _fits(task: Task, shares: Integers, parts: list[int], workers: int) -> Iterator[Any]:
+def _fits(task: Task, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
     """Yield the members of some parts in order, None for one that cannot be had. Warnings may quote rows: none is seen."""
     from joblib import Parallel, delayed
     from threadpoolctl import threadpool_limits
@@ -227,11 +245,11 @@ def _fits(task: Task, shares: Integers, parts: list[int], workers: int) -> Itera
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
-        yield from run(delayed(_fit)(task, shares[:, part], part) for part in parts)
+        yield from run(delayed(_fit)(task, shares[part], part) for part in parts)
 
 
 def _fit(task: Task, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
-    if task.codes is not None and np.ptp(task.codes[rows]) == 0:
+    if not rows.size or (task.codes is not None and np.ptp(task.codes[rows]) == 0):
         return None
     try:
         member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
@@ -258,7 +276,7 @@ def _seeded(task: Task, part: int) -> Any:  # noqa: ANN401 - an estimator
     return fresh.set_params(**dict.fromkeys(seeds, part)) if seeds else fresh
 
 
-def _newton(task: Task, shares: Integers, workers: int, progress: Progress) -> dict[int, Block]:
+def _newton(task: Task, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
     """Return the rows of members that Newton's method found together: none where it does not apply (see batching)."""
     # Decided by public facts, so that a part is solved alike wherever it is.
     batched = task.recipe.parts >= _BATCHED_FROM and _plain_logistic(task.recipe)
@@ -268,27 +286,39 @@ def _newton(task: Task, shares: Integers, workers: int, progress: Progress) -> d
     from joblib import Parallel, delayed
 
     codes, width = task.codes, task.points.shape[1]
-    parts, steps = shares.shape[1], range(0, shares.shape[1], _TOGETHER)
     estimator = task.recipe.estimator
-    weights = np.zeros((parts, width + bool(estimator.fit_intercept)))
-    solved = np.zeros(parts, dtype=np.bool_)
+    weights = np.zeros((len(shares), width + bool(estimator.fit_intercept)))
+    solved = np.zeros(len(shares), dtype=np.bool_)
 
-    def solve(start: int) -> None:
-        some = slice(start, start + _TOGETHER)
-        rows = shares[:, some]
-        module.newton(task.points[rows], codes[rows], float(estimator.C), weights[some], solved[some])
+    def solve(some: Sequence[int]) -> None:
+        rows = np.column_stack([shares[part] for part in some])
+        found, done = np.zeros((len(some), weights.shape[1])), np.zeros(len(some), dtype=np.bool_)
+        module.newton(task.points[rows], codes[rows], float(estimator.C), found, done)
+        weights[some], solved[some] = found, done & (np.ptp(codes[rows], axis=0) > 0)
 
+    steps = _alike(shares)
     for number, _ in enumerate(
-        Parallel(n_jobs=workers, backend="threading", return_as="generator")(delayed(solve)(start) for start in steps)
+        Parallel(n_jobs=workers, backend="threading", return_as="generator")(delayed(solve)(some) for some in steps)
     ):
         progress(_NEWTONS_SHARE * (number + 1) / len(steps))
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    mixed = np.ptp(codes[shares], axis=0) > 0
-    biases = weights[:, width:] if weights.shape[1] > width else np.zeros((parts, 1))
+    biases = weights[:, width:] if weights.shape[1] > width else np.zeros((len(shares), 1))
     return {
-        part: Block(weights[part : part + 1, :width], biases[part], one, zero)
-        for part in np.flatnonzero(solved & mixed).tolist()
+        part: Block(weights[part : part + 1, :width], biases[part], one, zero) for part in np.flatnonzero(solved).tolist()
     }
+
+
+def _alike(shares: Sequence[Integers]) -> list[list[int]]:
+    """Return the parts that have rows, in batches of parts with as many rows each."""
+    sizes: dict[int, list[int]] = {}
+    for part, share in enumerate(shares):
+        sizes.setdefault(share.size, []).append(part)
+    return [
+        some[start : start + _TOGETHER]
+        for size, some in sorted(sizes.items())
+        if size
+        for start in range(0, len(some), _TOGETHER)
+    ]
 
 
 def _plain_logistic(recipe: Recipe) -> bool:

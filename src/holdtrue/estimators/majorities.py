@@ -7,19 +7,20 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.ensembles import train
 from holdtrue.ensembles.parts import Floats, Integers
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.exact import Number, positive
 
 __all__ = ["SoftMajorityClassifier"]
 
 
-class SoftMajorityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Answers each point by a soft majority of copies of an estimator, each trained on a part of the rows of its own.
 
     Guarantee (E4): each point that ``predict`` answers is epsilon-DP and epsilon-bounded-range in the rows of ``fit``,
@@ -33,8 +34,9 @@ class SoftMajorityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     Parameters: ``estimator``, logistic regression unless told; ``epsilon``, of one point; ``parts``; ``classes``, the public
     list of labels (a label that is not in it counts as the first), or None for those in ``y``, which then count as public;
     ``bounds``, public, of every column or of each, to which features are clamped; ``ledger``, a :class:`Handle`, the path of
-    a ledger, or None; ``jobs``, how many members are trained at a time. The number of rows and of columns, and that no
-    number is missing, count as public. What is fitted (``ensemble_``) is private; ``released_`` holds what was let out.
+    a ledger, or None; ``jobs``, how many members are trained at a time. The number of rows and of columns, and that every
+    cell is a finite number, count as public; no error quotes a cell. What is fitted (``ensemble_``) is private;
+    ``released_`` holds what was let out.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -64,18 +66,20 @@ class SoftMajorityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _train(self, X: object, y: object) -> None:
         rule = SoftMajority(positive("epsilon", self.epsilon))
-        rows, labels = validate_data(self, X, y, dtype="numeric")
-        self.classes_, codes = coded(labels, classes=self.classes)
-        self.ensemble_ = train(
-            LogisticRegression() if self.estimator is None else self.estimator,
-            rows,
-            codes,
-            parts=self.parts,
-            labels=range(self.classes_.size),
-            bounds=self.bounds,
-            jobs=self.jobs,
-        )
         self.handle_ = handle_of(self.ledger)
+        rows, labels = read_rows(self, X, y)
+        self.classes_, codes = coded(labels, classes=self.classes)
+        self.ensemble_ = run_quietly(
+            lambda: train(
+                LogisticRegression() if self.estimator is None else self.estimator,
+                rows,
+                codes,
+                parts=self.parts,
+                labels=range(self.classes_.size),
+                bounds=self.bounds,
+                jobs=self.jobs,
+            )
+        )
         self.event_ = rule.event
         self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
         self._rule = rule
@@ -84,8 +88,10 @@ class SoftMajorityClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: object) -> npt.NDArray[Any]:
         """Return a label for each point, each new one drawn and charged (E4)."""
         check_is_fitted(self)
-        points = points_of(self.ensemble_.domain.clamped(validate_data(self, X, dtype="numeric", reset=False)))
-        said = answered(points, known=self.released_, event=self.event_, handle=self.handle_, draw=self._drawn)
+        points = points_of(self.ensemble_.domain.clamped(read_points(self, X)))
+        said = answered(
+            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+        )
         return self.classes_[np.array(said, dtype=np.int64)]
 
     def _drawn(self, points: Floats) -> Integers:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.multiclass import check_classification_targets
 
 from holdtrue.ensembles.parts import Floats, Integers, codes_of, labels_of
+from holdtrue.errors import RequestError
 from holdtrue.estimators.handles import Handle
+from holdtrue.estimators.masking import find_labels, run_quietly
 from holdtrue.events import Event, Repeated
 
 __all__ = ["answered", "coded", "points_of", "unchanged_if_refused"]
@@ -38,12 +39,11 @@ def coded(y: npt.NDArray[Any], *, classes: object) -> tuple[npt.NDArray[Any], In
     if classes is not None:
         names = labels_of(classes)
         return np.asarray(names), codes_of(y, labels=names, rows=len(y))
-    check_classification_targets(y)
-    found, codes = np.unique(y, return_inverse=True)
+    found, codes = find_labels(y)
     if found.size < _LEAST:
         message = f"y has {found.size} class, where 2 classes or more are needed; or give classes, the public list of them"
-        raise ValueError(message)
-    return found, codes.astype(np.int64)
+        raise RequestError(message)
+    return found, codes
 
 
 def points_of(X: npt.NDArray[Any]) -> Floats:
@@ -51,12 +51,13 @@ def points_of(X: npt.NDArray[Any]) -> Floats:
     return np.ascontiguousarray(X, dtype=np.float64) + 0.0
 
 
-def answered(
+def answered(  # noqa: PLR0913 - what is asked, who asks and who pays
     points: Floats,
     *,
     known: dict[Any, Any],
     event: Event,
     handle: Handle | None,
+    estimator: object,
     draw: Callable[[Floats], Sequence[Any] | npt.NDArray[Any]],
 ) -> list[Any]:
     """Return an answer for each point, drawn once and then kept in ``known``.
@@ -68,8 +69,10 @@ def answered(
     keys = [point.tobytes() for point in points]
     fresh = {key: place for place, key in enumerate(keys) if key not in known}
     if fresh:
-        if handle is not None:
-            handle.charge(Repeated(event, len(fresh)), verb="predict")
-        for key, answer in zip(fresh, draw(points[list(fresh.values())]), strict=True):
+        entry = None if handle is None else handle.charge(Repeated(event, len(fresh)), verb="predict", estimator=estimator)
+        drawn = run_quietly(lambda: draw(points[list(fresh.values())]), entry=entry)
+        if handle is not None and entry is not None:
+            handle.complete(entry)
+        for key, answer in zip(fresh, drawn, strict=True):
             known.setdefault(key, answer)
     return [known[key] for key in keys]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.accounting.filters import UNIT
 from holdtrue.bounds.stability import regularised
@@ -27,6 +27,7 @@ from holdtrue.ensembles.stable import (
 )
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import Number, count, positive, probability, round_down, units_down
@@ -97,15 +98,13 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _settle(self, rows: Floats, targets: list[npt.NDArray[Any]], settings: dict[str, Any]) -> None:
         """Charge and publish, or keep the fits, one for each target."""
-        self.handle_ = handle_of(self.ledger)
         self.released_: dict[Any, Any] = {}
         self.models_: list[LinearModel] = []
         self._rules: list[NoisyPrediction] = []
         fits = len(targets)
         if self.release == "each":
-            self._rules = [
-                NoisyPrediction(self._read(fit_stable(rows, target, **settings)), epsilon=self._share) for target in targets
-            ]
+            fitted = run_quietly(lambda: [fit_stable(rows, target, **settings) for target in targets])
+            self._rules = [NoisyPrediction(self._read(fit), epsilon=self._share) for fit in fitted]
             self.event_: Event = _times(self._rules[0].event, fits)
             self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
             self.stability_ = self._rules[0].fit.stability
@@ -113,11 +112,12 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         mechanism = OutputPerturbation(self._share)
         self.event_ = _times(mechanism.event, fits)
         self.epsilon_per_prediction_ = 0.0
-        if self.handle_ is not None:
-            self.handle_.charge(self.event_, verb="fit")
-        fitted = [fit_stable(rows, target, **settings) for target in targets]
+        entry = None if self.handle_ is None else self.handle_.charge(self.event_, verb="fit", estimator=self)
+        fitted = run_quietly(lambda: [fit_stable(rows, target, **settings) for target in targets], entry=entry)
         self.models_ = [mechanism.release(fit) for fit in fitted]
         self.stability_ = fitted[0].stability
+        if self.handle_ is not None and entry is not None:
+            self.handle_.complete(entry)
 
     def _read(self, fit: StableFit) -> StableFit:
         """Return a fit as it is asked; its slope is of no more use, and would keep it from other processes."""
@@ -125,12 +125,14 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _points(self, X: object) -> Floats:
         check_is_fitted(self)
-        return points_of(validate_data(self, X, dtype="numeric", reset=False))
+        return points_of(read_points(self, X))
 
     def _answers(self, X: object) -> Floats:
         """Return points by fits, each answered with noise of its own and charged."""
         points = self._points(X)
-        said = answered(points, known=self.released_, event=self.event_, handle=self.handle_, draw=self._drawn)
+        said = answered(
+            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+        )
         return np.array(said)
 
     def _drawn(self, points: Floats) -> Floats:
@@ -146,7 +148,7 @@ def _published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
     return bool(estimator.release == "once")
 
 
-class StableClassifier(ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
+class StableClassifier(MaskedScore, ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
     """A linear classifier that one row can hardly move, published once with noise, or asked point by point.
 
     Guarantee, replace-one, from constants certified before any row is seen (E13-E16): with ``release="once"`` each fit is
@@ -163,7 +165,8 @@ class StableClassifier(ClassifierMixin, _Stable):  # type: ignore[misc]  # likew
     noise if the best weights have the length ``radius``, or 1; ``radius``, if given, is also a bound on the weights;
     ``steps``, by default enough; ``epsilon`` and ``delta``, of a fit or of a point, or ``mu`` of a fit in their place;
     ``classes``, the public labels, or None for those in ``y``, which then count as public; ``ledger``, a :class:`Handle`,
-    the path of a ledger, or None. The number of rows and of columns, and that no number is missing, count as public.
+    the path of a ledger, or None. The number of rows and of columns, and that every cell is a finite number, count as
+    public; no error quotes a cell.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -198,7 +201,8 @@ class StableClassifier(ClassifierMixin, _Stable):  # type: ignore[misc]  # likew
     def fit(self, X: object, y: object) -> Self:
         """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
-            rows, labels = validate_data(self, X, y, dtype="numeric")
+            self.handle_ = handle_of(self.ledger)
+            rows, labels = read_rows(self, X, y)
             self.classes_, codes = coded(labels, classes=self.classes)
             against = [1] if self.classes_.size == _BINARY else range(self.classes_.size)
             settings = self._prepare(_MARGINS, fits=len(against), rows=len(rows), width=rows.shape[1])
@@ -227,7 +231,7 @@ class StableClassifier(ClassifierMixin, _Stable):  # type: ignore[misc]  # likew
         return np.column_stack([model.scores(points) for model in self.models_])
 
 
-class StableRegressor(RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
+class StableRegressor(MaskedScore, RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
     """A linear regression that one row can hardly move, published once with noise, or asked point by point.
 
     Guarantee, needs and failure: as of :class:`StableClassifier`, with one model; labels are clamped to ``label_bounds``,
@@ -269,7 +273,8 @@ class StableRegressor(RegressorMixin, _Stable):  # type: ignore[misc]  # likewis
     def fit(self, X: object, y: object) -> Self:
         """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
-            rows, numbers = validate_data(self, X, y, dtype="numeric", y_numeric=True)
+            self.handle_ = handle_of(self.ledger)
+            rows, numbers = read_rows(self, X, y, y_numeric=True)
             settings = self._prepare(_NUMBERS, fits=1, rows=len(rows), width=rows.shape[1])
             self._settle(points_of(rows), [points_of(numbers)], settings)
         return self

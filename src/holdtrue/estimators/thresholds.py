@@ -6,13 +6,14 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.bounds.thresholds import constrained_errors, threshold_excess
 from holdtrue.ensembles.parts import Floats, Integers
 from holdtrue.ensembles.thresholds import Constrained
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.estimators.handles import Handle, handle_of
+from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.exact import Number, count, positive
 from holdtrue.hypotheses.classes import HypothesisClass
@@ -25,7 +26,7 @@ _SIGNS: dict[str, tuple[int, ...]] = {"up": (1,), "down": (-1,), "either": (1, -
 _TWO = 2
 
 
-class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ThresholdClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Answers each point by how many errors on the rows it costs to label it 0, and 1: thresholds, with no grid (T13).
 
     Guarantee: E_b being the fewest errors on the rows among the hypotheses that label the point b, the second label is
@@ -41,7 +42,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     them, at no cost beyond epsilon, but without the bound) and the ``direction`` in which the second label lies: "up",
     "down", or "either" likewise; ``classes``, the public pair of labels, or None for those in ``y``, which then count as
     public; ``ledger``, a :class:`Handle`, the path of a ledger, or None. Column, direction and class must not come from the
-    rows. The number of rows and of columns, and that no number is missing, count as public.
+    rows. The number of rows and of columns, and that every cell is a finite number, count as public; no error quotes a
+    cell.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -69,17 +71,17 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, X: object, y: object) -> None:
         rule = Constrained(positive("epsilon", self.epsilon))
-        rows, labels = validate_data(self, X, y, dtype="numeric")
+        self.handle_ = handle_of(self.ledger)
+        rows, labels = read_rows(self, X, y)
         self.classes_, codes = coded(labels, classes=self.classes)
         if self.classes_.size != _TWO:
             message = f"Only binary classification is supported: there are {self.classes_.size} classes, where 2 are needed"
-            raise ValueError(message)
+            raise RequestError(message)
         points = points_of(rows)
         self._class = _class_of(self.hypotheses, self.direction, self.column, width=points.shape[1])
-        self._class.learn(points, codes)
+        run_quietly(lambda: self._class.learn(points, codes))
         plain = isinstance(self._class, _Thresholds) and len(self._class.lines) == 1
         self.sample_excess_ = threshold_excess(len(points), epsilon=self.epsilon) if plain else None
-        self.handle_ = handle_of(self.ledger)
         self.event_ = rule.event
         self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
         self._rule = rule
@@ -88,8 +90,10 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: object) -> npt.NDArray[Any]:
         """Return a label for each point, each new one drawn and charged (T13)."""
         check_is_fitted(self)
-        points = points_of(validate_data(self, X, dtype="numeric", reset=False))
-        said = answered(points, known=self.released_, event=self.event_, handle=self.handle_, draw=self._drawn)
+        points = points_of(read_points(self, X))
+        said = answered(
+            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+        )
         return self.classes_[np.array(said, dtype=np.int64)]
 
     def _drawn(self, points: Floats) -> Integers:
@@ -152,6 +156,7 @@ def _class_of(hypotheses: object, direction: str, column: int | None, *, width: 
         settled = hypotheses.over(width)
         if settled.width != width:
             raise InvalidParameter("X", f"{width} columns", f"{settled.width} columns, as the class has")
+        settled.try_out(np.ones((1, width)))
         return _Finite(settled)
     if direction not in _SIGNS:
         raise InvalidParameter("direction", direction, "'up', 'down' or 'either'")

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue import exact
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import count
+from holdtrue.exact import count, listed
 
 __all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrowed", "unit_interval"]
 
@@ -28,16 +29,16 @@ def array_of(name: str, values: object) -> Array:
     """Return labels or ids as one row of numbers or of text; refuse anything else by its type, never by a value."""
     expected = "one row of numbers, of text or of True and False"
     try:
-        array = np.asarray(values)
-    except ValueError:
+        array = exact.array_of(name, values, expected=expected)
+        if array.dtype == object:
+            kinds = {_kind(value) for value in array.flat}
+            if len(kinds) != 1 or None in kinds:
+                raise InvalidParameter(name, "values of several types, or missing ones", expected)  # noqa: TRY301
+            array = array.astype(kinds.pop())
+    except InvalidParameter:
+        raise
+    except Exception:  # noqa: BLE001 - whatever is no array; its own words may quote a label
         raise InvalidParameter(name, type(values).__name__, expected) from None
-    if array.dtype.kind == _TEXT and isinstance(values, (list, tuple)):
-        array = np.asarray(values, dtype=object)  # beside a text, NumPy makes texts of numbers
-    if array.dtype == object:
-        kinds = {_kind(value) for value in array.flat}
-        if len(kinds) != 1 or None in kinds:
-            raise InvalidParameter(name, "values of several types, or missing ones", expected)
-        array = array.astype(kinds.pop())
     if array.ndim != 1 or array.dtype.kind not in "biufU":
         raise InvalidParameter(name, f"an array of {array.dtype} with {array.ndim} dimensions", expected)
     if not array.size:
@@ -142,7 +143,7 @@ class Cases:
     def ordered(self, array: Array, ids: object = None) -> Array:
         """Return an array of one value a case in the holdout's own order: by its ids, or as the labels were given."""
         if array.shape[:1] != (self.number,):
-            raise InvalidParameter("y_pred", f"{array.shape[0]:,} values", f"one for each of {self.number:,} cases")
+            raise InvalidParameter("y_pred", f"{array.size:,} values", f"one for each of {self.number:,} cases")
         if ids is None:
             return array if self.order is None else array[self.order]
         if self.ids is None:
@@ -199,9 +200,11 @@ def cases_of(
     """Return the cases of a holdout, checked; what is said of them here is the custodian's to know."""
     truth = array_of("y_true", y_true)
     named, order = (None, None) if ids is None else _sorted_ids(ids, truth.size)
-    declared = None if labels is None else tuple(labels)
-    if declared is not None and not np.isin(truth, np.asarray(declared)).all():
+    declared = None if labels is None else tuple(listed("labels", labels, expected="a list of labels"))
+    if declared is not None and not np.isin(truth, array_of("labels", declared)).all():
         raise InvalidParameter("labels", "too few", "every label that occurs in y_true")
+    if classes is not None and not isinstance(classes, Mapping):
+        raise InvalidParameter("classes", type(classes).__name__, "a mapping from labels to numbers of cases")
     held = {label: count("classes", number) for label, number in (classes or {}).items()}
     for label, number in held.items():
         if int(np.count_nonzero(truth == label)) != number:
@@ -227,8 +230,8 @@ def _sorted_ids(ids: object, cases: int) -> tuple[Array, npt.NDArray[np.intp]]:
 def _whole_weights(weights: object, cases: int) -> npt.NDArray[np.int64]:
     """Return weights as whole, even multiples of 2^-20 of the largest, rounded; these are the weights from then on."""
     try:
-        numbers = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+        numbers = exact.array_of("weights", weights, expected="an array of numbers, 0 or above").astype(np.float64)
+    except Exception:  # noqa: BLE001 - whatever is no array of numbers
         raise InvalidParameter("weights", type(weights).__name__, "an array of numbers, 0 or above") from None
     if numbers.shape != (cases,) or not np.isfinite(numbers).all() or (numbers < 0).any() or not numbers.any():
         raise InvalidParameter("weights", "others", f"a finite number, 0 or above, for each of {cases:,} cases; not all 0")

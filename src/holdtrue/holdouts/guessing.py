@@ -7,7 +7,7 @@ from dataclasses import replace
 from holdtrue.bounds.baselines import guess_and_check_level
 from holdtrue.bounds.looks import check_cells, check_passes
 from holdtrue.curator.houses import House
-from holdtrue.errors import IntegrityError, RefusedError
+from holdtrue.errors import IntegrityError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
@@ -80,9 +80,6 @@ class GuessAndCheck:
     """
 
     def __init__(self, cases: Cases, facts: Facts, house: House) -> None:
-        if facts.label_kind is None:
-            message = "an earlier version wrote this ledger without the cells it told; open a new holdout with new cases"
-            raise RefusedError(message)
         self.cases, self.facts, self.house = cases, facts, house
         self._transcript = Transcript(house.ledger)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 from holdtrue.bounds.baselines import ladder_alpha
 from holdtrue.bounds.watches import ladder_step
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, best_step
 from holdtrue.holdouts.opening import Facts, open_house, stored_facts
@@ -95,7 +95,7 @@ class Leaderboard:
                 step=step,
                 moves=moves,
                 privacy=(epsilon, delta),
-                unseen=unseen,
+                unseen=truth("unseen", unseen),
             )
             self.facts = replace(made, label_kind=self._cases.label_kind)
         self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
@@ -114,7 +114,7 @@ class Leaderboard:
 
     def submit(self, name: str, y_pred: object, *, ids: object = None) -> Score:
         """Take a submission; return its own score, or on a ladder the best so far, whoever has it."""
-        if not name:
+        if not isinstance(name, str) or not name:
             raise InvalidParameter("name", name, "a name in text")
         asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
         if isinstance(self._way, Scoring):
@@ -214,8 +214,7 @@ def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
     unseen: bool,
 ) -> tuple[Facts, Plan]:
     looks = count("submissions", submissions)
-    if rule not in ("ladder", FREE, _KEEPING, "private"):
-        raise InvalidParameter("rule", rule, f"'ladder', {FREE!r}, {_KEEPING!r} or 'private'")
+    text_among("rule", rule, ("ladder", FREE, _KEEPING, "private"))
     if moves is not None and rule != _KEEPING:
         raise InvalidParameter("moves", moves, f"left out, but for the rule {_KEEPING!r}")
     if rule == _KEEPING:
@@ -224,7 +223,7 @@ def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
         epsilon, delta = (None if value is None else round_down(positive("epsilon", value)) for value in privacy)
         plan = scoring_plan(cases, looks=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=0)
         return Facts("scores", looks, beta, unseen, private=True, epsilon=epsilon, delta=delta), plan
-    if privacy != (None, None):
+    if any(value is not None for value in privacy):
         raise InvalidParameter("epsilon", privacy[0], "left out: a ladder keeps no privacy")
     if step is None:
         width, alpha = best_step(cases, submissions=looks, beta=beta)

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
 from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
@@ -51,7 +51,7 @@ def facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is
     common: dict[str, Any] = {
         "looks": number,
         "beta": round_down(probability("beta", 0.05 if beta is None else beta)),
-        "unseen": bool(unseen),
+        "unseen": unseen is not None and truth("unseen", unseen),
         "label_kind": cases.label_kind,
     }
     _check(cases, yes=yes, overfits=overfits, reusable=reusable, private=private, epsilon=epsilon, metric=metric)
@@ -83,7 +83,11 @@ def _check(  # noqa: PLR0913 - everything that excludes something else
         raise InvalidParameter("yes", yes, "left out of a reusable holdout (train=, overfits=)")
     if (overfits is not None) != reusable:
         raise InvalidParameter("overfits", overfits, "given together with train, the labels of the training cases")
-    if metric not in (None, "accuracy", "cases"):
+    if yes is not None:
+        count("yes", yes)
+    if private is not None:
+        truth("private", private)
+    if metric is not None and (not isinstance(metric, str) or metric not in ("accuracy", "cases")):
         raise InvalidParameter("metric", metric, "accuracy or cases: what a gate is opened for")
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter("weights", "given", "left out but for full scores, which are private")

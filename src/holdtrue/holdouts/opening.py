@@ -71,7 +71,7 @@ def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | Non
     account.close()
     document = json.loads(terms.card)
     if "holdout" not in document:
-        message = "this ledger belongs to a curator, not to a holdout; take a new ledger"
+        message = "this ledger belongs to a curator or to estimators, not to a holdout; take a new ledger"
         raise RefusedError(message)
     return Facts(**document["holdout"]), Plan.from_json(terms.plan)
 

@@ -60,7 +60,7 @@ def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None
     """Return the question that a metric asks about predictions. Nothing of the labels is looked at here."""
     if callable(metric):
         return _called(cases, y_pred, metric, ids)
-    match metric:
+    match metric if isinstance(metric, str) else None:
         case "accuracy" | "error":
             return _accuracy(cases, cases.predictions(y_pred, ids), flipped=metric == "error")
         case "brier":
@@ -68,8 +68,9 @@ def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None
         case "recall":
             return _recall(cases, cases.predictions(y_pred, ids), of)
         case _:
+            shown = metric if isinstance(metric, str) else type(metric).__name__
             message = (
-                f"there is no metric {metric!r}: give one of {', '.join(METRICS)}, or a function of labels and predictions"
+                f"there is no metric {shown!r}: give one of {', '.join(METRICS)}, or a function of labels and predictions"
             )
             raise UnknownName(message)
 

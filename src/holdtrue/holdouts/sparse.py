@@ -5,7 +5,6 @@ next run begins. A run is paid for when its threshold is drawn, its release with
 threshold lives in this process only: whoever opens the holdout again, or has it open beside, begins a new run, and pays.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +18,7 @@ from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, refuse_spent, used_up
+from holdtrue.holdouts.scoring import about, name_of, refuse_spent, request_id_of, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
@@ -46,6 +45,11 @@ class _Run:
 
     id: str
     watch: Watch
+
+
+def _request_id_in_run(part: str, run: str) -> str:
+    """Return the id under which a look is charged: that of what it asks and of the run that it is asked in."""
+    return request_id_of(f"{part} in run {run}")
 
 
 class Runs:
@@ -121,7 +125,7 @@ class Runs:
         house.release(
             release,
             request={"verb": verb, "part": part},
-            key=hashlib.sha256(f"{part} in run {name}".encode()).hexdigest(),
+            key=_request_id_in_run(part, name),
             analyst=analyst,
             measure=lambda: [asked.total()],
         )

@@ -54,8 +54,9 @@ _KINDS: dict[str, Any] = {
 
 def from_json(document: Mapping[str, Any]) -> HypothesisClass:
     """Return the class that its ``to_json`` wrote. Classes made of code are not among them."""
-    kind = _KINDS.get(str(document.get("class")))
+    name = document.get("class") if isinstance(document, Mapping) else None
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidParameter("class", document.get("class"), f"one of {', '.join(_KINDS)}")
+        raise InvalidParameter("class", name, f"one of {', '.join(_KINDS)}")
     found: HypothesisClass = kind.from_json(document)
     return found

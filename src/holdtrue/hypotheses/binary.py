@@ -23,6 +23,7 @@ MEMORY = 4 << 30
 """The most bytes that the counts of one class may take."""
 
 _BYTES = 8
+_MOST_COLUMNS = 1 << 20
 
 
 def columns_of(columns: object) -> tuple[str, ...] | int:
@@ -33,8 +34,13 @@ def columns_of(columns: object) -> tuple[str, ...] | int:
             return count("columns", columns)
         except InvalidParameter:
             raise InvalidParameter("columns", columns, expected) from None
-    names = tuple(columns)
-    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+    names = tuple(columns[: _MOST_COLUMNS + 1])
+    if (
+        len(names) > _MOST_COLUMNS
+        or not names
+        or not all(isinstance(name, str) and name for name in names)
+        or len(set(names)) < len(names)
+    ):
         raise InvalidParameter("columns", columns, expected)
     return names
 

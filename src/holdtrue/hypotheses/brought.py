@@ -2,7 +2,8 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -18,18 +19,23 @@ __all__ = ["Hypotheses"]
 # Warnings are silenced for the whole process while brought code runs: one thread at a time may do so.
 _lock = threading.Lock()
 
+_NUMBERS = "biuf"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypotheses(HypothesisClass):
     """A list of functions from rows to labels 0 and 1, or of fitted estimators (anything with ``predict``).
 
     Each gets a matrix, rows by columns: those of ``columns`` (their number, or names in this order), all there are
-    otherwise. ``names`` are what ``describe`` says. A label is 1 where what comes back equals 1, and 0 otherwise.
+    otherwise. Where columns have names, functions may read them by name too: ``rows["age"]`` is ``rows[:, 0]``. ``names``
+    are what ``describe`` says. A label is 1 where what comes back equals 1, and 0 otherwise.
 
     Guarantee: exact counts of sensitivity 1 (B6). Needs, and it cannot be checked: items chosen before any of the rows was
-    seen, each of which gives a row the same label whatever rows come with it. Where an item raises, or does not give one
-    value for each row, the rows are halved until it does; a row that it cannot label alone is labelled 0, so that neither
-    an error nor a warning says anything about a row. Items see copies, and one thread at a time.
+    seen, each of which gives a row the same label whatever rows come with it. Before anything is charged each item is tried
+    on one invented row (:meth:`try_out`), and one that raises there, or gives no number, is refused. After that, where an
+    item raises, or does not give one value for each row, the rows are halved until it does; a row that it cannot label alone
+    is labelled 0, so that neither an error nor a warning says anything about a row. Items see copies, and one thread at a
+    time.
     """
 
     kind: ClassVar[str] = "hypotheses"
@@ -43,7 +49,11 @@ class Hypotheses(HypothesisClass):
     ) -> None:
         if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
             raise InvalidParameter("items", _Kinds(items), "a list of functions or fitted estimators, not empty")
-        if names is not None and (len(names) != len(items) or not all(isinstance(name, str) for name in names)):
+        if names is not None and (
+            not isinstance(names, (list, tuple))
+            or len(names) != len(items)
+            or not all(isinstance(name, str) for name in names)
+        ):
             raise InvalidParameter("names", names, f"{len(items)} names, one for each hypothesis")
         object.__setattr__(self, "items", tuple(items))
         object.__setattr__(self, "dimension", None if columns is None else dimension_of("columns", columns))
@@ -68,6 +78,17 @@ class Hypotheses(HypothesisClass):
         """Return the same hypotheses over these columns, or as they are where they have columns already."""
         return self if self.dimension is not None else type(self)(self.items, columns=columns, names=self.names)
 
+    def try_out(self, row: Matrix) -> None:
+        """Try each item on an invented row of the columns to come; InvalidParameter names one that cannot label it.
+
+        Law: nothing but the items and the invented row decides, so that the refusal tells nothing about any real row.
+        """
+        for number, item in enumerate(self.items):
+            with _silence():
+                wrong = _tried(item, self._named(row, item))
+            if wrong is not None:
+                raise InvalidParameter(f"items[{number}]", _Text(wrong), "something that gives an invented row a 0 or a 1")
+
     def blank(self) -> Integers:
         """Return a zero for each hypothesis."""
         return np.zeros(self.size, dtype=np.int64)
@@ -75,7 +96,7 @@ class Hypotheses(HypothesisClass):
     def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add for each hypothesis the rows that it labels wrongly."""
         for number, item in enumerate(self.items):
-            totals[number] += np.count_nonzero(_labels(item, X) != y)
+            totals[number] += np.count_nonzero(self._labels(item, X) != y)
 
     def errors(self, totals: Integers) -> Integers:
         """Return the totals: they are the errors."""
@@ -87,7 +108,7 @@ class Hypotheses(HypothesisClass):
         matrix = matrix_of(X, self.columns, width=self.width)
         if self.width not in (None, matrix.shape[1]):
             raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
-        return _labels(item, matrix)
+        return self._labels(item, matrix)
 
     def describe(self, index: int) -> str:
         """Return a hypothesis by its name: as given, or the function's own, or as the estimator shows itself."""
@@ -95,7 +116,10 @@ class Hypotheses(HypothesisClass):
         if self.names is not None:
             return self.names[number]
         item = self.items[number]
-        return str(getattr(item, "__name__", None) or " ".join(repr(item).split()))
+        try:
+            return str(getattr(item, "__name__", None) or " ".join(repr(item).split()))
+        except Exception:  # noqa: BLE001 - an item that cannot show itself still has its number
+            return f"hypothesis {number}"
 
     def to_json(self) -> NoReturn:
         """Refuse: code is not written down, and code that was written down is not run (promise P10)."""
@@ -109,21 +133,74 @@ class Hypotheses(HypothesisClass):
         """Refuse, as :meth:`to_json` does."""
         raise InvalidParameter("class", document.get("class"), "a class without code: hypotheses cannot be read from JSON")
 
+    def _labels(self, item: object, X: Matrix) -> Flags:
+        """Return one label for each row, 0 where the item fails on the row alone."""
+        with _silence():
+            return _halved(_labeller(item), self._named(X, item))
+
+    def _named(self, X: Matrix, item: object) -> Matrix:
+        """Return rows as an item reads them: functions also by the names of columns, estimators as a plain matrix."""
+        return X if self.columns is None or _predicts(item) else NamedRows.of(X, self.columns)
+
     def __repr__(self) -> str:
         held = ", ".join(self.describe(number) for number in range(min(3, self.size)))
         return f"Hypotheses(<{self.size}: {held}{', …' if self.size > 3 else ''}>)"  # noqa: PLR2004 - the first three
 
 
+class NamedRows(np.ndarray[Any, np.dtype[Any]]):
+    """A matrix whose columns have names: ``rows["age"]`` is a column, ``row["age"]`` a cell of one row."""
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, X: Matrix, names: tuple[str, ...]) -> "NamedRows":
+        """Return a matrix with names for its columns."""
+        rows = X.view(cls)
+        rows.names = names
+        return rows
+
+    def __array_finalize__(self, made_from: object) -> None:
+        self.names = getattr(made_from, "names", ())
+
+    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - whatever NumPy takes, or a name
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names or self.shape[-1] != len(self.names):
+            raise KeyError(key)
+        return np.asarray(self)[..., self.names.index(key)]
+
+
+def _predicts(item: object) -> bool:
+    return callable(getattr(item, "predict", None))
+
+
 def _callable(item: object) -> bool:
-    return callable(item) or callable(getattr(item, "predict", None))
+    return callable(item) or _predicts(item)
 
 
-def _labels(item: Any, X: Matrix) -> Flags:  # noqa: ANN401 - whatever labels rows
-    """Return one label for each row, 0 where the item fails on the row alone."""
-    label = item.predict if callable(getattr(item, "predict", None)) else item
+def _labeller(item: Any) -> Callable[[Matrix], object]:  # noqa: ANN401 - whatever labels rows
+    found: Callable[[Matrix], object] = item.predict if _predicts(item) else item
+    return found
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Let no warning of brought code be heard."""
     with _lock, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return _halved(label, X)
+        yield
+
+
+def _tried(item: object, row: Matrix) -> str | None:
+    """Return what is wrong with what an item gives for an invented row; None where it is a number."""
+    try:
+        values = np.asarray(_labeller(item)(row.copy()))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises, there is no label
+        return type(error).__name__
+    if values.size != 1:
+        return f"{values.size} values for one row"
+    number = values.dtype.kind in _NUMBERS or isinstance(values.reshape(-1)[0], (bool, int, float, np.number, np.bool_))
+    return None if number else f"a {type(values.reshape(-1).tolist()[0]).__name__}"
 
 
 def _halved(label: Callable[[Matrix], object], X: Matrix) -> Flags:
@@ -139,11 +216,21 @@ def _halved(label: Callable[[Matrix], object], X: Matrix) -> Flags:
 def _asked(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
     """Return the labels of some rows; None where there is not one for each of them."""
     try:
-        values = np.asarray(label(np.array(X, order="C")))
+        values = np.asarray(label(X.copy()))
         flags = np.asarray(values == 1, dtype=np.bool_)
-    except Exception:  # noqa: BLE001 - whatever it raises may speak of a row, and is not to be heard
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it raises may speak of a row, and is not to be heard
         return None
     return flags.reshape(-1) if flags.size == len(X) == values.size else None
+
+
+class _Text:
+    """Stands for a value, in words."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 class _Kinds:

@@ -78,6 +78,13 @@ class HypothesisClass(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return what the class was made of as plain JSON, with its kind under ``class``."""
 
+    def try_out(self, row: Matrix) -> None:
+        """Try code that was brought on an invented row with the class's columns, before anything is charged.
+
+        Failure: InvalidParameter that names the item. Classes without brought code have nothing to try.
+        """
+        del row
+
     def error_counts(self, X: object, y: object, *, progress: Progress | None = None) -> Integers:
         """Return for every hypothesis how many rows it gets wrong. They depend on the rows: never to be released."""
         settled = self if self.width is not None else self.over(width_of(X))

@@ -1,12 +1,13 @@
 """Rows as a class of hypotheses reads them: a matrix of numbers with its columns in the class's order, and labels 0 or 1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
+from holdtrue.exact import array_of
 
 __all__ = ["Flags", "Integers", "Matrix", "labels_of", "matrix_of", "names_of", "width_of"]
 
@@ -33,7 +34,9 @@ def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None 
     """
     names = names_of(rows)
     if names is None or columns is None:
-        matrix = np.asarray(rows) if names is None else _stacked(rows, names)
+        matrix = (
+            array_of("X", rows, expected="a matrix of numbers, rows by columns") if names is None else _stacked(rows, names)
+        )
         if matrix.ndim == 1:
             matrix = matrix[:, np.newaxis] if width == 1 else matrix[np.newaxis, :]
         if columns is not None and matrix.ndim == 2 and matrix.shape[1] != len(columns):  # noqa: PLR2004 - rows by columns
@@ -48,7 +51,7 @@ def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None 
 
 def labels_of(y: object, *, rows: int) -> Flags:
     """Return labels as flags. They are booleans, or numbers that are all 0 or 1; one for each row."""
-    array = np.asarray(y)
+    array = array_of("y", y, expected="labels 0 and 1, one for each row")
     if array.ndim != 1 or array.size != rows:
         raise InvalidParameter("y", _Shown(array), f"one label for each of {rows} rows")
     if array.dtype == np.bool_:
@@ -63,12 +66,17 @@ def names_of(rows: object) -> list[str] | None:
     """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
     if isinstance(rows, Mapping):
         return [str(name) for name in rows]
-    named = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
-    return None if named is None else [str(name) for name in named]
+    named = getattr(rows, "column_names", None)
+    named = getattr(rows, "columns", None) if named is None else named
+    return [str(name) for name in named] if isinstance(named, Iterable) else None
 
 
 def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
-    columns = [np.atleast_1d(np.asarray(rows[name])) for name in names]
+    expected = "columns of numbers by name"
+    try:
+        columns = [np.atleast_1d(array_of("X", rows[name], expected=expected)) for name in names]
+    except (KeyError, TypeError, IndexError):  # names that are no text, or an object that has names only
+        raise InvalidParameter("X", type(rows).__name__, expected) from None
     if len({column.shape for column in columns}) > 1:
         raise InvalidParameter("X", _Shown(columns[0]), "columns of one length")
     # A column after the other: the copy is quick, and so is reading them.

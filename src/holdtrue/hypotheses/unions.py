@@ -46,7 +46,7 @@ class Union(HypothesisClass):
         given: object = classes
         if not isinstance(given, (list, tuple)) or not given or not all(_simple(one) for one in given):
             raise InvalidParameter("classes", given, "a list of classes of hypotheses, not empty, none of them a union")
-        numbers = [1] * len(given) if weights is None else list(weights)
+        numbers = [1] * len(given) if weights is None else exact.listed("weights", weights, expected="numbers above 0")
         if len(numbers) != len(given):
             raise InvalidParameter("weights", weights, f"{len(given)} numbers above 0, one for each class")
         shares = [exact.positive("weights", number) for number in numbers]
@@ -84,6 +84,11 @@ class Union(HypothesisClass):
         """Add some rows to the totals of every class."""
         for one, part in self._parts(totals):
             one.tally(self._seen(one, X), y, part)
+
+    def try_out(self, row: Matrix) -> None:
+        """Try the code of every class that was brought."""
+        for one in self.classes:
+            one.try_out(self._seen(one, row))
 
     def errors(self, totals: Integers) -> Integers:
         """Return the errors of all members."""

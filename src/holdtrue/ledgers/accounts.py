@@ -197,6 +197,21 @@ class Account:
         return self._look(lambda store: None if store.moved() else self._newest[0]) or self.head[0]
 
     @property
+    def stopped(self) -> bool:
+        """Return whether it answers nothing any more, since it was closed or has failed. Asks nothing of the store."""
+        return self._stopped is not None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether a transaction failed, so that the ledger has to be opened again. Asks nothing of the store."""
+        return self._stopped == "failed"
+
+    @property
+    def last_seen(self) -> Receipt:
+        """Return the newest receipt that this process has seen, without a look at the store."""
+        return self._newest
+
+    @property
     def spent(self) -> int:
         """Return what all analysts together have spent, in units."""
         return self._load(Wanted()).spent

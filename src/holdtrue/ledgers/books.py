@@ -5,14 +5,14 @@ the store writes what was added, all in one transaction. A refusal adds nothing.
 """
 
 import functools
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quoted
 
 from holdtrue.accounting.filters import amount
-from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName
+from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, UnknownName, UsedKey
 from holdtrue.exact import count
+from holdtrue.ledgers.clock import read_clock
 from holdtrue.ledgers.entries import LARGEST, Charge, Entry, EntryKind, Receipt, Terms, event_text, text, values_digest
 
 __all__ = ["Book", "Wanted", "charge", "demand", "grant", "paid", "respond"]
@@ -136,7 +136,7 @@ class Book:
         line = (
             number + 1,
             kind,
-            int(time.time()),
+            read_clock(),
             request_id,
             request_digest,
             analyst,
@@ -166,13 +166,13 @@ def charge(book: Book, request: Charge, *, floor: int | NotPrivate) -> Entry:
     Guarantee: an entry is added only if neither the cap nor the analyst's allowance nor what the plan holds is passed, its
     cost is no less than what the event costs (``floor``), and the request id was never used; in whole numbers, so exactly.
     A request that was charged before is found before any limit is looked at. Failure adds nothing:
-    RefusedError for an id that came with another request, NotPrivate, InvalidParameter, BudgetExceeded.
+    UsedKey for an id that came with another request, NotPrivate, InvalidParameter, BudgetExceeded.
     """
     known = book.requests.get(request.request_id)
     if known is not None:
         if known.request_digest != request.request_digest:
             message = f"request id {request.request_id!r} was used for another request; take a new id for a new request"
-            raise RefusedError(message)
+            raise UsedKey(message)
         return paid(book, known)
     append = functools.partial(
         book.append,

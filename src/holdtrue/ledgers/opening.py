@@ -1,14 +1,14 @@
 """Open a ledger, wherever it is kept, and create it the first time."""
 
 import hmac
-import time
 from collections.abc import Callable, Mapping
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError
 from holdtrue.ledgers.accounts import Account
+from holdtrue.ledgers.clock import read_clock
 from holdtrue.ledgers.entries import FilterKind, Terms
 from holdtrue.ledgers.stores import MemoryStore, Store
 
@@ -41,6 +41,8 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     Failure: FingerprintMismatch for other data, RefusedError for other terms, UnknownName where there is nothing to open,
     IntegrityError for what is damaged, Refused or InvalidParameter for a place that cannot be used. Nothing is lost.
     """
+    if fingerprint is not None and not callable(fingerprint):
+        raise InvalidParameter("fingerprint", type(fingerprint).__name__, "a function of the ledger's key")
 
     def made() -> Terms:
         if kind is None or cap is None or fingerprint is None:
@@ -71,7 +73,7 @@ def terms_of(  # noqa: PLR0913 - one keyword for each of the terms
         plan=plan or "{}",
         card=card or "{}",
         iid=False if iid is None else iid,
-        created=int(time.time()),
+        created=read_clock(),
         fingerprint=fingerprint(key),
         key=key.hex(),
     )
@@ -83,6 +85,12 @@ def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None =
         from holdtrue.ledgers.postgres import PostgresStore
 
         return PostgresStore(where, create=create, read_only=read_only)
+    try:
+        path = fspath(where)
+    except Exception:  # noqa: BLE001 - whatever is no path
+        path = None  # type: ignore[assignment]  # refused below
+    if not isinstance(path, str):
+        raise InvalidParameter("where", type(where).__name__, "a path, a PostgreSQL URL or None")
     if not str(where):
         raise InvalidParameter("where", where, "a path, a PostgreSQL URL or None")
     if "://" in str(where):
@@ -94,7 +102,7 @@ def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None =
 
 def _agree(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprint | None) -> None:
     for name, value in given.items():
-        if value is not None and value != getattr(terms, name):
+        if value is not None and not (type(value) is type(getattr(terms, name)) and value == getattr(terms, name)):
             message = (
                 f"the ledger was created with another {name}, which is fixed for good; leave it out, or take a new ledger"
             )

@@ -14,6 +14,7 @@ from sqlalchemy.pool import NullPool
 from holdtrue.errors import IntegrityError, InvalidParameter, MissingExtra, RefusedError
 from holdtrue.ledgers.entries import Terms
 from holdtrue.ledgers.migrations import VERSIONS
+from holdtrue.ledgers.schema import check_postgres_schema
 from holdtrue.ledgers.tables import TERMS, SqlStore
 
 __all__ = ["PostgresStore"]
@@ -51,13 +52,18 @@ class PostgresStore(SqlStore):
         return _state(error).startswith(_DAMAGED)
 
     def _has_tables(self) -> bool:
-        return self._connection.exec_driver_sql(f"SELECT to_regclass('{VERSIONS}')").scalar_one() is not None
+        found = self._connection.exec_driver_sql(f"SELECT to_regclass('{VERSIONS}')").scalar_one() is not None
+        if found:
+            check_postgres_schema(self._connection)
+        return found
 
     def _foreign(self) -> bool:
         return False
 
     def examine(self) -> None:
-        """Nothing to ask: the server checks its pages as it reads them, where its checksums are on."""
+        """Look for what acts on the tables; the server checks its pages as it reads them, where its checksums are on."""
+        with self._transaction(self._begin):
+            check_postgres_schema(self._connection)
 
 
 def _state(error: BaseException | None) -> str:

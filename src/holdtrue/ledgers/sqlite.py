@@ -8,7 +8,7 @@ damage a file in WAL mode, so a file found in that mode is taken out of it there
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,13 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, UnknownName
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.books import Book, Wanted
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
+from holdtrue.ledgers.file_modes import keep_private
 from holdtrue.ledgers.migrations import VERSIONS
+from holdtrue.ledgers.schema import check_sqlite_schema, refuse_triggers
 from holdtrue.ledgers.stores import Busy
 from holdtrue.ledgers.tables import ENTRIES, LINE, SqlStore
 
@@ -56,10 +59,14 @@ class SqliteStore(SqlStore):
         self._write_version: int | None = None
         self._alone_after = 0
         self._head: Entry | None = None
-        _check_place(path, create=create is not None)
+        if create is not None and _is_free(path):
+            _create_file(path, create)
+        _check_file(path)
         connection = _connected(path, read_only=read_only, seconds=seconds)
         self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
         super().__init__(connection, where=str(path), create=create)
+        if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
+            keep_private(path)
 
     def _lock(self) -> None:
         self._driver.execute("BEGIN IMMEDIATE")
@@ -77,7 +84,10 @@ class SqliteStore(SqlStore):
         return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
-        return VERSIONS in self._tables()
+        found = VERSIONS in self._tables()
+        if found:
+            refuse_triggers(self._driver)
+        return found
 
     def _foreign(self) -> bool:
         return bool(self._tables())
@@ -132,8 +142,9 @@ class SqliteStore(SqlStore):
         return self._driver.execute(statement, given).fetchall()
 
     def examine(self) -> None:
-        """Have SQLite check the whole file, its indexes against its tables."""
+        """Have SQLite check the whole file, its indexes against its tables; the tables are those of the migrations."""
         with self._transaction(self._begin):
+            check_sqlite_schema(self._driver)
             found = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars().all()
         if list(found) != ["ok"]:
             message = f"{self.where}: the file is damaged outside its entries"
@@ -151,22 +162,78 @@ def _code(error: BaseException | None) -> int | None:
     return None if code is None else code & _PRIMARY
 
 
-def _check_place(path: Path, *, create: bool) -> None:
-    """Say in our own words what is wrong with a path; make the file, for its owner only, if it is to be created."""
-    if path.is_dir():
+def _is_free(path: Path) -> bool:
+    """Return whether a ledger may be created at a path; say in our own words what is wrong with it otherwise."""
+    try:
+        folder, there, parent = path.is_dir(), path.exists(), path.parent.is_dir()
+    except (OSError, ValueError):  # too long, or with a NUL
+        raise InvalidParameter("where", str(path), "a path") from None
+    if folder:
         raise InvalidParameter("where", str(path), "the path of a file, not of a directory")
-    if path.exists():
-        return
-    if not path.parent.is_dir():
+    if not there and not parent:
         raise InvalidParameter("where", str(path), "a path in a directory that exists")
-    if not create:
+    return not there
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a path without a ledger, and one whose ledger is gone: no ledger that was ever in its place is empty."""
+    if _is_free(path):
         message = f"there is no ledger at {path}; opening data with ledger= creates one"
         raise UnknownName(message)
+    if path.is_file() and not path.stat().st_size:
+        message = (
+            f"{path} is empty, which no ledger ever is: restore it from a backup, or delete the file if nothing was ever "
+            "asked under it"
+        )
+        raise IntegrityError(message)
+
+
+def _create_file(path: Path, create: Callable[[], Terms]) -> None:
+    """Put a new ledger in its place whole, for its owner only: it is written under another name first.
+
+    Whoever puts one there in the meantime is first, and theirs is opened.
+    """
+    made = create()
+    written = path.with_name(f".{path.name[:100]}.{SYSTEM.words(1).tobytes().hex()}.new")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except OSError:
+        os.close(os.open(written, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        _FirstWriting(written, create=lambda: made).close()
+        _move(written, path)
+    except (OSError, ValueError, RefusedError, ReleaseError):
         message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
         raise RefusedError(message) from None
+    finally:
+        for each in (written, written.with_name(f"{written.name}-journal")):
+            with suppress(OSError):
+                each.unlink(missing_ok=True)
+
+
+def _move(written: Path, path: Path) -> None:
+    """Give a file its name, unless another has it already."""
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links; a crash between these two leaves an empty file, which is refused
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return
+        written.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class _FirstWriting(SqliteStore):
+    """The store of a ledger that has no entries and is not in its place yet, in an empty file."""
+
+    def __init__(self, path: Path, *, create: Callable[[], Terms]) -> None:
+        connection = _connected(path, read_only=False, seconds=_SECONDS)
+        self._driver = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
+        SqlStore.__init__(self, connection, where=str(path), create=create)
 
 
 def _connected(path: Path, *, read_only: bool, seconds: float) -> sa.Connection:

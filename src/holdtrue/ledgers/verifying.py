@@ -7,7 +7,8 @@ from os import PathLike
 from typing import get_args
 
 from holdtrue import events
-from holdtrue.errors import HoldtrueError, IntegrityError, RefusedError
+from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError
+from holdtrue.exact import listed
 from holdtrue.ledgers.accounts import Account
 from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private, read_charge
 from holdtrue.ledgers.opening import store_at
@@ -83,6 +84,14 @@ def _pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
         start += _PAGE
 
 
+def _listed(receipts: object) -> list[Receipt]:
+    given = listed("receipts", receipts, expected="a list of receipts")
+    for receipt in given:
+        if not (isinstance(receipt, (list, tuple)) and [type(part) for part in receipt] == [int, str]):
+            raise InvalidParameter("receipts", receipt, "pairs of an entry's number and its digest")
+    return given
+
+
 @dataclass(slots=True)
 class _Recount:
     """The running state of a recount: everything the next entry must agree with."""
@@ -104,7 +113,7 @@ class _Recount:
     def over(self, entries: Iterable[Entry]) -> Verification:
         """Go through all entries and compare the receipts on the way."""
         self.digest = self.terms.digest
-        kept = list(self.receipts)
+        kept = _listed(self.receipts)
         self._compare(kept)
         for entry in entries:
             try:

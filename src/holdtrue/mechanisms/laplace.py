@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive
+from holdtrue.exact import Number, count, positive, round_up
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.noise import LARGEST_SCALE, discrete_laplace
 
@@ -37,7 +37,9 @@ class Laplace(AdditiveMechanism):
         object.__setattr__(self, "scale", width / positive("epsilon", epsilon))
         object.__setattr__(self, "sensitivity", width)
         if self.scale > LARGEST_SCALE:
-            raise InvalidParameter("epsilon", epsilon, f"at least sensitivity / 2^50 = {width / LARGEST_SCALE:.3g}")
+            raise InvalidParameter(
+                "epsilon", epsilon, f"at least sensitivity / 2^50 = {round_up(Fraction(width, LARGEST_SCALE)):.3g}"
+            )
 
     @property
     def _claim(self) -> events.Event:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Integers, Number, integers, positive
+from holdtrue.exact import Integers, Number, integers, positive, truth
 from holdtrue.mechanisms.base import Array, Mechanism
 
 __all__ = ["ChoosingMechanism", "score_range"]
@@ -23,6 +23,7 @@ def score_range(sensitivity: Number, range_: Number | None, *, monotone: bool) -
     Twice the sensitivity in general; the sensitivity where all scores move the same way; or what the caller knows.
     """
     width = positive("sensitivity", sensitivity)
+    monotone = truth("monotone", monotone)
     if range_ is None:
         return width if monotone else 2 * width
     if monotone:

@@ -8,7 +8,7 @@ import numpy as np
 
 from holdtrue import events
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import Number, count, integers, positive
+from holdtrue.exact import Number, count, integer, integers, positive, round_up, truth
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.noise import LARGEST_SCALE, Pool, discrete_laplace
 
@@ -35,11 +35,13 @@ class AboveThreshold(Mechanism):
         width = count("sensitivity", sensitivity)
         scale = 2 * width / positive("epsilon", epsilon)
         if 2 * scale > LARGEST_SCALE:
-            raise InvalidParameter("epsilon", epsilon, f"at least sensitivity / 2^48 = {4 * width / LARGEST_SCALE:.3g}")
-        object.__setattr__(self, "threshold", int(integers("threshold", threshold)))
+            raise InvalidParameter(
+                "epsilon", epsilon, f"at least sensitivity / 2^48 = {round_up(Fraction(4 * width, LARGEST_SCALE)):.3g}"
+            )
+        object.__setattr__(self, "threshold", integer("threshold", threshold))
         object.__setattr__(self, "sensitivity", width)
         object.__setattr__(self, "threshold_scale", scale)
-        object.__setattr__(self, "value_scale", scale if monotone else 2 * scale)
+        object.__setattr__(self, "value_scale", scale if truth("monotone", monotone) else 2 * scale)
 
     @property
     def _claim(self) -> events.Event:
@@ -88,6 +90,6 @@ class Watch:
         if self.over:
             message = "this run has given its one yes; start another, which costs another event"
             raise RefusedError(message)
-        counted = int(integers("value", value))
+        counted = integer("value", value)
         self.over = self._noise.added_to(counted) >= self._noisy
         return self.over

@@ -7,8 +7,8 @@ from typing import cast
 
 from holdtrue.accounting.curves import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.bounds.accuracy import SAFE
-from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up
+from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
+from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.noise import LARGEST_SCALE
 from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
 from holdtrue.planning.plans import Plan
@@ -39,9 +39,10 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     reserve: Number = 0,
     uses: int = 10,
     cap: Rule | None = None,
-    method: str = "transfer-gaussian",
+    method: str | None = None,
     bits: int = 20,
     iid: bool = True,
+    pure: bool = False,
 ) -> Plan:
     """Return a plan for asking; of rows, queries and alpha exactly one is left out, and solved for.
 
@@ -49,7 +50,9 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     ``reserve``: the share of the ledger that other verbs may spend, in ``uses`` equal parts unless they say otherwise.
     ``cap``: "validity" caps the ledger at what questions and reserve need, "privacy" at all that epsilon and delta allow,
     which makes population intervals wider. ``bits``: values are rounded to multiples of 2^-bits. ``iid``: whether rows are
-    independent draws from one population; if not, alpha is about the sample, and privacy sets the cap.
+    independent draws from one population; if not, alpha is about the sample, and privacy sets the cap. ``method``:
+    "transfer-gaussian" unless given. ``pure``: the ledger counts in pure epsilon, by the method "transfer-laplace"; all that
+    it pays for is (epsilon, 0)-DP, and a delta is not used.
 
     Fails: :class:`~holdtrue.errors.InsufficientSamples` where nothing is possible, with the rows that would do;
     :class:`~holdtrue.errors.PreconditionError` where a named theorem does not speak. Warns: :class:`Intractable`.
@@ -59,11 +62,24 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     (38900, 'transfer-gaussian')
     """
     given = {"rows": rows, "queries": queries, "alpha": alpha}
-    if list(given.values()).count(None) != 1:
+    if sum(value is None for value in given.values()) != 1:
         raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
-    how = _method(method, iid=iid)
-    task = _task(how, beta=beta, epsilon=epsilon, delta=delta, reserve=reserve, cap=cap, bits=bits, queries=queries, iid=iid)
+    how = _method(method, iid=truth("iid", iid), pure=truth("pure", pure))
+    task = _task(
+        how,
+        beta=beta,
+        epsilon=epsilon,
+        delta=None if pure else delta,
+        reserve=reserve,
+        cap=cap,
+        bits=bits,
+        queries=queries,
+        iid=iid,
+        pure=pure,
+    )
     size = None if rows is None else count("rows", rows)
+    if size is not None and size > MOST:
+        raise InvalidParameter("rows", rows, f"at most {MOST}")
     width = None if alpha is None else round_down(probability("alpha", alpha))
     if size is not None:
         how.check(task, size)
@@ -78,8 +94,13 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     return _frozen(how, task, size, design, alpha=design.alpha if width is None else width, uses=uses, iid=iid)
 
 
-def _method(name: str, *, iid: bool) -> Method:
-    how = method_named(name)
+def _method(name: str | None, *, iid: bool, pure: bool) -> Method:
+    if pure and name not in (None, "transfer-laplace"):
+        raise InvalidParameter("method", name, "left out, or 'transfer-laplace', with pure=True")
+    if pure and not iid:
+        message = "a pure ledger for a set number of queries needs iid=True; without it, leave queries and alpha out"
+        raise PreconditionError(message)
+    how = method_named(name or ("transfer-laplace" if pure else "transfer-gaussian"))
     if iid:
         return how
     if how is not METHODS["transfer-gaussian"]:
@@ -98,6 +119,7 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
     bits: int,
     queries: int | None,
     iid: bool,
+    pure: bool,
 ) -> Task:
     privacy = None if epsilon is None else round_down(positive("epsilon", epsilon))
     slack = None if delta is None else round_down(probability("delta", delta, zero=True))
@@ -107,8 +129,8 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
         raise InvalidParameter("epsilon", epsilon, f"left out: the method {how.name} keeps no privacy")
     if privacy is not None and not slack and how.needs_delta:
         raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
-    if cap not in (None, "validity", "privacy"):
-        raise InvalidParameter("cap", cap, "'validity' or 'privacy'")
+    if cap is not None:
+        text_among("cap", cap, ("validity", "privacy"))
     if cap == "validity" and not iid:
         raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
     rule: Rule = cap or ("validity" if iid else "privacy")
@@ -123,7 +145,7 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
     asked = 1 if queries is None else count("queries", queries)
     if asked > MOST:
         raise InvalidParameter("queries", queries, f"at most {MOST}")
-    return Task(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack)
+    return Task(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack, pure)
 
 
 def _rows(how: Method, task: Task, alpha: float) -> int:

@@ -271,6 +271,8 @@ def compared(task: Task, *, rows: int, alpha: float, chosen: str) -> Comparison:
 
 def _line(method: Method, task: Task, *, rows: int, alpha: float) -> Line:
     fitted = _fitted(method, task)
+    if fitted.epsilon is not None and not fitted.delta and method.needs_delta:
+        return Line(method.name, method.theorem, None, None, method.private, method.adaptive)
     try:
         needed = fewest_rows(method, fitted, alpha)
         if needed is not None:

@@ -1,5 +1,6 @@
 """What the small plans share: they are frozen records of plain numbers that read back from JSON as they were written."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -7,7 +8,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from holdtrue.errors import InvalidParameter
 
-__all__ = ["Document", "smallest_enough", "table"]
+__all__ = ["Document", "read_object", "smallest_enough", "table"]
 
 _DOUBLINGS = 1000
 
@@ -25,11 +26,12 @@ class Document:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return the plan that :meth:`to_json` wrote."""
+        document = read_object("plan", document)
         if document.get("plan") != cls.kind:
             raise InvalidParameter("plan", document.get("plan"), repr(cls.kind))
         types = cls._types()
         if set(document) - {"plan"} != set(types):
-            raise InvalidParameter("plan", sorted(document), f"the fields {sorted(types)}")
+            raise InvalidParameter("plan", list(document), f"the fields {sorted(types)}")
         return cls(**{name: _read(name, document[name], allowed) for name, allowed in types.items()})
 
     @classmethod
@@ -38,6 +40,17 @@ class Document:
             field.name: get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
             for field in fields(cls)  # type: ignore[arg-type]  # every subclass is a dataclass
         }
+
+
+def read_object(name: str, document: object) -> dict[str, Any]:
+    """Return an object of JSON, given as a mapping or as its text."""
+    try:
+        read: object = json.loads(document) if isinstance(document, str) else document
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, Mapping):
+        raise InvalidParameter(name, document, "an object, or the text of one in JSON")
+    return dict(read)
 
 
 def _read(name: str, value: object, allowed: tuple[type, ...]) -> object:

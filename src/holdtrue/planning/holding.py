@@ -11,7 +11,7 @@ from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha
 from holdtrue.bounds.searching import smallest
 from holdtrue.bounds.watches import private_ladder_alpha, watched_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
-from holdtrue.exact import Number, count, probability, round_down
+from holdtrue.exact import Number, count, probability, round_down, truth
 from holdtrue.planning.asking import plan
 
 __all__ = ["HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
@@ -135,6 +135,8 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     wrong = shown if overfits is None else count("overfits", overfits)
     if max(most, wrong) > number:
         raise InvalidParameter("yes" if yes is not None else "overfits", max(most, wrong), f"at most {number}, the looks")
+    if private is not None:
+        truth("private", private)
     wish = _Wish(number, most, wrong, round_down(probability("beta", beta)))
     lines = tuple(_line(mode, size, wish) for mode in _MODES)
     found = {line.mode: line.alpha for line in lines}

@@ -18,7 +18,10 @@ _A_QUARTER = -math.log(3)
 
 
 class TransferLaplace(Method):
-    """Discrete Laplace noise, on a pure ledger (gap tanh(epsilon/4), certain) or on a zCDP one, whichever is narrower."""
+    """Discrete Laplace noise, on a pure ledger (gap tanh(epsilon/4), certain) or on a zCDP one.
+
+    The narrower of the two, unless a pure one is asked for.
+    """
 
     name = "transfer-laplace"
     theorem = "transfer theorem (T5, T6), Laplace noise"
@@ -94,7 +97,7 @@ class TransferLaplace(Method):
 
 
 def _ledgers(task: Task) -> tuple[Ledger, ...]:
-    return ("pure",) if task.epsilon is not None and not task.delta else ("pure", "zcdp")
+    return ("pure",) if task.pure or (task.epsilon is not None and not task.delta) else ("pure", "zcdp")
 
 
 def _epsilon_of(cost: float) -> float:

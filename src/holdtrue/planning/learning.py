@@ -8,7 +8,7 @@ from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds import learning as bounds
 from holdtrue.bounds.sizes import floored, fraction
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count
+from holdtrue.exact import Number, count, text_among, truth
 from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["LearningPlan", "plan_learning"]
@@ -160,9 +160,8 @@ class _Task:
 
 
 def _checked(method: str, *, realizable: bool) -> bool:
-    if method not in _METHODS:
-        raise InvalidParameter("method", method, f"one of {', '.join(map(repr, _METHODS))}")
-    if realizable and method != "best":
+    text_among("method", method, tuple(_METHODS))
+    if truth("realizable", realizable) and method != "best":
         raise InvalidParameter("realizable", realizable, f"left out with method={method!r}, which makes no use of it")
     return realizable
 

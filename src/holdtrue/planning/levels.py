@@ -4,11 +4,11 @@ import math
 from functools import lru_cache
 
 from holdtrue.bounds.accuracy import SAFE
-from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, stitched_level
+from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha, stitched_level
 from holdtrue.exact import round_up
 from holdtrue.planning.tasks import UNIT, Ledger
 
-__all__ = ["STITCH", "level_shift"]
+__all__ = ["STITCH", "joint_gap", "level_shift"]
 
 STITCH = 6 / math.pi**2
 """The shares 6 / (pi^2 k^2) of all k >= 1 sum to one."""
@@ -24,7 +24,22 @@ def level_shift(ledger: Ledger, spent: int, *, first: int, cap: int, beta: float
         total = round_up(spent * UNIT)
         return Shift(math.tanh(total / 4) * SAFE, total, 0.0)
     level = stitched_level(min(spent, cap), first=first)
-    return _shift(ledger, min(first << level, cap), beta * STITCH / (level + 1) ** 2)
+    return _shift(ledger, min(first << level, cap), _share(level, beta))
+
+
+def joint_gap(ledger: Ledger, spent: int, *, first: int, cap: int, beta: float) -> tuple[float, float]:
+    """Return tanh(e / 4) + delta(e) / b at the level of a total, and the share b of beta that the level has (S2, T7).
+
+    Levels, shares and needs are those of :func:`level_shift`, and so is e, which depends on level and beta alone. On a pure
+    ledger delta is 0, and b all of beta.
+    """
+    gap = level_shift(ledger, spent, first=first, cap=cap, beta=beta)
+    share = beta if ledger == "pure" else _share(stitched_level(min(spent, cap), first=first), beta)
+    return position_alpha(noise=0.0, epsilon=gap.epsilon, slack=gap.slack), share
+
+
+def _share(level: int, beta: float) -> float:
+    return beta * STITCH / (level + 1) ** 2
 
 
 @lru_cache(4096)

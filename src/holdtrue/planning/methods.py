@@ -37,9 +37,10 @@ _SECANTS = 30
 
 def method_named(name: str) -> Method:
     """Return a method by its name."""
-    if name in METHODS:
+    if type(name) is str and name in METHODS:
         return METHODS[name]
-    message = f"there is no method {name!r}; the methods are {', '.join(METHODS)}"
+    shown = name if isinstance(name, str) else type(name).__name__
+    message = f"there is no method {shown!r}; the methods are {', '.join(METHODS)}"
     raise UnknownName(message)
 
 

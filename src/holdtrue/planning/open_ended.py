@@ -1,6 +1,5 @@
 """Plans without a number of questions: early answers get narrow intervals, later ones wider, none is widened later (T7)."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,10 +9,11 @@ from typing import Any, Self, TypeAlias
 from holdtrue import events
 from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_noise
-from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
-from holdtrue.planning.levels import STITCH, level_shift
+from holdtrue.planning.documents import read_object
+from holdtrue.planning.levels import STITCH, joint_gap, level_shift
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.tasks import UNIT, Ledger, largest_cap
 
@@ -121,9 +121,9 @@ class OpenPlan:
         gap = self._shift(spent, self.transfer_beta)
         return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
 
-    def gap(self, beta: float, *, spent: int) -> float:
-        """Return T5's gamma at the level of a total: sample and population of any query asked by then, but for beta (T7)."""
-        return self._shift(spent, beta).gamma
+    def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
+        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
+        return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def _noise(self, draw: int) -> float:
         if isinstance(self.event, events.Gaussian):
@@ -229,5 +229,8 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
 
 def read_plan(text: str) -> AnyPlan:
     """Return the plan that a ledger was created with."""
-    document = json.loads(text)
+    document = read_object("plan", text)
+    if not document:
+        message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
+        raise RequestError(message)
     return OpenPlan.from_json(document) if document.get("plan") == "open" else Plan.from_json(document)

@@ -1,6 +1,5 @@
 """The plan for asking as a record: what it holds, how it reads, and its JSON."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +13,8 @@ from holdtrue.bounds.transfer import interval, position_alpha, position_interval
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
 from holdtrue.planning.comparing import Comparison, compared
-from holdtrue.planning.levels import level_shift
+from holdtrue.planning.documents import read_object
+from holdtrue.planning.levels import joint_gap
 from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
 
 __all__ = ["Plan"]
@@ -142,16 +142,16 @@ class Plan:
         clipped = min(1.0, max(0.0, answer))
         return max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
 
-    def gap(self, beta: float, *, spent: int) -> float:
-        """Return T5's gamma for what was let out up to a total: sample and population of any query, but for beta (T7)."""
+    def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
+        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
         if self.ledger is None:
-            return 1.0
-        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta).gamma
+            return 1.0, beta
+        return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def compare(self) -> Comparison:
         """Return every method side by side for this plan's questions: rows needed, and half-width with these rows."""
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
-        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits)
+        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
         return compared(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def to_json(self) -> dict[str, Any]:
@@ -164,10 +164,10 @@ class Plan:
     @classmethod
     def from_json(cls, document: "Mapping[str, Any] | str") -> Self:
         """Return the plan that :meth:`to_json` wrote, from the document or its text."""
-        content = dict(json.loads(document) if isinstance(document, str) else document)
+        content = read_object("plan", document)
         names = [field.name for field in fields(cls)]
         if content.pop("plan", None) != "ask" or set(content) != set(names):
-            raise InvalidParameter("plan", sorted(content), f"a plan for asking, with the fields {names}")
+            raise InvalidParameter("plan", list(content), f"a plan for asking, with the fields {names}")
         if content["event"] is not None:
             content["event"] = events.from_json(content["event"])
         if content["transfer"] is not None:

@@ -11,7 +11,7 @@ from holdtrue.bounds import partitions, prediction, responses
 from holdtrue.bounds.partitions import BaseRows, Partition
 from holdtrue.bounds.sizes import ROUNDING, floored, fraction
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count
+from holdtrue.exact import Number, count, text_among, truth
 from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["PredictionPlan", "plan_prediction"]
@@ -101,6 +101,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     (7, 185, 1295)
     """
     failure, times = fraction("beta", beta), count("predictions", predictions)
+    realizable = truth("realizable", realizable)
     base = _base(size, dimension, method, realizable=realizable)
     noisy = not realizable and method != "best"
     book = _ledger(mu, rho, ledger, noisy=noisy)
@@ -150,7 +151,11 @@ def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy:
     implied: Ledger | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
     name = "mu" if mu is not None else "rho"
     if implied is not None and noisy:
-        raise InvalidParameter(name, mu or rho, "left out and epsilon given: clipped noise is no bounded-range answer")
+        raise InvalidParameter(
+            name, rho if mu is None else mu, "left out and epsilon given: clipped noise is no bounded-range answer"
+        )
+    if ledger is not None:
+        text_among("ledger", ledger, ("gdp", "zcdp", "pure"))
     if implied is not None and ledger not in (None, implied):
         raise InvalidParameter("ledger", ledger, f"{implied!r} or left out where {name} is given")
     match implied or ledger or "gdp":
@@ -162,7 +167,7 @@ def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy:
 
 def _budget(epsilon: Number | None, mu: Number | None, rho: Number | None, times: int) -> float:
     """Return one prediction's epsilon."""
-    if [epsilon, mu, rho].count(None) != 2:  # noqa: PLR2004 - exactly one of the three
+    if sum(budget is None for budget in (epsilon, mu, rho)) != 2:  # noqa: PLR2004 - exactly one of the three
         raise InvalidParameter(
             "plan", {"epsilon": epsilon, "mu": mu, "rho": rho}, "given exactly one of epsilon, mu and rho"
         )
@@ -180,7 +185,7 @@ def _lower_bound(dimension: int | None, alpha: float, beta: float, epsilon: floa
 
 def _base(size: int | None, dimension: int | None, method: str, *, realizable: bool) -> BaseRows:
     """Return what one predictor needs, as a function of its error and its probability of failure."""
-    if (method, realizable) not in _THEOREMS:
+    if not isinstance(method, str) or (method, realizable) not in _THEOREMS:
         known = ", ".join(repr(name) for name, given in _THEOREMS if given == realizable)
         raise InvalidParameter("method", method, f"one of {known} where realizable={realizable}")
     if (size is None) == (dimension is None):

@@ -36,7 +36,7 @@ class Task:
     """So many answers, all right but for beta, on a ledger of which others may spend the reserve (a share of its cap).
 
     ``rule`` "validity": the ledger is capped at what the answers and the reserve need; "privacy": at all that epsilon and
-    delta allow. Both None: no cap by privacy.
+    delta allow. Both None: no cap by privacy. ``pure`` asks for a ledger in pure epsilon, whatever another would give.
     """
 
     queries: int
@@ -46,6 +46,7 @@ class Task:
     rule: Rule
     epsilon: float | None = None
     delta: float | None = None
+    pure: bool = False
 
     def limit(self, ledger: Ledger) -> int | None:
         """Return the most units that privacy allows on a ledger, or None where it sets no limit."""

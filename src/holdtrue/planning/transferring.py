@@ -111,7 +111,7 @@ class TransferGaussian(GaussianMethod):
     def start(self, task: Task, alpha: float) -> list[float]:
         """Start at a quarter of beta for the noise and half of alpha for the gap, within a few per cent of the best."""
         del task
-        return [_A_QUARTER, math.log(alpha / 2)]
+        return [_A_QUARTER, math.log(alpha) - math.log(2)]
 
     def terms(self, task: Task, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Choose gamma rather than mu: the cap follows from it in closed form."""

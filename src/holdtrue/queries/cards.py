@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
-from holdtrue.exact import count, rational
+from holdtrue.exact import count, listed, rational
 
 __all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type"]
 
@@ -36,7 +36,7 @@ class Column:
     def __post_init__(self) -> None:
         if not _printable(self.name):
             raise InvalidParameter("name", self.name, f"1 to {_LONGEST_NAME} printable characters")
-        if self.type not in get_args(Type):
+        if not isinstance(self.type, str) or self.type not in get_args(Type):
             raise InvalidParameter("type", self.type, f"one of {', '.join(get_args(Type))}")
         if self.bounds is not None:
             object.__setattr__(self, "bounds", _bounds(self.type, self.bounds))
@@ -56,7 +56,7 @@ class Card:
     _named: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", tuple(listed("columns", self.columns, expected="a list of columns")))
         object.__setattr__(self, "rows", count("rows", self.rows, least=0))
         seen: dict[str, str] = {}
         for column in self.columns:
@@ -67,14 +67,14 @@ class Card:
                 raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
         object.__setattr__(self, "_named", {column.name: column for column in self.columns})
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._named
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._named
 
     def column(self, name: str) -> Column:
         """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
-        found = self._named.get(name)
+        found = self._named.get(name) if isinstance(name, str) else None
         if found is None:
-            raise UnknownColumn(_unknown(name, list(self._named)))
+            raise UnknownColumn(_unknown(str(name) if isinstance(name, str) else type(name).__name__, list(self._named)))
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -92,10 +92,10 @@ class Card:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Card":
         """Return the card that :meth:`to_json` wrote."""
-        listed = document.get("columns")
-        if not isinstance(listed, list) or set(document) != {"rows", "columns"}:
+        columns = document.get("columns") if isinstance(document, Mapping) else None
+        if not isinstance(columns, list) or set(document) != {"rows", "columns"}:
             raise InvalidParameter("card", document, "an object with rows and a list of columns")
-        return cls(tuple(_column(entry) for entry in listed), document["rows"])
+        return cls(tuple(_column(entry) for entry in columns), document["rows"])
 
 
 def _column(entry: object) -> Column:
@@ -124,11 +124,13 @@ def _bounds(kind: Type, bounds: object) -> tuple[float, float]:
 
 def _labels(kind: Type, labels: object) -> tuple[Label, ...]:
     expected = f"a list of different values of type {kind}"
-    if not isinstance(labels, (tuple, list)) or not labels or len(set(labels)) < len(labels):
+    if not isinstance(labels, (tuple, list)) or not labels:
         raise InvalidParameter("labels", labels, expected)
     for label in labels:
         if not isinstance(label, _KINDS[kind]) or (isinstance(label, bool) and kind != "boolean"):
             raise InvalidParameter("labels", labels, expected)
+    if len(set(labels)) < len(labels):
+        raise InvalidParameter("labels", labels, expected)
     return tuple(labels)
 
 

@@ -27,7 +27,6 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.registry import Registry
     from holdtrue.service.routes import asks, datasets, health, holdouts, inference, keys, plans, verbs
     from holdtrue.service.state import Service
-    from holdtrue.service.ticking import Clock
 
     database, metrics = open_database(settings), Metrics()
     service = Service(
@@ -37,7 +36,6 @@ def create(settings: "Settings") -> "FastAPI":
         keyring=Keyring(database, issuer=settings.issuer),
         rates=Rates(settings.rate),
         metrics=metrics,
-        clock=Clock(settings.tick),
     )
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdtrue.service.callers import caller_of
 from holdtrue.service.problems import FIELD_NAMES, Refused
 
 __all__ = [
@@ -138,15 +139,19 @@ class _Read(Request):
 
 
 class Strict(APIRoute):
-    """A route whose JSON body is read by :func:`read` before FastAPI looks at it: ``APIRouter(route_class=Strict)``."""
+    """A route whose JSON body is read by :func:`read` before FastAPI looks at it: ``APIRouter(route_class=Strict)``.
+
+    Guarantee: nothing of a body is read or checked for somebody without a valid key.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler behind the strict reader, where the route has a body."""
+        """Return FastAPI's handler behind the key and the strict reader, where the route has a body."""
         inner = super().get_route_handler()
         if self.body_field is None:
             return inner
 
         async def strict(request: Request) -> Response:
+            await caller_of(request)
             document = await read(request)
             checked = _Read(request.scope, request.receive)
             checked.document = document
@@ -284,6 +289,8 @@ class DatasetBody(StrictModel):
     cap: Literal["validity", "privacy"] | None = None
     iid: bool = False
     pure: bool = False
+    second_budget: bool = False
     types: Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Field(max_length=4096)] | None = None
     bounds: Bounds | None = None
     labels: Annotated[dict[Text, Labels], Field(max_length=4096)] | None = None
+    header: bool | Annotated[list[Text], Field(min_length=1, max_length=4096)] | None = None

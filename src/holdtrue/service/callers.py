@@ -55,12 +55,15 @@ async def caller_of(request: Request) -> Caller:
 
 
 async def caller_in(scope: "Scope", service: "Service") -> Caller:
-    """Return who sends a request.
+    """Return who sends a request, looked up and counted once.
 
     Law: without a key that is valid now, the answer is one and the same 401 (bytes, headers, and the same work: a
     digest and a read), whether there is no key, or it is malformed, unknown, wrong, revoked or expired. Needs: the
     database of keys. Fails: with 429 when the caller's rate is used up.
     """
+    known = scope.get("caller")
+    if isinstance(known, Caller):
+        return known
     try:
         caller = await service.keyring.known(_bearer(scope))
     except Unauthorized:

@@ -12,11 +12,13 @@ import sqlalchemy as sa
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.ledgers.migrations import known, revision, upgrade
+from holdtrue.service.migrations import FOLDER, HEAD, VERSIONS
 
 if TYPE_CHECKING:
     from holdtrue.service.settings import Settings
 
-__all__ = ["DATASETS", "HOLDOUTS", "KEYS", "SECRETS", "SESSIONS", "Database", "open_database"]
+__all__ = ["DATASETS", "HOLDOUTS", "KEYS", "RECEIPTS", "SECRETS", "SESSIONS", "Database", "lock", "open_database"]
 
 _SCHEMA = "holdtrue_service"
 _CREATION = 0x686F6C6473657276  # the number of the advisory lock: "holdserv"
@@ -59,6 +61,19 @@ HOLDOUTS = sa.Table(
     sa.Column("document", sa.JSON, nullable=False),
     sa.Column("created", sa.BigInteger, nullable=False),
 )
+RECEIPTS = sa.Table(
+    "receipts",
+    _TABLES,
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("ledger_id", sa.String(64), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("spent", sa.BigInteger, nullable=False),
+    sa.Column("draws", sa.BigInteger, nullable=False),
+    sa.Column("other_spent", sa.BigInteger, nullable=False),
+    sa.Column("stored", sa.BigInteger, nullable=False),
+)
 SECRETS = sa.Table(
     "secrets",
     _TABLES,
@@ -92,7 +107,7 @@ class Database:
             found: str | None = connection.execute(chosen).scalar_one_or_none()
         if found is None:
             with self.begin() as connection:
-                _lock(connection)
+                lock(connection)
                 found = connection.execute(chosen).scalar_one_or_none()
                 if found is None:
                     found = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
@@ -105,19 +120,18 @@ class Database:
 
 
 def open_database(settings: "Settings") -> Database:
-    """Return the service's tables, created the first time: in PostgreSQL where the ledgers are, else in the home folder.
+    """Return the service's tables, created or brought up to date: in PostgreSQL where the ledgers are, else in home.
 
-    Failure: RefusedError where the place cannot be used, with no address and no password in its text.
+    Failure: RefusedError where the place cannot be used, with no address and no password in its text, or where a newer
+    Holdtrue has written the tables.
     """
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     engine = _sqlite(settings.home / "service.db") if settings.ledger is None else _postgres(settings.ledger)
     failed = None
     try:
         with engine.begin() as connection:
-            _lock(connection)
-            if engine.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
-            _TABLES.create_all(connection)
+            lock(connection)
+            failed = _bring_up_to_date(connection)
     except sa.exc.SQLAlchemyError:
         failed = "the service's database cannot be opened: check the server and its rights, or the home folder and its disk"
     if failed is not None:
@@ -126,7 +140,24 @@ def open_database(settings: "Settings") -> Database:
     return Database(engine)
 
 
-def _lock(connection: sa.Connection) -> None:
+def _bring_up_to_date(connection: sa.Connection) -> str | None:
+    """Run the migrations that are missing; return why that cannot be done, if it cannot.
+
+    A database without a version is new, or from before there were versions: the first migration takes both.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
+        connection.exec_driver_sql(f"SET LOCAL search_path TO {_SCHEMA}")
+    found = revision(connection, versions=VERSIONS) if sa.inspect(connection).has_table(VERSIONS) else None
+    if found == HEAD:
+        return None
+    if found is not None and not known(found, folder=FOLDER):
+        return "the service's database was written by a newer Holdtrue; upgrade Holdtrue on this machine to use it"
+    upgrade(connection, folder=FOLDER, versions=VERSIONS)
+    return None
+
+
+def lock(connection: sa.Connection) -> None:
     """Let one worker at a time create things; SQLite's transactions that may write do so by themselves."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))

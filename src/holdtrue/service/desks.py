@@ -1,7 +1,6 @@
-"""The desk of one dataset: asks that come together are charged together, and slow verbs keep out of their way."""
+"""The desk of one dataset: asks that come together are charged together, slow verbs wait elsewhere, all analysts in turn."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,8 +11,9 @@ from typing import ParamSpec, TypeVar
 from holdtrue.curator import Curator
 from holdtrue.curator.crowds import Ask, Replies
 from holdtrue.curator.steps import Pending
-from holdtrue.errors import CuratorClosed, RefusedError, ReleaseError
+from holdtrue.errors import CuratorClosed, ReleaseError, UsedKey
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
+from holdtrue.service.queues import FairQueue, FairThreads
 
 __all__ = ["Desk", "told_alike"]
 
@@ -22,6 +22,7 @@ _T = TypeVar("_T")
 _Told = TypeVar("_Told", Choice, Hypothesis, Prediction)
 _MOST = 256
 _SLOW_VERBS = 2
+_READERS = 2
 
 
 class Desk:
@@ -29,22 +30,24 @@ class Desk:
 
     Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
     pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
-    of one refuses no other. Nobody is told of an answer before it is stored.
+    of one refuses no other. Nobody is told of an answer before it is stored. Analysts come in turns: whoever sends a
+    thousand requests at once waits for them, and nobody else does.
     """
 
     def __init__(self, curator: Curator) -> None:
         self.curator = curator
-        self._waiting: deque[tuple[Ask, asyncio.Future[list[Answer]]]] = deque()
+        self._waiting: FairQueue[tuple[Ask, asyncio.Future[list[Answer]]]] = FairQueue()
         self._busy = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asker = ThreadPoolExecutor(1, thread_name_prefix="asks")
-        self._others = ThreadPoolExecutor(_SLOW_VERBS, thread_name_prefix="verbs")
+        self._others = ThreadPoolExecutor(_READERS, thread_name_prefix="reads")
+        self._slow = FairThreads(_SLOW_VERBS, name="verbs")
 
     async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
         """Return the answers to one request; a key that comes again gets the same ones, paid once."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Answer]] = loop.create_future()
-        self._waiting.append((Ask(tuple(queries), key=key, analyst=analyst), future))
+        self._waiting.add(analyst, (Ask(tuple(queries), key=key, analyst=analyst), future))
         if not self._busy or self._loop is not loop:  # a loop that is gone never heard that its last group was done
             self._busy, self._loop = True, loop
             # Once the loop has read what has already arrived, so that it goes along.
@@ -53,16 +56,21 @@ class Desk:
             return await future
         except Pending:
             # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
-            return await self.call(self.curator.ask, list(queries), key=key, analyst=analyst)
+            return await self.work(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
 
-    async def call(self, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run any other method of the curator in this dataset's threads."""
+    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what takes little time, such as a look at the budget, in this dataset's threads for that."""
         return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
+
+    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what may take long, such as learning, when the turn of its owner comes: of the analyst who asked for it."""
+        return await self._slow.run(owner, function, *args, **given)
 
     def close(self) -> None:
         """Finish what is under way and let go of the curator."""
         self._asker.shutdown()
         self._others.shutdown()
+        self._slow.close()
         self.curator.close()
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -70,9 +78,9 @@ class Desk:
             done = loop.run_in_executor(self._asker, self._work)
         except RuntimeError:  # the desk was closed meanwhile
             self._busy = False
-            while self._waiting:
-                _, future = self._waiting.popleft()
-                _tell([(future, CuratorClosed("the service is stopping; ask again when it is back"))])
+            while waiting := self._waiting.take(_MOST):
+                error = CuratorClosed("the service is stopping; ask again when it is back")
+                _tell([(future, error) for _, future in waiting])
             return
         done.add_done_callback(partial(self._rest, loop))
 
@@ -87,7 +95,7 @@ class Desk:
         untold: set[asyncio.Future[list[Answer]]] = set()
 
         def more() -> list[tuple[Ask, asyncio.Future[list[Answer]]]]:
-            group = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+            group = self._waiting.take(_MOST)
             untold.update([future for _, future in group])
             return group
 
@@ -127,5 +135,5 @@ def told_alike(curator: Curator, key: str, responses: Sequence[_Told], *, whole:
     own = paid.number if paid is not None and paid.request_id == key else 0
     if whole and own and any(response.certificate.entry != own for response in responses):
         message = "this idempotency key was used for another request; take a new key for a new request"
-        raise RefusedError(message)
+        raise UsedKey(message)
     return [replace(response, repeated=response.certificate.entry != own) for response in responses]

@@ -1,5 +1,6 @@
-"""What every request passes and every response carries: an id, a checked Host, a limit, security headers, one log line."""
+"""What every request passes and every response carries: id, Host, limits, the tick, security headers, a log line."""
 
+import asyncio
 import re
 import time
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdtrue.entropy import SYSTEM
 from holdtrue.service import logs
 from holdtrue.service.problems import internal, problem
+from holdtrue.service.ticking import Departure
 
 if TYPE_CHECKING:
     from holdtrue.service.metrics import Metrics
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["Envelope"]
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_TOO_SLOW = 408
 _TOO_LARGE = 413
 _MISDIRECTED = 421
 _LABELS = "/v1/holdouts"
 _DRAWN = 256
+# Nothing that these say was computed for the request.
+_UNTICKED = ("/healthz", "/readyz", "/openapi.json", "/static/")
 _FIXED = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -40,13 +45,14 @@ _DEFAULT = [
 class Envelope:
     """Wraps an application.
 
-    Guarantee: whatever happens inside, exactly one response leaves, with its id and security headers; a failure that nobody
-    foresaw is told by its type in the log and by nothing else; the log line and the metrics hold public facts only.
+    Guarantee: whatever happens inside, exactly one response leaves, with its id and security headers, on the tick; a failure
+    that nobody foresaw is told by its type in the log and by nothing else; the log line holds public facts only.
     """
 
     def __init__(self, app: ASGIApp, *, settings: "Settings", metrics: "Metrics") -> None:
         self._app = app
         self._limit, self._labels_limit = settings.body_limit, settings.holdout_limit
+        self._tick, self._patience = settings.tick, settings.read_seconds
         self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
         self._metrics = metrics
         self._ids = _Ids()
@@ -61,21 +67,34 @@ class Envelope:
         given = headers.get(b"x-request-id", b"")
         raw_id = given if given and _ID.fullmatch(given) else self._ids.next()
         request_id = scope["request_id"] = raw_id.decode()
-        sent = _Sent(send, raw_id)
-        limit = self._labels_limit if str(scope["path"]).startswith(_LABELS) else self._limit
+        path = str(scope["path"])
+        departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick)
+        sent = _Sent(send, raw_id, departure)
+        limit = self._labels_limit if path.startswith(_LABELS) else self._limit
         early = self._refused(headers, request_id, limit)
-        if early is None:
-            try:
-                await self._app(scope, _Bounded(receive, limit), sent)
-            except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
-                early = internal(error, request_id=request_id)
-        if early is not None and not sent.status:
-            await early(scope, receive, sent)
+        body = _Bounded(receive, limit=limit, seconds=self._patience, departure=departure)
+        if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
+            body.end()
+        try:
+            if early is None:
+                early = await self._pass(scope, body, sent, request_id)
+            if early is not None and not sent.status:
+                await early(scope, receive, sent)
+        finally:
+            departure.end()
         found = scope.get("route")
         route = "other" if "endpoint" in scope else "unmatched"
         route = route if found is None else getattr(found, "path", route)
         self._metrics.request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
         logs.request(scope, route=route, status=sent.status)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
+        """Let the application answer; return the response to a failure."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
+            return internal(error, request_id=request_id)
+        return None
 
     def _refused(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
         if self._hosts is not None and not self._known(headers.get(b"host", b"")):
@@ -95,11 +114,12 @@ class Envelope:
 
 
 class _Sent:
-    """Sends, with the headers that every response carries."""
+    """Sends on the tick, with the headers that every response carries."""
 
-    def __init__(self, send: Send, request_id: bytes) -> None:
+    def __init__(self, send: Send, request_id: bytes, departure: Departure) -> None:
         self._send = send
         self._id = request_id
+        self._departure = departure
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
@@ -109,23 +129,40 @@ class _Sent:
             given = {name for name, _ in headers}
             headers += [each for each in _DEFAULT if each[0] not in given]
             message["headers"] = [*headers, *_FIXED, (b"x-request-id", self._id)]
+            await self._departure.leave()
         await self._send(message)
 
 
 class _Bounded:
-    """Receives a body up to its limit, also where its length was not told before."""
+    """Receives a body up to its limit, also where its length was not told before, and in time; its end is the arrival."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, *, limit: int, seconds: float, departure: Departure) -> None:
         self._receive = receive
         self._left = limit
+        self._seconds = seconds
+        self._departure = departure
+        self._whole = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(_TOO_SLOW) from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(_TOO_LARGE)
+            if not message.get("more_body", False):
+                self.end()
         return message
+
+    def end(self) -> None:
+        """Note that the whole request is here."""
+        self._whole = True
+        self._departure.arrive()
 
 
 class _Ids:

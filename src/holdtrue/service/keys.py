@@ -20,6 +20,7 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, Unauthorized, UnknownName
 from holdtrue.service.callers import Caller
 from holdtrue.service.database import KEYS, SESSIONS, Database
+from holdtrue.service.problems import Refused
 from holdtrue.service.reading import Reading, Version
 from holdtrue.service.settings import ROLES, Issuer, Role
 from holdtrue.service.tokens import TOKENS_PREFIX, Tokens
@@ -40,6 +41,7 @@ _PREFIX_WORDS, _SECRET_WORDS, _PREFIX_BYTES = 1, 4, 5
 _LEAST_PEPPER = 32
 _FIRST = 0x686F6C646B657973  # the number of the advisory lock for the first key: "holdkeys"
 _MOST_REMEMBERED = 4096
+_CONFLICT = 409
 _UNKNOWN = "there is no such key, or it is no longer valid"
 _CHOSEN = sa.select(KEYS).where(KEYS.c.prefix.in_(sa.bindparam("prefixes", expanding=True)))
 
@@ -122,11 +124,16 @@ class Keyring:
             self._remember(version, row)
         return caller
 
-    def revoke(self, prefix: str) -> Key:
-        """Make a key invalid from now on, with the page sessions that began with it."""
+    def revoke(self, prefix: str, *, keep_owner: bool = False) -> Key:
+        """Make a key invalid from now on, with the page sessions that began with it.
+
+        ``keep_owner`` refuses to take the last owner's key that is valid, after which nobody could give another.
+        """
         chosen = KEYS.c.prefix == prefix
         with self._database.begin() as connection:
             now = int(self._now())
+            if keep_owner:
+                self._check_other_owner(connection, prefix, now)
             connection.execute(sa.update(KEYS).where(chosen, KEYS.c.revoked.is_(None)).values(revoked=now))
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.prefix == prefix))
             row = connection.execute(sa.select(KEYS).where(chosen)).mappings().first()
@@ -134,6 +141,15 @@ class Keyring:
             message = "there is no key of that prefix"
             raise UnknownName(message)
         return _record(row)
+
+    def _check_other_owner(self, connection: sa.Connection, prefix: str, now: int) -> None:
+        if connection.dialect.name == "postgresql":  # two owners who revoke each other's key come one after the other
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FIRST)))
+        live = sa.and_(KEYS.c.revoked.is_(None), sa.or_(KEYS.c.expires.is_(None), KEYS.c.expires > now))
+        owners = connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.role == "owner", live)).scalars().all()
+        if list(owners) == [prefix]:
+            detail = "this is the last key of an owner; give another owner's key first, or revoke it with `holdtrue keys`"
+            raise Refused(_CONFLICT, "last owner", detail)
 
     def list(self) -> "list[Key]":
         """Return all keys, oldest first, those revoked included."""

@@ -1,4 +1,4 @@
-"""Prometheus metrics: requests, charges, what is left of budgets, latencies on the tick. Public numbers only.
+"""Prometheus metrics: for everybody how many requests came and were refused; for the owner datasets and durations too.
 
 Every worker counts for itself; scrape each, or add them up by ``worker``.
 """
@@ -17,20 +17,26 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Metrics:
-    """What one worker counts. Labels are route templates, methods, statuses, kinds of error and names of datasets."""
+    """What one worker counts.
+
+    Guarantee: :meth:`text` without ``owner`` holds no duration and no name of a dataset, and nothing in it depends on a row:
+    its labels are route templates, methods, statuses and kinds of error. How many ticks a response took may depend on rows,
+    so durations are for the owner, who has them anyway.
+    """
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        given: dict[str, Any] = {"namespace": "holdtrue", "registry": self._registry}
-        self._requests = Counter("requests", "Requests answered.", ["route", "method", "status"], **given)
+        self._public, self._private = CollectorRegistry(), CollectorRegistry()
+        public: dict[str, Any] = {"namespace": "holdtrue", "registry": self._public}
+        private: dict[str, Any] = {"namespace": "holdtrue", "registry": self._private}
+        self._requests = Counter("requests", "Requests answered.", ["route", "method", "status"], **public)
+        self._refusals = Counter("refusals", "Requests refused.", ["kind"], **public)
+        Gauge("worker_info", "Which process counts.", ["worker"], **public).labels(str(os.getpid())).set(1)
         self._seconds = Histogram(
-            "request_seconds", "Seconds until the response left, on the tick.", ["route"], buckets=_BUCKETS, **given
+            "request_seconds", "Seconds until the response left, on the tick.", ["route"], buckets=_BUCKETS, **private
         )
-        self._refusals = Counter("refusals", "Requests refused.", ["kind"], **given)
-        self._asks = Counter("asks", "Requests that may spend budget.", ["dataset", "verb"], **given)
-        self._charges = Counter("charges", "Requests that did.", ["dataset", "verb"], **given)
-        self._left = Gauge("budget_left", "What is left of the budget, in its unit.", ["dataset"], **given)
-        Gauge("worker_info", "Which process counts.", ["worker"], **given).labels(str(os.getpid())).set(1)
+        self._asks = Counter("asks", "Requests that may spend budget.", ["dataset", "verb"], **private)
+        self._charges = Counter("charges", "Requests that did.", ["dataset", "verb"], **private)
+        self._left = Gauge("budget_left", "What is left of the budget, in its unit.", ["dataset"], **private)
         self._children: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
         self._verbs: dict[tuple[str, str], tuple[Counter, Counter, Gauge]] = {}
@@ -63,6 +69,6 @@ class Metrics:
         """Note what is left of a budget."""
         self._left.labels(dataset).set(left)
 
-    def text(self) -> bytes:
-        """Return everything in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def text(self, *, owner: bool = False) -> bytes:
+        """Return what everybody may see in Prometheus' text format, and the rest for the owner."""
+        return generate_latest(self._public) + (generate_latest(self._private) if owner else b"")

@@ -135,7 +135,8 @@ def _place(location: object) -> str:
 async def _database(request: Request, error: SQLAlchemyError) -> Response:
     _LOGGER.error("database error", extra={"kind": type(error).__name__, "request_id": _id(request)})
     detail = "the service's database does not answer; try again"
-    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request))
+    again = {"Retry-After": "1"}
+    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request), headers=again)
 
 
 def internal(error: Exception, *, request_id: str | None) -> Response:
@@ -155,6 +156,7 @@ _PHRASES = {
     403: "the key does not give this right",
     404: "there is nothing here",
     405: "this address does not know that method",
+    408: "the body did not arrive in time",
     413: "the body is too large",
     415: "send Content-Type: application/json",
     429: "too many requests",
@@ -204,6 +206,7 @@ _SAID = {
     403: "Understood, and refused.",
     404: "There is nothing of that name.",
     405: "The address does not know the method.",
+    408: "The request did not arrive in time.",
     409: "It does not go together with what is stored.",
     413: "The body is too large.",
     415: "The body is of another kind.",

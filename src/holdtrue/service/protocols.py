@@ -1,14 +1,49 @@
-"""How bytes leave: the head of a response and its body go to the kernel together."""
+"""How bytes come and leave: heads of requests within bounds of size and time, few connections, responses in one piece."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["JoiningProtocol"]
+__all__ = ["BoundedProtocol", "Connections"]
+
+_HEAD_BYTES = 16_384
+_HEAD_FIELDS = 100
+_BETWEEN = 4  # bytes around the name and the value of a field
+_PIPELINED = 64
+_LAST = "content-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+_TOO_LARGE = "431 Request Header Fields Too Large"
+_TOO_SLOW = "408 Request Timeout"
+_FULL = "503 Service Unavailable"
+
+
+class Connections:
+    """The connections of one worker, and how many seconds the head of a request may take.
+
+    Those that wait for a request are kept in the order in which they began to wait, apart by whether they ever sent one.
+    """
+
+    def __init__(self, *, most: int, seconds: float) -> None:
+        self.most = most
+        self.seconds = seconds
+        self._silent: dict[BoundedProtocol, None] = {}
+        self._idle: dict[BoundedProtocol, None] = {}
+
+    def wait(self, protocol: "BoundedProtocol", *, silent: bool) -> None:
+        """Note that a connection waits for a request; ``silent`` if it never sent one."""
+        (self._silent if silent else self._idle)[protocol] = None
+
+    def leave(self, protocol: "BoundedProtocol") -> None:
+        """Note that a connection waits no more: a request came, or it is gone."""
+        self._silent.pop(protocol, None)
+        self._idle.pop(protocol, None)
+
+    def longest(self) -> "BoundedProtocol | None":
+        """Return the connection that has waited longest, first of those that never sent a request; None where none waits."""
+        return next(iter(self._silent), None) or next(iter(self._idle), None)
 
 
 class _Joining:
@@ -53,9 +88,125 @@ class _Joining:
         return getattr(self._transport, name)
 
 
-class JoiningProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over a transport that joins small writes: one call of the kernel for a response, not two."""
+class _TooMuch(Exception):
+    """A head is larger than a head may be, or too many requests came before their turn."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, within bounds, over a transport that joins small writes: one call of the kernel for a response.
+
+    Guarantee: a head of more than 16 KiB or 100 fields is refused with 431 as soon as so much of it has come; one that is
+    not whole in time is refused with 408; and a worker has no more than ``places.most`` connections. Where it has that
+    many, a newcomer takes the place of the one that has waited longest for a request, first of those that never sent one;
+    where a request is under way on every connection, the newcomer is refused with 503. So connections that send nothing keep
+    nobody out.
+    """
+
+    def __init__(self, *given: Any, places: Connections, **named: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*given, **named)
+        self._places = places
+        self._in_head = False
+        self._head_bytes = 0
+        self._requests = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin with a connection."""
+        """Begin with a connection, or refuse it."""
+        full = len(self.connections) >= self._places.most
         super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]  # has all that a transport has
+        if full:
+            longest = self._places.longest()
+            if longest is None:
+                self._refuse(_FULL)
+                return
+            longest.drop()
+        self._places.wait(self, silent=True)
+        self._set_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End with a connection."""
+        self._places.leave(self)
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read some bytes of requests; whatever comes after a refusal is not looked at."""
+        if self.transport.is_closing():
+            return
+        requests = self._requests
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head and requests == self._requests:
+            # A field that is not whole yet waits in the parser, so bytes are counted and not fields.
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_BYTES:
+                self._refuse(_TOO_LARGE)
+                return
+        cycle: RequestResponseCycle | None = self.cycle  # which is None before the first request
+        if self._timer is None and (cycle is None or cycle.response_complete):
+            self._set_timer()
+
+    def on_message_begin(self) -> None:
+        """Begin with a head."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Begin with a request whose head is whole."""
+        if self._is_too_large() or len(self.pipeline) >= _PIPELINED:
+            raise _TooMuch
+        self._in_head = False
+        self._places.leave(self)
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End with the body of a request."""
+        super().on_message_complete()
+        self._requests += 1
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless it is there."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.cycle.response_complete:
+            self._places.wait(self, silent=False)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read, or is larger than a head may be."""
+        if self._in_head and self._is_too_large():
+            self._refuse(_TOO_LARGE)
+        else:
+            super().send_400_response(msg)
+
+    def drop(self) -> None:
+        """Make room for another connection."""
+        self._places.leave(self)
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _is_too_large(self) -> bool:
+        length = len(self.url) + sum([len(name) + len(value) + _BETWEEN for name, value in self.headers])
+        return length > _HEAD_BYTES or len(self.headers) > _HEAD_FIELDS
+
+    def _set_timer(self) -> None:
+        self._timer = self.loop.call_later(self._places.seconds, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._in_head:
+            self._refuse(_TOO_SLOW)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: str) -> None:
+        self._stop_timer()
+        self._places.leave(self)
+        self.connections.discard(self)
+        self.transport.write(f"HTTP/1.1 {status}\r\n{_LAST}".encode("ascii"))
+        self.transport.close()

@@ -1,26 +1,35 @@
 """The registry: which datasets and holdouts the service guards, opened once in each worker."""
 
+import asyncio
 import hashlib
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import anyio
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
-from holdtrue.errors import InvalidParameter, UnknownName
-from holdtrue.service.database import DATASETS, Database
+from holdtrue.curator import Curator
+from holdtrue.engines.files import match_files
+from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, UnknownName
+from holdtrue.records import Answer
+from holdtrue.service.database import DATASETS, Database, lock
+from holdtrue.service.desks import Desk
 from holdtrue.service.holdout_desks import HoldoutDesk, HoldoutDesks
+from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable
 from holdtrue.service.problems import Refused
+from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
+from holdtrue.service.second_budgets import refuse_second_budget
 
 if TYPE_CHECKING:
-    from holdtrue.curator import Curator
-    from holdtrue.service.desks import Desk
     from holdtrue.service.metrics import Metrics
     from holdtrue.service.settings import Settings
 
@@ -30,9 +39,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LOGGER = logging.getLogger("holdtrue.service")
 _LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
 _CONFLICT = 409
+_WATCH_SECONDS = 0.25
+_CHECK_SECONDS = 1.0
+_PAUSE = 0.5
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
-CARD = ("types", "bounds", "labels")
+CARD = ("types", "bounds", "labels", "header")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +54,8 @@ class Dataset:
     """One dataset under guard. ``truth`` gives the true mean of a query where the population is known, as in the demo."""
 
     name: str
-    curator: "Curator"
-    desk: "Desk"
+    curator: Curator
+    desk: Desk
     description: str
     document: dict[str, Any] = field(repr=False)
     truth: Callable[[str], float] | None = None
@@ -54,46 +68,136 @@ def check_name(name: object) -> str:
     return name
 
 
+class WatchedDesk(Desk):
+    """A desk whose errors are told as the registry explains them: 503 while the ledger is being opened again."""
+
+    def __init__(self, curator: Curator, explain: Callable[[HoldtrueError], HoldtrueError]) -> None:
+        super().__init__(curator)
+        self._explain = explain
+        self._closed = False
+
+    async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
+        """Return the answers to one request, as :class:`Desk` does."""
+        with self._explained():
+            return await super().ask(queries, key, analyst)
+
+    async def call(self, function: Callable[_P, _T], *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run any other method of the curator, as :class:`Desk` does."""
+        with self._explained():
+            return await super().call(function, *args, **given)
+
+    def close(self) -> None:
+        """Finish what is under way and let go of the curator."""
+        self._closed = True
+        super().close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except HoldtrueError as error:
+            raise self._explain(error) from None
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise unavailable() from None  # the threads of a desk that was closed take nothing more
+
+
 class Registry:
-    """What is registered stands in the database, for all workers; what is open is this worker's own."""
+    """What is registered stands in the database, for all workers; what is open is this worker's own.
+
+    Guarantee: only registering creates a ledger. What is registered is opened under the very ledger whose number and newest
+    receipt the database has, or not at all (P4, P5, P6, P12 across a restart).
+    """
 
     def __init__(self, settings: "Settings", database: Database, metrics: "Metrics") -> None:
         self.settings = settings
         self.database = database
+        self.receipts = Receipts(database)
         self._metrics = metrics
-        self._open: dict[str, Dataset] = {}
         self._truths: dict[str, Callable[[str], float]] = {}
-        self._lock = threading.RLock()
-        self._opening: threading.Thread | None = None
-        self._closing = False
-        self.ready = False
+        self._threads: list[threading.Thread] = []
+        self._closing = threading.Event()
+        self._opened_once = False
+        self._checker: ThreadPoolExecutor | None = None
+        self._checking: Future[bool] | None = None
+        self._datasets = OpenLedgers[Dataset](
+            "dataset",
+            receipts=self.receipts,
+            open_one=self._open,
+            ledger_of=lambda dataset: dataset.curator.ledger,
+            place_of=self.ledger_url,
+            close_one=lambda dataset: dataset.desk.close(),
+            every=settings.receipt_entries,
+        )
         self._holdouts = HoldoutDesks(self)
 
     def open_all(self) -> None:
-        """Open everything that is registered, in the background; ``ready`` is true once all of it is open."""
-        self._closing = False
-        self._opening = threading.Thread(target=self._open_each, name="opening", daemon=True)
-        self._opening.start()
+        """Open everything that is registered, in the background, and watch over it; ``ready`` is true once all is open."""
+        self._closing.clear()
+        self._datasets.start()
+        self._holdouts.ledgers.start()
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for work, name in ((self._open_each, "opening"), (self._watch, "receipts"))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _open_each(self) -> None:
-        failed = False
+        pause = 0.0
+        while not self._closing.wait(pause):
+            try:
+                for name in self._registered():
+                    if self._closing.is_set():
+                        return
+                    self._try(name)
+                self._holdouts.all()
+            except SQLAlchemyError as error:
+                # The database does not answer; a traceback may quote a row.
+                _LOGGER.error("registry not opened", extra={"kind": type(error).__name__})  # noqa: TRY400
+                pause = _PAUSE
+                continue
+            self._opened_once = True
+            return
+
+    def _watch(self) -> None:
+        """Open again what has stopped, and store receipts, for as long as the service runs."""
+        while not self._closing.wait(_WATCH_SECONDS):
+            for ledgers in (self._datasets, self._holdouts.ledgers):
+                ledgers.reopen_stopped()
+                ledgers.store_receipts()
+
+    @property
+    def ready(self) -> bool:
+        """Return whether everything that is registered was opened and is open, as far as this worker knows."""
+        return self._opened_once and self._datasets.all_open and self._holdouts.ledgers.all_open
+
+    async def is_ready(self) -> bool:
+        """Return whether everything is open and answers: the database and each ledger are asked, for a limited time."""
+        if not self.ready or self._closing.is_set():
+            return False
+        self._checker = self._checker or ThreadPoolExecutor(1, thread_name_prefix="readiness")
+        if self._checking is None or self._checking.done():
+            self._checking = self._checker.submit(self._check)
         try:
-            for name in self._registered():
-                if self._closing:
-                    return
-                failed |= self._try(name) is None
-            self.holdouts()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the service is not ready, and a traceback may quote a row
-            failed = True
-            _LOGGER.error("registry not opened", extra={"kind": type(error).__name__})  # noqa: TRY400 - likewise
-        self.ready = not failed
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._checking)), _CHECK_SECONDS)
+        except TimeoutError:
+            return False
+
+    def _check(self) -> bool:
+        try:
+            with self.database.read() as connection:
+                connection.execute(sa.select(1))
+        except SQLAlchemyError:
+            return False
+        return self._datasets.check() and self._holdouts.ledgers.check()
 
     def _try(self, name: str) -> Dataset | None:
         try:
-            return self.dataset(name)
-        except Exception as error:  # noqa: BLE001 - one dataset that cannot be opened keeps no other closed
-            _LOGGER.error("dataset not opened", extra={"kind": type(error).__name__, "dataset": name})  # noqa: TRY400 - a traceback may quote a row
-        return None
+            return self._datasets.open(name)
+        except HoldtrueError:  # logged where it was found; whoever asks for it by name is told
+            return None
 
     def holdouts(self) -> list[HoldoutDesk]:
         """Return every holdout and leaderboard that can be opened, by name."""
@@ -117,63 +221,89 @@ class Registry:
 
     def dataset(self, name: str) -> Dataset:
         """Return a dataset, opened if this worker has not yet; UnknownName where there is none. May take a while."""
-        known = self._open.get(name)
-        if known is not None:
-            return known
-        with self._lock:
-            known = self._open.get(name)
-            if known is not None:
-                return known
-            document = self._document(name)
-            if document is None:
-                message = "there is no dataset of that name"
-                raise UnknownName(message)
-            return self._opened(name, document, self._truths.get(name))
+        known = self._datasets.get(name)
+        if known is None and self._document(name) is None:
+            message = "there is no dataset of that name"
+            raise UnknownName(message)
+        return known or self._datasets.open(name)
 
     async def find(self, name: str) -> Dataset:
         """Return a dataset like :meth:`dataset`, without keeping the event loop waiting."""
-        known = self._open.get(name)
+        known = self._datasets.get(name)
         return known if known is not None else await anyio.to_thread.run_sync(self.dataset, name)
 
     def register(self, name: str, document: Mapping[str, Any], *, truth: Callable[[str], float] | None = None) -> Dataset:
         """Open data under a new ledger and a new name, for all workers and for good.
 
         ``document`` has ``path`` and perhaps ``description``, the numbers of a plan and the card, as Curator names them. A
-        truth is told again after a restart: :meth:`tell_truth`.
+        truth is told again after a restart: :meth:`tell_truth`. Rows that have a budget already are refused unless the
+        document says ``second_budget``.
         """
         check_name(name)
         stored = dict(document)
-        with self._lock:
-            if self._document(name) is not None:
-                raise Refused(_CONFLICT, "name taken", "there is a dataset of that name already; take another")
-            opened = self._opened(name, stored, truth)
-            try:
-                with self.database.begin() as connection:
-                    values = {"name": name, "document": stored, "created": int(time.time())}
-                    connection.execute(sa.insert(DATASETS).values(values))
-            except sa.exc.IntegrityError:
-                self._open.pop(name).desk.close()
-                raise Refused(_CONFLICT, "name taken", "there is a dataset of that name already; take another") from None
-        return opened
+        if self._document(name) is not None:
+            raise _name_taken()
+        place = self._place(stored.get("path"))
+        seen: Sequence[str] = () if stored.get("second_budget") else self._refuse_second_budget(place)
+        where = self.ledger_url(name, create=True)
+        try:
+            curator = Curator(place, ledger=where, **_given(stored))
+        except HoldtrueError as error:
+            raise hide_place(error, where) from None
+        if truth is not None:
+            self._truths[name] = truth
+        opened = self._dataset(name, stored, curator, truth)
+        state = read_state(curator.ledger)
+        try:
+            self._enter(name, stored, state, place=place, seen=seen)
+        except BaseException:
+            opened.desk.close()
+            raise
+        return self._datasets.add(name, opened, state)
+
+    def _enter(self, name: str, stored: dict[str, Any], state: LedgerState, *, place: str, seen: Sequence[str]) -> None:
+        """Write down a dataset with its ledger's first receipt; look again at what was registered in the meantime."""
+        row = {"name": name, "document": stored, "created": int(time.time())}
+        while True:
+            with self.database.begin() as connection:
+                lock(connection)
+                names = list(connection.execute(sa.select(DATASETS.c.name)).scalars())
+                if name in names:
+                    raise _name_taken()
+                if stored.get("second_budget") or set(names) <= set(seen):
+                    connection.execute(sa.insert(DATASETS).values(row))
+                    self.receipts.enter(connection, "dataset", name, state)
+                    return
+            seen = self._refuse_second_budget(place, seen=seen)
+
+    def _refuse_second_budget(self, place: str, *, seen: Sequence[str] = ()) -> list[str]:
+        """Refuse rows that have a budget under another name or beside their file; return the names that were looked at."""
+        names = self._registered()
+        ledgers = {name: self.ledger_url(name) for name in names if name not in seen}
+        refuse_second_budget(place, ledgers)
+        return names
 
     def tell_truth(self, name: str, truth: Callable[[str], float]) -> None:
         """Say what the true mean of a query is for a dataset whose population is known."""
-        with self._lock:
-            self._truths[name] = truth
-            known = self._open.get(name)
-            if known is not None:
-                self._open[name] = Dataset(name, known.curator, known.desk, known.description, known.document, truth)
+        self._truths[name] = truth
+        known = self._datasets.get(name)
+        if known is not None:
+            self._datasets.exchange(name, replace(known, truth=truth))
 
-    def ledger_url(self, name: str, *, kind: str = "dataset") -> str | Path:
-        """Return where the ledger of a dataset or of a holdout is: a file in the home folder, or a schema of PostgreSQL."""
+    def ledger_url(self, name: str, *, kind: Kind = "dataset", create: bool = False) -> str | Path:
+        """Return where the ledger of a dataset or of a holdout is: a file in the home folder, or a schema of PostgreSQL.
+
+        ``create`` makes the schema, which only registering does.
+        """
         check_name(name)
         mark, ending = ("ht_", ".ledger") if kind == "dataset" else ("hh_", ".holdout.ledger")
         if self.settings.ledger is None:
             return self.settings.home / f"{name}{ending}"
         digest = hashlib.sha256(name.encode("ascii")).hexdigest()[:16]
         schema = mark + (name if len(name) <= _LONGEST_SCHEMA else f"{name[:40]}_{digest}")
-        with self.database.begin() as connection:
-            connection.exec_driver_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        if create:
+            with self.database.begin() as connection:
+                connection.exec_driver_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
         url = sa.make_url(self.settings.ledger).update_query_dict({"options": f'-csearch_path="{schema}"'})
         return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
@@ -186,18 +316,29 @@ class Registry:
             ).scalar_one_or_none()
         return found
 
-    def _opened(self, name: str, document: dict[str, Any], truth: Callable[[str], float] | None) -> Dataset:
-        from holdtrue.curator import Curator
-        from holdtrue.service.desks import Desk
+    def _open(self, name: str) -> tuple[Dataset, LedgerState]:
+        """Open a dataset that is registered, under the ledger that the database knows; creates nothing."""
+        document = self._document(name)
+        if document is None:
+            message = "there is no dataset of that name"
+            raise UnknownName(message)
+        where = self.ledger_url(name)
+        state = self.receipts.check("dataset", name, where)
+        # Without the numbers of a plan there is nothing that a ledger could be created with.
+        curator = Curator(self._place(document.get("path")), ledger=where)
+        if curator.ledger.terms.ledger_id != state.ledger_id:
+            curator.close()
+            message = "the ledger is not the one that the service knows"
+            raise IntegrityError(message)
+        return self._dataset(name, document, curator, self._truths.get(name)), state
 
-        given = {key: document[key] for key in (*PLANNED, *CARD) if document.get(key) is not None}
-        if "bounds" in given:
-            given["bounds"] = {column: tuple(ends) for column, ends in given["bounds"].items()}
-        curator = Curator(self._place(document.get("path")), ledger=self.ledger_url(name), **given)
-        opened = Dataset(name, curator, Desk(curator), str(document.get("description", "")), document, truth)
+    def _dataset(
+        self, name: str, document: dict[str, Any], curator: Curator, truth: Callable[[str], float] | None
+    ) -> Dataset:
         self._metrics.left(name, curator.budget.left)
-        self._open[name] = opened
-        return opened
+        ledger = curator.ledger
+        desk = WatchedDesk(curator, lambda error: self._datasets.explain(error, ledger))
+        return Dataset(name, curator, desk, str(document.get("description", "")), document, truth)
 
     def _place(self, path: object) -> str:
         """Return a path, or a pattern of files, that lies in a folder which the settings open for data."""
@@ -209,19 +350,31 @@ class Registry:
             parent = place.parent.resolve()
             if not parent.is_relative_to(folder.resolve()) or not parent.is_dir():
                 continue
-            files = [place] if place.is_file() else sorted(parent.glob(place.name)) if place.name else []
-            if files and all(file.is_file() and file.resolve().is_relative_to(folder.resolve()) for file in files):
+            files = [Path(name).resolve() for name in match_files(parent / place.name)]
+            if files and all(file.is_file() and file.is_relative_to(folder.resolve()) for file in files):
                 return str(parent / place.name)
         raise InvalidParameter("path", path, expected)
 
     def close(self) -> None:
-        """Finish what is under way and let go of everything."""
-        self._closing = True
-        if self._opening is not None:
-            self._opening.join()
-        with self._lock:
-            self.ready = False
-            for each in self._open.values():
-                each.desk.close()
-            self._open.clear()
-            self._holdouts.close()
+        """Finish what is under way, store the newest receipts, and let go of everything."""
+        self._closing.set()
+        for thread in self._threads:
+            thread.join()
+        self._opened_once = False
+        if self._checker is not None:
+            self._checker.shutdown(wait=False)
+        self._checker = self._checking = None
+        self._datasets.close()
+        self._holdouts.ledgers.close()
+
+
+def _given(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what Curator is given of a registration."""
+    given = {key: document[key] for key in (*PLANNED, *CARD) if document.get(key) is not None}
+    if "bounds" in given:
+        given["bounds"] = {column: tuple(ends) for column, ends in given["bounds"].items()}
+    return given
+
+
+def _name_taken() -> Refused:
+    return Refused(_CONFLICT, "name taken", "there is a dataset of that name already; take another")

@@ -3,10 +3,12 @@
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from holdtrue.errors import HoldtrueError, RefusedError
@@ -29,6 +31,7 @@ _GRACE_SECONDS = 60
 _START_SECONDS = 30
 _KEEP_SECONDS = 15
 _BACKLOG = 2048
+_OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of but not closed yet
 _SELDOM = 50_000
 
 
@@ -72,12 +75,13 @@ def _serve_together(settings: Settings, listening: socket.socket) -> None:
 def _configuration(settings: Settings, factory: "str | Callable[[], FastAPI]") -> "Config":
     from uvicorn import Config
 
-    from holdtrue.service.protocols import JoiningProtocol
+    from holdtrue.service.protocols import BoundedProtocol, Connections
 
+    places = Connections(most=_most_connections(settings), seconds=settings.read_seconds)
     return Config(
         factory,
         factory=True,
-        http=JoiningProtocol,
+        http=partial(BoundedProtocol, places=places),  # type: ignore[arg-type]  # called as a class is
         workers=settings.workers,
         lifespan="on",
         ws="none",
@@ -90,6 +94,16 @@ def _configuration(settings: Settings, factory: "str | Callable[[], FastAPI]") -
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_worker_healthcheck=_START_SECONDS,
     )
+
+
+def _most_connections(settings: Settings) -> int:
+    """Return how many connections a worker takes: below the limit of open files, which is first raised where it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return settings.connections if soft == resource.RLIM_INFINITY else max(1, min(settings.connections, soft - _OTHER_FILES))
 
 
 def _check_started(*, started: bool) -> None:

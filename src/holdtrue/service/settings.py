@@ -26,7 +26,10 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _LARGEST_PORT = 65_535
 _LARGEST_BODY = 1 << 30
 _MOST_WORKERS = 256
+_MOST_ENTRIES = 1_000_000
 _LONGEST_TICK = 60.0
+_MOST_CONNECTIONS = 1_000_000
+_LARGEST_CLASS = 10**12
 _LONGEST_LEEWAY = 600
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
@@ -69,9 +72,13 @@ class Settings:
 
     ``home`` is the folder of its own files. ``ledger`` is None (SQLite files in home) or a postgresql:// address that
     all workers and hosts share. ``data`` are the folders from which the owner may register files (home's parent unless
-    told). ``hosts`` are the Host headers answered (this machine's own names and ``host`` unless told). ``tick`` is the
-    grid in seconds on which answers leave; 0 turns it off, and with it the promise about time. ``body_limit`` is the most
-    bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of a holdout.
+    told). ``hosts`` are the Host headers answered (this machine's own names and ``host`` unless told). A response leaves a
+    whole number of ``tick`` seconds after its request arrived; 0 turns that off, and with it the promise about time.
+    ``body_limit`` is the most bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of
+    a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
+    most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
+    ``class_limit`` hypotheses. The database keeps a ledger's newest receipt once ``receipt_entries`` were added to it, and
+    at least once a minute.
     """
 
     home: Path
@@ -82,6 +89,10 @@ class Settings:
     tick: float = 0.01
     body_limit: int = 1_000_000
     holdout_limit: int = 32_000_000
+    read_seconds: float = 10.0
+    connections: int = 1_000
+    class_limit: int = 1_000_000
+    receipt_entries: int = 100
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
     secure_cookies: bool = False
@@ -95,10 +106,18 @@ class Settings:
         _require("port", self.port, _is_whole(self.port, 0, _LARGEST_PORT), f"0 to {_LARGEST_PORT}; 0 takes a free one")
         _require("workers", self.workers, _is_whole(self.workers, 1, _MOST_WORKERS), f"1 to {_MOST_WORKERS}")
         _require("tick", self.tick, _is_time(self.tick), f"0 to {_LONGEST_TICK:.0f} seconds")
+        patient = _is_time(self.read_seconds) and self.read_seconds > 0
+        _require("read_seconds", self.read_seconds, patient, f"more than 0, and at most {_LONGEST_TICK:.0f} seconds")
+        fitting = _is_whole(self.connections, 1, _MOST_CONNECTIONS)
+        _require("connections", self.connections, fitting, f"1 to {_MOST_CONNECTIONS}")
+        fitting = _is_whole(self.class_limit, 1, _LARGEST_CLASS)
+        _require("class_limit", self.class_limit, fitting, f"1 to {_LARGEST_CLASS} hypotheses")
         for name in ("body_limit", "holdout_limit"):
             _require(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"
             )
+        entries = self.receipt_entries
+        _require("receipt_entries", entries, _is_whole(entries, 1, _MOST_ENTRIES), f"1 to {_MOST_ENTRIES} entries")
         _require(
             "rate", self.rate, _is_rate(self.rate), 'a count and a time, such as "600/minute", or several joined by ";"'
         )

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from holdtrue.service.rates import Rates
     from holdtrue.service.registry import Registry
     from holdtrue.service.settings import Settings
-    from holdtrue.service.ticking import Clock
 
 __all__ = ["Service", "service_of"]
 
@@ -27,7 +26,6 @@ class Service:
     keyring: "Keyring"
     rates: "Rates"
     metrics: "Metrics"
-    clock: "Clock"
 
 
 def service_of(request: HTTPConnection) -> Service:

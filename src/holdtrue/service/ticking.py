@@ -1,77 +1,65 @@
-"""P9: answers leave on a fixed tick, so that how long the rows took shows only as a whole number of ticks."""
+"""P9: a response leaves a whole number of ticks after its request arrived, so that a duration shows only as that number."""
 
 import asyncio
 import math
-import time
-from collections.abc import Callable, Coroutine
-from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
-from holdtrue.service.bodies import Strict
-from holdtrue.service.state import service_of
-
-__all__ = ["Clock", "Ticked"]
-
-_MILLISECOND = 1e-3
+__all__ = ["Departure"]
 
 
-class Clock:
-    """Lets responses leave together.
+class Departure:
+    """When the response to one request leaves.
 
-    Guarantee: :meth:`leave` returns at a multiple of ``tick`` seconds of a clock that started at a moment nobody outside
-    knows, never before the next one, and all that wait for one tick leave by the same wake-up. Needs: an event loop that is
-    not blocked. Fails: late, by as much as the loop is busy. ``tick=0`` turns it off.
+    Guarantee: :meth:`leave` returns at the arrival plus k ticks, with k the smallest whole number, at least 1, that the work
+    fits into; so the time of leaving depends on how long the work took through k alone. The timers that end the wait are set
+    at the arrival and at each tick, never when the work is done, so that their rounding tells nothing either. Needs: an
+    event loop that is not blocked. Fails: late, by as much as the loop is busy. ``tick=0`` turns it off.
+
+    The arrival is when the head of a request was read, or the end of its body where it has one: whoever holds back the last
+    byte of a body moves the ticks along with it.
     """
+
+    __slots__ = ("_arrival", "_loop", "_number", "_tick", "_timer", "_waiting")
 
     def __init__(self, tick: float) -> None:
-        self.tick = tick
+        self._tick = tick
+        self._loop = asyncio.get_running_loop()
+        self._arrival = self._loop.time()
         self._number = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: asyncio.Future[None] | None = None
+
+    def arrive(self) -> None:
+        """Count ticks from now on: the whole request is here."""
+        self.end()
+        self._arrival, self._number = self._loop.time(), 0
+        self._set_timer()
 
     async def leave(self) -> int:
-        """Wait for the next tick, and return its number: it stands at so many ticks of the monotonic clock."""
-        if self.tick <= 0:
+        """Wait for the next tick, and return its number."""
+        if self._tick <= 0:
             return 0
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # those of a loop that is gone are waited for by nobody
-            self._loop, self._waiting = loop, []
-        future = loop.create_future()
-        self._waiting.append(future)
-        if len(self._waiting) == 1:
-            now = time.monotonic()
-            # A timer may fire a little early; the tick it stood for is over then, and the next one is waited for.
-            self._number = max(math.floor(now / self.tick), self._number) + 1
-            # Loops count in milliseconds: rounded up, so that nothing leaves before the tick.
-            delay = math.ceil((self._number * self.tick - now) / _MILLISECOND) * _MILLISECOND
-            loop.call_later(delay, self._open)
-        number = self._number
-        await future
-        return number
+        if self._timer is None:  # refused before its body was read
+            self._set_timer()
+        self._waiting = self._loop.create_future()
+        await self._waiting
+        return self._number
 
-    def _open(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+    def end(self) -> None:
+        """Set no more timers."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
+    def _set_timer(self) -> None:
+        if self._tick > 0:
+            # A timer may fire late, after further ticks: those are over.
+            passed = math.floor((self._loop.time() - self._arrival) / self._tick)
+            self._number = max(self._number, passed) + 1
+            self._timer = self._loop.call_at(self._arrival + self._number * self._tick, self._pass)
 
-class Ticked(Strict):
-    """A strict route whose responses and refusals, whatever they are, leave on the tick.
-
-    ``APIRouter(route_class=Ticked)`` makes all routes of a router so.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the strict handler, held until the tick."""
-        inner = super().get_route_handler()
-
-        async def ticked(request: Request) -> Response:
-            try:
-                return await inner(request)
-            finally:
-                await service_of(request).clock.leave()
-
-        return ticked
+    def _pass(self) -> None:
+        self._timer = None
+        if self._waiting is None:
+            self._set_timer()
+        elif not self._waiting.done():
+            self._waiting.set_result(None)

@@ -1,4 +1,4 @@
-"""LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, P3, T5)."""
+"""LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, P3, S2)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from holdtrue.accounting.filters import Filter
-from holdtrue.bounds.learned import adaptive_excess, adaptive_rows, fixed_excess, seen_size
+from holdtrue.bounds.learned import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost
@@ -27,7 +27,7 @@ from holdtrue.verbs.selecting import epsilon_of_use
 __all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (P3)"
-TRANSFERRED = "transfer theorem with the exponential mechanism (T5, B5)"
+TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Learning:
         """Return the best bound whose needs are met where this charge stands.
 
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
-        cannot. P3 is claimed for that one alone, the transfer theorem for all.
+        cannot. P3 is claimed for that one alone, S2 for all. Each pick is promised by itself, but for its own beta.
         """
         found = [Excess(min(1.0, self._transferred(standing.spent)), TRANSFERRED)]
         if standing.charges == 0:
@@ -81,21 +81,30 @@ class Learning:
         """Return the fewest rows that would certify alpha here; None where no number would under this ledger's cap."""
         if standing.charges == 0:
             return plan_learning(size=sum(self.sizes), alpha=alpha, beta=self.beta, epsilon=self.epsilon).rows
-        gap = partial(self.plan.gap, spent=standing.spent)
-        return adaptive_rows(max(self._seen()), alpha=alpha, epsilon=self.epsilon, beta=self.beta, gap=gap)
+        gap, share = self.plan.joint_gap(self.beta, spent=standing.spent)
+        return adaptive_rows(
+            max(self._log_seen()), alpha=alpha, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked()
+        )
 
     def scores(self, counts: Measured) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
         """Return the integer scores of the pick: minus the errors, minus the handicap of the class."""
         errors = np.asarray(counts, dtype=np.int64)
         return -(self.hypotheses.handicapped(errors, epsilon=self.epsilon) if isinstance(self.hypotheses, Union) else errors)
 
-    def _seen(self) -> list[float]:
+    def _log_seen(self) -> list[float]:
         rate, sizes, added = float(self.epsilon) / 2, self.sizes, self.handicaps
-        return [seen_size(sizes, handicaps=added, place=place, rate=rate) for place in range(len(sizes))]
+        return [log_seen_size(sizes, handicaps=added, place=place, rate=rate) for place in range(len(sizes))]
+
+    def _booked(self) -> Fraction:
+        """Return the epsilon that S2 sets an overshoot aside for: the plan's own, as this pick's may come from answers."""
+        plan = self.plan
+        return epsilon_of_use(plan) if plan.use_units > 0 else Fraction(plan.epsilon or 1) / plan.uses
 
     def _transferred(self, spent: int) -> float:
-        gap = partial(self.plan.gap, spent=spent)
-        return adaptive_excess(max(self._seen()), rows=self.rows, epsilon=self.epsilon, beta=self.beta, gap=gap)
+        gap, share = self.plan.joint_gap(self.beta, spent=spent)
+        return adaptive_excess(
+            max(self._log_seen()), rows=self.rows, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked()
+        )
 
     def _fixed(self) -> float:
         excess = partial(fixed_excess, rows=self.rows, epsilon=self.epsilon, beta=self.beta)

@@ -1,5 +1,6 @@
 """The tables of a ledger, by revision: Alembic runs what is missing, inside the transaction that opens the ledger."""
 
+import threading
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -10,37 +11,36 @@ HEAD = "0002"
 RETIRED = frozenset({"0001"})
 """Revisions whose entries have no totals of draws: their digests cannot be carried on."""
 VERSIONS = "holdtrue_version"
+_HERE = Path(__file__).parent
+_ONE_AT_A_TIME = threading.Lock()  # what runs a migration is the process's own: Alembic's op is one for all threads
 
 
-def revision(connection: sa.Connection) -> str:
+def revision(connection: sa.Connection, *, versions: str = VERSIONS) -> str:
     """Return the revision of the tables.
 
     Alembic is slow to import; a ledger whose tables are those of today needs none of it.
     """
-    found = connection.execute(sa.text(f"SELECT version_num FROM {VERSIONS}")).scalars().all()  # noqa: S608 - a constant
+    found = connection.execute(sa.text(f"SELECT version_num FROM {versions}")).scalars().all()  # noqa: S608 - a constant
     return ", ".join(map(str, found))
 
 
-def known(found: str) -> bool:
+def known(found: str, *, folder: Path = _HERE) -> bool:
     """Return whether this Holdtrue can bring tables of that revision up to date."""
     from alembic.script import ScriptDirectory
 
-    return found in {script.revision for script in ScriptDirectory(_here()).walk_revisions()}
+    return found in {script.revision for script in ScriptDirectory(str(folder)).walk_revisions()}
 
 
-def upgrade(connection: sa.Connection) -> None:
-    """Bring the tables to the newest revision, in the transaction that the connection is in."""
+def upgrade(connection: sa.Connection, *, folder: Path = _HERE, versions: str = VERSIONS) -> None:
+    """Bring the tables to the newest revision in a folder, in the transaction that the connection is in."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.script import ScriptDirectory
 
-    script = ScriptDirectory(_here())
+    script = ScriptDirectory(str(folder))
     # The public way to this list is a file env.py, which runs when it is imported.
-    steps = {"fn": lambda current, _: script._upgrade_revs("head", current), "version_table": VERSIONS}  # noqa: SLF001
-    context = MigrationContext.configure(connection, opts=steps)
-    with Operations.context(context):
-        context.run_migrations()
-
-
-def _here() -> str:
-    return str(Path(__file__).parent)
+    steps = {"fn": lambda current, _: script._upgrade_revs("head", current), "version_table": versions}  # noqa: SLF001
+    with _ONE_AT_A_TIME:
+        context = MigrationContext.configure(connection, opts=steps)
+        with Operations.context(context):
+            context.run_migrations()

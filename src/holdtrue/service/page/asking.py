@@ -1,6 +1,7 @@
 """The page of one dataset: ask, see before what it costs, see after what it says."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
@@ -15,6 +16,7 @@ from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise
 from holdtrue.service.callers import Caller, request_id_of
+from holdtrue.service.documents import preview_for
 from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.reading import form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
@@ -61,22 +63,22 @@ async def desk(request: Request, caller: Visitor, name: str) -> Response:
     context = _context(request, await standing(dataset, caller))
     entry = request.query_params.get("answer", "")
     said = [asked for asked in context["listed"] if str(asked.entry) == entry]
-    seen = await _previewed(dataset, context["query"]) if context["query"].strip() else {}
+    seen = await _previewed(dataset, caller, context["query"]) if context["query"].strip() else {}
     return show(request, "dataset.html", context | {"said": said, "seen": seen})
 
 
 @router.post("/page/datasets/{name}/preview")
-async def preview(request: Request, _: Visitor, name: str) -> Response:
+async def preview(request: Request, caller: Visitor, name: str) -> Response:
     """Say what a question would cost and how wide its answer would be, while it is being written. Free."""
     dataset = await _dataset(request, name)
     query = text_of(await form_of(request), "query", longest=_LONGEST)
-    seen = await _previewed(dataset, query) if query.strip() else {}
+    seen = await _previewed(dataset, caller, query) if query.strip() else {}
     return show(request, "parts/preview.html", {"seen": seen, "dataset": dataset})
 
 
-async def _previewed(dataset: Dataset, query: str) -> dict[str, Any]:
+async def _previewed(dataset: Dataset, caller: Caller, query: str) -> dict[str, Any]:
     try:
-        found, asks, read = await dataset.desk.call(_looked, dataset.curator, query)
+        found, asks, read = await dataset.desk.call(_looked, dataset.curator, caller, query)
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
     cap = amount(dataset.curator.plan.cap_units)
@@ -84,8 +86,8 @@ async def _previewed(dataset: Dataset, query: str) -> dict[str, Any]:
     return seen if read.boolean else seen | {"number": beyond(read, dataset.curator.card)}
 
 
-def _looked(curator: Curator, query: str) -> tuple[Preview, int, Query]:
-    return curator.preview(query), curator.budget.asks, parse(query, curator.card)
+def _looked(curator: Curator, caller: Caller, query: str) -> tuple[Preview, int, Query]:
+    return preview_for(curator, query, caller), curator.budget.asks, parse(query, curator.card)
 
 
 @router.post("/page/datasets/{name}/ask")
@@ -120,7 +122,8 @@ async def select(request: Request, caller: Visitor, name: str) -> Response:
     form = await form_of(request)
     candidates = _candidates(text_of(form, "candidates", longest=_LONGEST * 4, least=1))
     key = _key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
-    choice: Choice = await dataset.desk.call(dataset.curator.select, candidates, key=key, analyst=caller.name)
+    select_one = partial(dataset.curator.select, candidates, key=key, analyst=caller.name)
+    choice: Choice = await dataset.desk.work(caller.name, select_one)
     request.scope["entry"] = choice.certificate.entry
     now = await standing(dataset, caller)
     if not asked_by_htmx(request):

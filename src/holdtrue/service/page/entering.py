@@ -34,6 +34,7 @@ async def begin(request: Request) -> Response:
         caller = await service.keyring.known(text_of(form, "key", longest=300).strip())
     except Unauthorized:
         return show(request, "login.html", {"next": place, "wrong": True}, status=401)
+    request.scope["caller"] = caller
     service.rates.check(caller)
     cookie = await to_thread.run_sync(service.keyring.sessions.begin, caller)
     response = RedirectResponse(quote(place, safe="/?=&%#+,:;'()*!~"), 303)

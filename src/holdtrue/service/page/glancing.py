@@ -9,10 +9,10 @@ from starlette.responses import HTMLResponse, Response
 
 from holdtrue.ledgers.exporting import export
 from holdtrue.ledgers.opening import open_ledger
+from holdtrue.service.documents import report_text
 from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.rendering import show
 from holdtrue.service.page.views import standing
-from holdtrue.service.registry import Dataset
 from holdtrue.service.state import service_of
 
 __all__ = ["router"]
@@ -20,7 +20,8 @@ __all__ = ["router"]
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _LATEST = 4
-_LISTED = 500
+_LISTED = 2_000
+_LARGEST = 2**53
 
 
 @router.get("/")
@@ -35,11 +36,21 @@ async def front(request: Request, caller: Visitor) -> Response:
 
 @router.get("/history")
 async def history(request: Request, caller: Visitor) -> Response:
-    """Show every charge that the caller may see, over all datasets, newest first."""
-    datasets = await to_thread.run_sync(service_of(request).registry.datasets)
-    standings = [await standing(dataset, caller) for dataset in datasets]
-    shown = [(each, each.latest(_LISTED)) for each in standings]
-    return show(request, "history.html", {"shown": shown, "listed": _LISTED})
+    """Show the newest charges that the caller may see, of all datasets; or those of one dataset before an entry."""
+    registry = service_of(request).registry
+    name, before = request.query_params.get("dataset"), _before(request.query_params.get("before"))
+    if name is None:
+        datasets, before = await to_thread.run_sync(registry.datasets), None
+    else:
+        datasets = [await to_thread.run_sync(registry.dataset, name)]
+    standings = [await standing(dataset, caller, before=before) for dataset in datasets]
+    return show(request, "history.html", {"shown": [(each, each.latest(_LISTED)) for each in standings]})
+
+
+def _before(text: str | None) -> int | None:
+    """Return the number of an entry; None where it is none."""
+    fine = text is not None and text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _LARGEST
+    return int(text) if fine and text is not None else None
 
 
 @router.get("/datasets/{name}/report")
@@ -47,7 +58,7 @@ async def report(request: Request, caller: Visitor, name: str) -> Response:
     """Return the report of a dataset as a file that needs nothing else."""
     demand(caller, "owner", "auditor")
     dataset = await to_thread.run_sync(service_of(request).registry.dataset, name)
-    text = await dataset.desk.call(_report, dataset)
+    text = await dataset.desk.work(caller.name, report_text, dataset, caller)
     return HTMLResponse(text, headers={"Content-Disposition": f'attachment; filename="{dataset.name}-report.html"'})
 
 
@@ -57,16 +68,9 @@ async def ledger(request: Request, caller: Visitor, name: str) -> Response:
     demand(caller, "owner", "auditor")
     registry = service_of(request).registry
     dataset = await to_thread.run_sync(registry.dataset, name)
-    content = await dataset.desk.call(_copy, registry.ledger_url(dataset.name))
+    content = await dataset.desk.work(caller.name, _copy, registry.ledger_url(dataset.name))
     headers = {"Content-Disposition": f'attachment; filename="{dataset.name}.ledger"'}
     return Response(content, headers=headers, media_type="application/vnd.sqlite3")
-
-
-def _report(dataset: Dataset) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.html"
-        dataset.curator.report(path)
-        return path.read_text(encoding="utf-8")
 
 
 def _copy(place: str | Path) -> bytes:

@@ -36,7 +36,7 @@ class SignInFirst(RefusedError):
 
 
 class PageRoute(APIRoute):
-    """A route of the page: refusals are told in HTML, everything leaves on the tick, and no script but ours may run.
+    """A route of the page: refusals are told in HTML, and no script but ours may run.
 
     Guarantee: whatever is not a plain read is refused with 403 unless the browser says that a page of this origin sent it.
     """
@@ -55,8 +55,6 @@ class PageRoute(APIRoute):
             except HoldtrueError as error:
                 request.scope.setdefault("entry", getattr(error, "entry", None))
                 response = refusal(request, error)
-            finally:
-                await service_of(request).clock.leave()
             response.headers.setdefault("Content-Security-Policy", _POLICY)
             response.headers.setdefault("Cache-Control", "no-store")
             begun = getattr(request.state, "session", None)
@@ -91,7 +89,7 @@ async def visitor(request: Request) -> Caller:
     if caller is None:
         message = "sign in with a key first"
         raise SignInFirst(message)
-    request.scope["key_prefix"] = caller.prefix
+    request.scope["caller"] = caller
     service.rates.check(caller)
     request.state.caller = caller
     return caller

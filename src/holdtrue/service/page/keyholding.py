@@ -1,6 +1,7 @@
 """Keys, for the owner: who may come in, what they may spend, and an end to it."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
@@ -62,7 +63,7 @@ async def revoke(request: Request, caller: Visitor, prefix: str) -> Response:
     demand(caller, "owner")
     if prefix == caller.prefix:
         raise InvalidParameter("prefix", "your own", "that of another key: with this one you are signed in")
-    await to_thread.run_sync(service_of(request).keyring.revoke, prefix)
+    await to_thread.run_sync(partial(service_of(request).keyring.revoke, keep_owner=True), prefix)
     if asked_by_htmx(request):
         return show(request, "parts/keys.html", await _context(request))
     return RedirectResponse("/keys", 303)

@@ -17,6 +17,7 @@ from holdtrue.queries.trees import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
 from holdtrue.service.callers import Caller
+from holdtrue.service.documents import visible_page
 from holdtrue.service.registry import Dataset
 
 __all__ = ["Asked", "Gauge", "Standing", "asked_of", "beyond", "card_of", "from_answer", "plotted", "standing"]
@@ -96,6 +97,7 @@ class Standing:
     budget: Budget
     gauge: Gauge
     lines: tuple[Line, ...]
+    before: int | None
 
     @property
     def plan(self) -> AnyPlan:
@@ -124,18 +126,15 @@ class Standing:
             yield from reversed(asked_of(line, self.dataset.truth))
 
 
-async def standing(dataset: Dataset, caller: Caller) -> Standing:
-    """Return where a dataset stands; analysts see their own lines, owner and auditor all."""
-    return await dataset.desk.call(_read, dataset, caller)
+async def standing(dataset: Dataset, caller: Caller, *, before: int | None = None) -> Standing:
+    """Return where a dataset stands, with its newest lines; analysts see their own lines, owner and auditor all."""
+    return await dataset.desk.call(_read, dataset, caller, before)
 
 
-def _read(dataset: Dataset, caller: Caller) -> Standing:
+def _read(dataset: Dataset, caller: Caller, before: int | None) -> Standing:
     curator: Curator = dataset.curator
-    budget, history = curator.budget, curator.history
-    own = caller.role == "analyst"
-    lines = tuple(line for line in history if not own or line.analyst == caller.name)
-    plan = curator.plan
-    return Standing(dataset, budget, Gauge.of(budget, plan), lines)
+    budget, page = curator.budget, visible_page(curator, caller, before=before)
+    return Standing(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before)
 
 
 def asked_of(line: Line, truth: Truth = None) -> list[Asked]:

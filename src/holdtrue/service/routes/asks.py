@@ -62,8 +62,6 @@ class Lane:
             content = await _answered(self._service, scope, name, lambda: _body(receive))
         except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
             refused = await refusal(Request(scope, receive), error)
-        finally:
-            await self._service.clock.leave()
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -87,20 +85,12 @@ async def _body(receive: Receive) -> bytes:
 
 
 class _Lean(APIRoute):
-    """A route that calls its endpoint with the request alone; responses and refusals leave on the tick."""
+    """A route that calls its endpoint with the request alone."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the endpoint, held until the tick."""
-        endpoint = self.endpoint
-
-        async def ticked(request: Request) -> Response:
-            try:
-                found: Response = await endpoint(request)
-            finally:
-                await service_of(request).clock.leave()
-            return found
-
-        return ticked
+        """Return the endpoint."""
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
 
 
 router = APIRouter(tags=["verbs"], route_class=_Lean)

@@ -5,17 +5,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from holdtrue.records import canonical
-from holdtrue.service.bodies import DatasetBody
+from holdtrue.service.bodies import DatasetBody, Strict
 from holdtrue.service.callers import Anyone, Owner
 from holdtrue.service.documents import budget_document, dataset_document
 from holdtrue.service.problems import PROBLEMS
 from holdtrue.service.registry import Dataset
 from holdtrue.service.state import service_of
-from holdtrue.service.ticking import Ticked
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=Ticked, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=Strict, responses=PROBLEMS)
 DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
 _JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
 

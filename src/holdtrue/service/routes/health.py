@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from holdtrue.service.callers import caller_of, headers_of
 from holdtrue.service.metrics import MEDIA
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.state import service_of
@@ -24,13 +25,20 @@ async def healthz() -> Response:
 
 @router.get("/readyz", responses={**_TEXT, 503: PROBLEMS[503]}, response_class=Response, summary="Is everything open?")
 async def readyz(request: Request) -> Response:
-    """Answer 200 once every registered dataset is open in this worker, 503 before."""
-    if not service_of(request).registry.ready:
-        raise Refused(503, "not ready", "not everything that is registered is open yet", headers={"Retry-After": "1"})
+    """Answer 200 while everything that is registered is open in this worker and its ledgers answer, 503 otherwise."""
+    if not await service_of(request).registry.is_ready():
+        raise Refused(
+            503,
+            "not ready",
+            "something that is registered is not open, or its ledger does not answer",
+            headers={"Retry-After": "1"},
+        )
     return Response("ready\n", media_type="text/plain")
 
 
 @router.get("/metrics", responses=_TEXT, response_class=Response, summary="Counts, in Prometheus' text format.")
 async def metrics(request: Request) -> Response:
-    """Return what this worker counted: public numbers only."""
-    return Response(service_of(request).metrics.text(), media_type=MEDIA)
+    """Return what this worker counted; durations and datasets for the owner's key only, which may be left out."""
+    given = headers_of(request.scope, b"authorization")
+    owner = bool(given) and (await caller_of(request)).role == "owner"
+    return Response(service_of(request).metrics.text(owner=owner), media_type=MEDIA)

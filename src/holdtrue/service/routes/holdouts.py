@@ -1,8 +1,7 @@
 """Holdouts over HTTP: the owner registers cases, everyone with a key shares their looks."""
 
 import json
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 from fastapi import APIRouter, Path, Request
@@ -10,11 +9,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from holdtrue.records import canonical
-from holdtrue.service.bodies import Epsilon, Label, Labels, Name, StrictModel, Text
-from holdtrue.service.callers import Analyst, Anyone, Caller, IdempotencyKey, Owner, caller_of
+from holdtrue.service.bodies import Epsilon, Label, Labels, Name, Strict, StrictModel, Text
+from holdtrue.service.callers import Analyst, Anyone, Caller, IdempotencyKey, Owner
 from holdtrue.service.problems import PROBLEMS
 from holdtrue.service.state import service_of
-from holdtrue.service.ticking import Ticked
 
 if TYPE_CHECKING:
     from holdtrue.service.holdout_desks import HoldoutDesk
@@ -31,28 +29,7 @@ Count = Annotated[int | None, Field(ge=1, le=10**9)]
 Class = Annotated[list[Label], Field(min_length=2, max_length=2)]
 
 
-class Large(Ticked):
-    """A route whose body may be large: one above the usual limit is read only for those who have a key.
-
-    Such a request counts twice against its caller's rate.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, with the key looked at first where the body is large, or its length is not told."""
-        inner = super().get_route_handler()
-
-        async def large(request: Request) -> Response:
-            length = request.headers.get("content-length", "")
-            known = length.isascii() and length.isdigit()
-            limit = service_of(request).settings.body_limit
-            if int(length) > limit if known else "transfer-encoding" in request.headers:
-                await caller_of(request)
-            return await inner(request)
-
-        return large
-
-
-router = APIRouter(prefix="/v1/holdouts", tags=["holdouts"], route_class=Large, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/holdouts", tags=["holdouts"], route_class=Strict, responses=PROBLEMS)
 HoldoutName = Annotated[str, Path(max_length=63, pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 
 

@@ -18,13 +18,13 @@ from holdtrue.curator.models import Model
 from holdtrue.engines.features import columns_of
 from holdtrue.errors import HoldtrueError, UnknownName
 from holdtrue.records import Prediction, canonical
+from holdtrue.service.bodies import Strict
 from holdtrue.service.callers import Analyst, Anyone, Caller, request_id_of
 from holdtrue.service.points import table_of
 from holdtrue.service.problems import PROBLEMS, Refused, problem_of
 from holdtrue.service.registry import Dataset
 from holdtrue.service.state import service_of
 from holdtrue.service.tensors import Inference, datatype_of, encoded, read_inference
-from holdtrue.service.ticking import Ticked
 
 __all__ = ["router"]
 
@@ -36,7 +36,7 @@ _TYPES = {"integer": "INT64", "real": "FP64", "boolean": "BOOL", "text": "BYTES"
 ModelName = Annotated[str, Path(max_length=128, pattern=r"^[a-z][a-z0-9_-]{0,62}\.[A-Za-z0-9_-]{1,64}$")]
 
 
-class Spoken(Ticked):
+class Spoken(Strict):
     """A route whose refusals also say ``error``, where clients of the protocol look for it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -87,8 +87,13 @@ async def live() -> Response:
 @router.get("/health/ready", response_class=Response, responses=_said("Yes."))
 async def ready(request: Request) -> Response:
     """Answer 200 once every registered dataset is open."""
-    if not service_of(request).registry.ready:
-        raise Refused(503, "not ready", "not everything that is registered is open yet", headers={"Retry-After": "1"})
+    if not await service_of(request).registry.is_ready():
+        raise Refused(
+            503,
+            "not ready",
+            "something that is registered is not open, or its ledger does not answer",
+            headers={"Retry-After": "1"},
+        )
     return _reply({"ready": True})
 
 
@@ -150,8 +155,9 @@ async def infer(request: Request, model: ModelName, caller: Analyst) -> Response
     key = _key(request, asked, caller)
     dataset, found = await _model(request, model)
     table = table_of(asked.inputs, columns_of(found.features), dataset.curator.card)
-    said = await dataset.desk.call(
-        partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name)
+    said = await dataset.desk.work(
+        caller.name,
+        partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),
     )
     predictions = said if isinstance(said, list) else [said]
     newest = max((each.certificate for each in predictions), key=lambda certificate: certificate.entry)

@@ -1,6 +1,7 @@
 """Keys, which the owner gives and takes back, and what the holder of one may still spend."""
 
 import time
+from functools import partial
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
@@ -67,8 +68,12 @@ async def create_key(request: Request, body: KeyBody, _: Owner) -> dict[str, Any
 
 @router.delete("/keys/{prefix}")
 async def revoke_key(request: Request, prefix: _Prefix, _: Owner) -> dict[str, Any]:
-    """Take a key back: no request that comes after this response passes with it, on any worker."""
-    return _document(await run_sync(service_of(request).keyring.revoke, prefix))
+    """Take a key back: no request that comes after this response passes with it, on any worker.
+
+    The last owner's key is not taken back here.
+    """
+    revoke = partial(service_of(request).keyring.revoke, keep_owner=True)
+    return _document(await run_sync(revoke, prefix))
 
 
 def _document(key: Key) -> dict[str, Any]:

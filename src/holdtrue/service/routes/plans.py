@@ -12,14 +12,13 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from holdtrue.records import canonical
-from holdtrue.service.bodies import StrictModel
+from holdtrue.service.bodies import Strict, StrictModel
 from holdtrue.service.callers import Anyone
 from holdtrue.service.problems import PROBLEMS
-from holdtrue.service.ticking import Ticked
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/plan", tags=["plans"], route_class=Ticked, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/plan", tags=["plans"], route_class=Strict, responses=PROBLEMS)
 
 Count = Annotated[int | None, Field(ge=1, le=10**12)]
 Share = Annotated[float | None, Field(gt=0, lt=1)]

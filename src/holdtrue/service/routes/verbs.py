@@ -1,31 +1,32 @@
-"""The other verbs of a dataset, over HTTP: each in the dataset's own threads, each answer on the tick."""
+"""The other verbs of a dataset, over HTTP: each in the dataset's own threads."""
 
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
 from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.records import Choice, Hypothesis, Prediction, canonical, to_json
-from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, TrainBody, VerifyBody
+from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
 from holdtrue.service.callers import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.desks import told_alike
-from holdtrue.service.documents import budget_document, history_document, visible
-from holdtrue.service.problems import PROBLEMS
+from holdtrue.service.documents import budget_document, history_document, preview_for, report_text, visible_page
+from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
 from holdtrue.service.routes.datasets import DatasetName
 from holdtrue.service.state import service_of
-from holdtrue.service.ticking import Ticked
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Ticked, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Strict, responses=PROBLEMS)
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
@@ -59,7 +60,7 @@ async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: D
         found = dataset.curator.select(body.candidates, epsilon=body.epsilon, key=key, analyst=caller.name)
         return told_alike(dataset.curator, key, [found])[0]
 
-    choice = await dataset.desk.call(chosen)
+    choice = await dataset.desk.work(caller.name, chosen)
     _paid(request, dataset, "select", [choice])
     return _reply(to_json(choice))
 
@@ -69,14 +70,31 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     """Pick a hypothesis that errs about as seldom as the best of a finite class."""
     dataset = await _found(request, name)
     given = body.model_dump(exclude={"hypotheses"})
+    limit = service_of(request).settings.class_limit
 
     def learned() -> Hypothesis:
-        found = dataset.curator.learn(_classes(body.hypotheses), key=key, analyst=caller.name, **given)
+        classes = _classes(body.hypotheses)
+        check_size(classes, columns=_width(dataset, body), limit=limit)
+        found = dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
         return told_alike(dataset.curator, key, [found])[0]
 
-    hypothesis = await dataset.desk.call(learned)
+    hypothesis = await dataset.desk.work(caller.name, learned)
     _paid(request, dataset, "learn", [hypothesis])
     return _reply(to_json(hypothesis))
+
+
+def _width(dataset: Dataset, body: LearnBody) -> int:
+    """Return how many columns a class goes over that does not say so itself, at most."""
+    return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
+
+
+def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns: int, limit: int) -> None:
+    """Refuse classes that have more hypotheses than the settings allow, together and before anything is allocated."""
+    several = [classes] if isinstance(classes, HypothesisClass) else list(classes)
+    size = sum(each.over(columns).size if each.width is None else each.size for each in several)
+    if size > limit:
+        detail = f"these hypotheses are too many: this service takes at most {limit:,} in one request; take a smaller class"
+        raise Refused(422, "class too large", detail)
 
 
 def _classes(documents: dict[str, Any] | list[dict[str, Any]]) -> Any:  # noqa: ANN401 - one class, or several
@@ -91,7 +109,7 @@ def _classes(documents: dict[str, Any] | list[dict[str, Any]]) -> Any:  # noqa: 
 
 
 @router.post("/train", response_class=Response, responses=_said("What is public about the model."))
-async def train(request: Request, _: Owner, name: DatasetName, body: TrainBody) -> Response:
+async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
     from holdtrue.service.estimators import estimator_of
 
@@ -99,7 +117,7 @@ async def train(request: Request, _: Owner, name: DatasetName, body: TrainBody) 
     estimator = estimator_of(body.estimator.kind, body.estimator.parameters)
     bounds = None if body.bounds is None else {column: (pair[0], pair[1]) for column, pair in body.bounds.items()}
     given = body.model_dump(include={"target", "features", "parts", "labels"})
-    made = await dataset.desk.call(partial(dataset.curator.train, body.name, estimator, bounds=bounds, **given))
+    made = await dataset.desk.work(caller.name, partial(dataset.curator.train, body.name, estimator, bounds=bounds, **given))
     asked = made.asked
     document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(made.columns)}
     labels = None if asked.labels is None else list(asked.labels)
@@ -118,7 +136,7 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
         found = dataset.curator.predict(body.model, _table(rows), epsilon=body.epsilon, key=key, analyst=caller.name)
         return told_alike(dataset.curator, key, found if isinstance(found, list) else [found], whole=False)
 
-    predictions = await dataset.desk.call(predicted)
+    predictions = await dataset.desk.work(caller.name, predicted)
     _paid(request, dataset, "predict", predictions)
     documents = [to_json(prediction) for prediction in predictions]
     return _reply(documents[0] if body.row is not None else {"predictions": documents})
@@ -140,12 +158,13 @@ def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 @router.post("/preview", response_class=Response, responses=_said("What it would cost, and how wide it would be."))
-async def preview(request: Request, _: Analyst, name: DatasetName, body: PreviewBody) -> Response:
-    """Say what a question would cost and how wide its answer would be. Free; no row is read."""
-    from dataclasses import asdict
+async def preview(request: Request, caller: Analyst, name: DatasetName, body: PreviewBody) -> Response:
+    """Say what a question would cost and how wide its answer would be. Free; no row is read.
 
+    Whether others asked it before is not told.
+    """
     dataset = await _found(request, name)
-    return _reply(asdict(await dataset.desk.call(dataset.curator.preview, body.query)))
+    return _reply(asdict(await dataset.desk.call(preview_for, dataset.curator, body.query, caller)))
 
 
 @router.get("/budget", response_class=Response, responses=_said("What is spent, and what is left."))
@@ -155,41 +174,39 @@ async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
     return _reply(await dataset.desk.call(budget_document, dataset.curator))
 
 
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]
+Lines = Annotated[int, Query(ge=1, le=1000, description="At most so many charges.")]
+
+
 @router.get("/history", response_class=Response, responses=_said("Charges and their responses, oldest first."))
-async def history(request: Request, caller: Anyone, name: DatasetName) -> Response:
-    """Return charges and their responses: an analyst's own, or all for the owner and an auditor."""
+async def history(
+    request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 100
+) -> Response:
+    """Return the newest charges and their responses: an analyst's own, or all for the owner and an auditor.
+
+    ``before`` in the response is what to ask for to see older ones, or null where there are none.
+    """
     dataset = await _found(request, name)
 
-    def lines() -> list[dict[str, Any]]:
-        return history_document(visible(dataset.curator.history, caller))
+    def page() -> dict[str, Any]:
+        return history_document(visible_page(dataset.curator, caller, before=before, limit=limit))
 
-    return _reply({"lines": await dataset.desk.call(lines)})
+    return _reply(await dataset.desk.work(caller.name, page))
 
 
 @router.get("/report", response_class=Response, responses=_said("One HTML page.", "text/html"))
-async def report(request: Request, caller: Anyone, name: DatasetName) -> Response:
-    """Return plan, budget, questions and answers as one self-contained page; analysts see their own questions."""
-    from holdtrue.reports import html_report
-
+async def report(
+    request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 1000
+) -> Response:
+    """Return plan, budget and the newest questions and answers as one self-contained page; analysts see their own."""
     dataset = await _found(request, name)
-    curator = dataset.curator
-
-    def page() -> str:
-        return html_report(
-            title=dataset.name,
-            plan=curator.plan,
-            budget=curator.budget,
-            history=visible(curator.history, caller),
-            receipt=curator.ledger.head,
-            columns=[(column.name, column.type) for column in curator.card.columns],
-        )
-
+    text = await dataset.desk.work(caller.name, report_text, dataset, caller, before=before, limit=limit)
     headers = {"Content-Security-Policy": _PAGE_POLICY}
-    return Response(await dataset.desk.call(page), headers=headers, media_type="text/html")
+    return Response(text, headers=headers, media_type="text/html")
 
 
 @router.get("/ledger", response_class=FileResponse, responses=_said("A SQLite file.", "application/vnd.sqlite3"))
-async def ledger(request: Request, _: Auditor, name: DatasetName) -> Response:
+async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Response:
     """Return a copy of the ledger for an auditor, to be verified offline; the key to the rows' fingerprint is not in it."""
     from holdtrue.ledgers.exporting import export
 
@@ -198,7 +215,7 @@ async def ledger(request: Request, _: Auditor, name: DatasetName) -> Response:
     removed = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
     place = folder / f"{dataset.name}.ledger"
     try:
-        await dataset.desk.call(export, dataset.curator.ledger, place)
+        await dataset.desk.work(caller.name, export, dataset.curator.ledger, place)
     except BaseException:
         await removed()
         raise
@@ -206,10 +223,8 @@ async def ledger(request: Request, _: Auditor, name: DatasetName) -> Response:
 
 
 @router.post("/verify", response_class=Response, responses=_said("The ledger is whole."))
-async def verify(request: Request, _: Anyone, name: DatasetName, body: VerifyBody) -> Response:
+async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
     """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
-    from dataclasses import asdict
-
     from holdtrue.ledgers import verify as recompute
 
     dataset = await _found(request, name)
@@ -217,5 +232,5 @@ async def verify(request: Request, _: Anyone, name: DatasetName, body: VerifyBod
         message = "two receipts are of one entry"
         raise RefusedError(message)
     receipts = [(receipt.entry, receipt.digest) for receipt in body.receipts]
-    found = await dataset.desk.call(recompute, dataset.curator.ledger, receipts=receipts)
+    found = await dataset.desk.work(caller.name, recompute, dataset.curator.ledger, receipts=receipts)
     return _reply(asdict(found))

@@ -1,0 +1,122 @@
+"""Code that is not ours on private rows: whatever scikit-learn, a loss or a cell itself raises leaves as words of our own.
+
+scikit-learn quotes cells ("could not convert string to float: …"), and so may any code that is given rows. What an error may
+tell is written here: types, shapes and the names of classes; that all cells are finite numbers counts as public.
+"""
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
+from holdtrue.ledgers import Entry
+
+__all__ = ["MaskedScore", "find_labels", "read_points", "read_rows", "run_masked", "run_quietly"]
+
+T = TypeVar("T")
+
+_FAILED = "the estimator failed on these rows"
+_CHARGED = "the estimator failed on these rows; the charge stays"
+_LABELS = "the labels in y cannot be told apart: give all of them as strings, or all of them as whole numbers"
+_NUMBERS = "X and y cannot be read: every argument must be a number, or a string that reads as a number"
+
+# Messages of scikit-learn that hold numbers of rows and columns, and the names of classes, and nothing else.
+_OF_SHAPES = re.compile(
+    r"Found array with \d+ (sample|feature)\(s\) \(shape=\(\d+, ?\d*\)\) while a minimum of \d+ is required( by \w+)?\."
+    r"|Found input variables with inconsistent numbers of samples: \[\d+, \d+\]"
+    r"|This \w+ estimator requires y to be passed, but the target y is None\."
+    r"|X has \d+ features?, but \w+ is expecting \d+ features? as input\."
+    r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead\."
+)
+# Messages of scikit-learn that go on to quote cells, by how they begin, and what is said in their place.
+_BY_BEGINNING = {
+    "Sparse data": "Sparse data was passed, but dense data is required: use .toarray()",
+    "Complex data": "Complex data not supported: give real numbers",
+    "Expected 2D array": "Expected 2D array, rows by columns. Reshape your data, one row by .reshape(1, -1)",
+    "Input X contains": "Input X contains NaN, infinity or a number that is too large; fill in or clamp first",
+    "Input y contains": "Input y contains NaN, infinity or a number that is too large; fill in or clamp first",
+    "Unknown label type": "Unknown label type: y must hold classes, as strings or whole numbers",
+    "The feature names": "The feature names should match those that were passed during fit",
+    "Feature names are only": "Feature names are only supported if all columns have strings for names",
+}
+
+
+class _NotNumbers(RequestError, TypeError):
+    """Cells that are not numbers: a TypeError too, which is what scikit-learn's checks expect."""
+
+
+def run_masked(action: Callable[[], T], *, failure: Callable[[str], HoldtrueError]) -> T:
+    """Return what an action returns; whatever it raises that is not of Holdtrue's tree becomes ``failure``'s error.
+
+    Guarantee: the error that leaves has neither cause nor context, so that nobody who prints, logs or walks it finds a cell.
+    ``failure`` is given the original text, to choose among texts of its own. Errors of the tree pass, without their context:
+    their texts are written here.
+    """
+    try:
+        return action()
+    except HoldtrueError as error:
+        found: HoldtrueError = error
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it may quote a row
+        found = failure(error.args[0] if error.args and type(error.args[0]) is str else "")
+    found.__cause__ = found.__context__ = None
+    raise found
+
+
+def run_quietly(action: Callable[[], T], *, entry: Entry | None = None) -> T:
+    """Return what code on private rows returns; no warning is heard, and its failure is one text, whatever it said."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return run_masked(action, failure=lambda _: _failed(entry))
+
+
+def read_rows(
+    estimator: object, X: object, y: object, *, y_numeric: bool = False
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return rows and labels of a fit as arrays, checked as scikit-learn does."""
+    given = {"dtype": "numeric", "y_numeric": y_numeric}
+    rows, labels = run_masked(lambda: validate_data(estimator, X, y, **given), failure=_refusal)
+    return rows, labels
+
+
+def read_points(estimator: object, X: object) -> npt.NDArray[Any]:
+    """Return the points of a prediction as an array, checked as scikit-learn does."""
+    points: npt.NDArray[Any] = run_masked(
+        lambda: validate_data(estimator, X, dtype="numeric", reset=False), failure=_refusal
+    )
+    return points
+
+
+def find_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Return the labels that occur, in order, and the place of each row's label among them."""
+    run_masked(lambda: check_classification_targets(y), failure=_refusal)
+    found, places = run_masked(lambda: np.unique(y, return_inverse=True), failure=lambda _: RequestError(_LABELS))
+    return found, places.astype(np.int64)
+
+
+class MaskedScore:
+    """The ``score`` of scikit-learn, which compares with labels that may be private, without their words in its errors."""
+
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+        """Return scikit-learn's score of the predictions; the number is exact, and nothing charges for it."""
+        check_is_fitted(self)
+        known: Any = super()
+        return float(run_masked(lambda: known.score(X, y, sample_weight=sample_weight), failure=_refusal))
+
+
+def _failed(entry: Entry | None) -> HoldtrueError:
+    return RequestError(_FAILED) if entry is None else ReleaseError(_CHARGED, entry=entry.number)
+
+
+def _refusal(text: str) -> HoldtrueError:
+    if _OF_SHAPES.fullmatch(text):
+        return RequestError(text)
+    for beginning, words in _BY_BEGINNING.items():
+        if text.startswith(beginning):
+            return RequestError(words)
+    return _NotNumbers(_NUMBERS)

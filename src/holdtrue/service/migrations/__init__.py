@@ -1,0 +1,9 @@
+"""The service's own tables, by revision: Alembic runs what is missing when the service opens its database."""
+
+from pathlib import Path
+
+__all__ = ["FOLDER", "HEAD", "VERSIONS"]
+
+FOLDER = Path(__file__).parent
+HEAD = "0002"
+VERSIONS = "service_version"

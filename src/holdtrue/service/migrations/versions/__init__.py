@@ -1,0 +1,1 @@
+"""One module for each revision; the tables of one are never changed in place."""

@@ -1,0 +1,299 @@
+"""What one worker has open: each name once, under a lock of its own; opened again by itself when its ledger has stopped.
+
+A ledger answers nothing after the first transaction that failed, until it is opened again (P6). Whoever asks meanwhile is
+told 503 and when to come back; the same request under the same key is charged once, whatever became of its first try.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from holdtrue.errors import CuratorClosed, FingerprintMismatch, HoldtrueError, IntegrityError, RefusedError, ReleaseError
+from holdtrue.ledgers import Account, Busy, open_ledger
+from holdtrue.service.problems import Refused
+from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
+
+__all__ = ["OpenLedgers", "hide_place", "unavailable"]
+
+T = TypeVar("T")
+_LOGGER = logging.getLogger("holdtrue.service")
+_UNAVAILABLE = 503
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+_LONG_PAUSE, _LONGEST_LONG_PAUSE = 5.0, 60.0
+_CLOSING_SECONDS = 0.5
+_MINUTE = 60.0
+_CLOSED = "cannot be opened"
+_DAMAGED = "the ledger here is damaged, or is not the one that the service knows; whoever runs the service has to look at it"
+
+
+def unavailable() -> Refused:
+    """Return the refusal for as long as a ledger is being opened again."""
+    detail = (
+        "the ledger is being opened again; send the same request again, with the same Idempotency-Key: "
+        "it is charged once, whatever became of this try"
+    )
+    return Refused(_UNAVAILABLE, "service unavailable", detail, headers={"Retry-After": "1"})
+
+
+@dataclass(slots=True, eq=False)
+class _Slot(Generic[T]):
+    """One name. ``failure`` is what is told while it is not open and a thread tries to open it."""
+
+    name: str
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    opened: T | None = None
+    state: LedgerState | None = None
+    stored: float = 0.0
+    file: tuple[int, int] | None = None
+    failure: HoldtrueError | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Return whether it was opened, or could not be and is tried again by itself."""
+        return self.opened is not None or self.failure is not None
+
+
+class OpenLedgers(Generic[T]):
+    """The datasets, or the holdouts, that one worker has open.
+
+    Guarantee: opening waits for no other name. What cannot be opened is tried again in the background until it can, and is
+    told in words without a path; a ledger that has stopped is opened again after the same checks as the first time.
+    """
+
+    def __init__(  # noqa: PLR0913 - how a thing of this kind is opened, closed, found
+        self,
+        kind: Kind,
+        *,
+        receipts: Receipts,
+        open_one: Callable[[str], tuple[T, LedgerState]],
+        ledger_of: Callable[[T], Account],
+        place_of: Callable[[str], str | Path],
+        close_one: Callable[[T], None],
+        every: int,
+    ) -> None:
+        self._kind: Kind = kind
+        self._receipts = receipts
+        self._open_one, self._ledger_of, self._place_of, self._close_one = open_one, ledger_of, place_of, close_one
+        self._every = every
+        self._slots: dict[str, _Slot[T]] = {}
+        self._lock = threading.Lock()  # of the slots, and never held while anything is opened
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin again after :meth:`close`."""
+        self._closing.clear()
+
+    def get(self, name: str) -> T | None:
+        """Return what is open under a name."""
+        slot = self._slots.get(name)
+        return None if slot is None else slot.opened
+
+    def open(self, name: str) -> T:
+        """Return what is registered under a name, opened if it is not yet; raise what keeps it closed."""
+        with self._lock:
+            slot = self._slots.setdefault(name, _Slot(name))
+        if not slot.tried:
+            with slot.lock:
+                if not slot.tried:
+                    self._try(slot)
+        opened, failure = slot.opened, slot.failure
+        if opened is None:
+            raise (failure or unavailable()).with_traceback(None)
+        return opened
+
+    def add(self, name: str, opened: T, state: LedgerState) -> T:
+        """Take what was just registered, unless somebody who asked for it has opened it meanwhile; return what is open."""
+        with self._lock:
+            slot = self._slots.setdefault(name, _Slot(name))
+        with slot.lock:
+            if slot.opened is None:
+                self._fill(slot, opened, state)
+                return opened
+            found = slot.opened
+        self._close_one(opened)
+        return found
+
+    def exchange(self, name: str, opened: T) -> None:
+        """Take another object for what is open under a name, with the same ledger."""
+        self._slots[name].opened = opened
+
+    @property
+    def all_open(self) -> bool:
+        """Return whether nothing that was opened or tried is closed now."""
+        return all(slot.opened is not None for slot in list(self._slots.values()))
+
+    def check(self) -> bool:
+        """Return whether everything is open and each ledger answers now; what does not answer is opened again."""
+        for slot in list(self._slots.values()):
+            opened = slot.opened
+            if opened is None:
+                return False
+            with suppress(HoldtrueError):  # the ledger has stopped, as is seen below
+                self._ledger_of(opened).newest()
+        return not self.reopen_stopped()
+
+    def explain(self, error: HoldtrueError, ledger: Account) -> HoldtrueError:
+        """Return what a caller is told of an error, without a path: 503 where the ledger has stopped or is locked."""
+        if isinstance(error, (Busy, CuratorClosed)) or (ledger.stopped and _may_be_the_ledgers(error)):
+            self.reopen_stopped()
+            return unavailable()
+        return error
+
+    def reopen_stopped(self) -> bool:
+        """Begin to open again whatever has a ledger that stopped, or whose file is another one; return whether any has."""
+        found = False
+        for slot in list(self._slots.values()):
+            opened = slot.opened
+            if opened is None or not self._has_stopped(slot, opened):
+                continue
+            found = True
+            with self._lock:
+                if slot.opened is not opened or self._closing.is_set():
+                    continue
+                slot.failure, slot.opened = unavailable(), None
+            _LOGGER.error("ledger of a %s stopped", self._kind, extra={"dataset": slot.name})
+            self._begin(slot, opened)
+        return found
+
+    def store_receipts(self) -> None:
+        """Store the newest receipts of ledgers that have grown: by enough entries, or after a minute."""
+        for slot in list(self._slots.values()):
+            opened, state = slot.opened, slot.state
+            if opened is None or state is None:
+                continue
+            with suppress(HoldtrueError):  # the ledger has stopped, which is seen elsewhere
+                late = time.monotonic() - slot.stored >= _MINUTE
+                ledger = self._ledger_of(opened)
+                newest = ledger.newest() if late else ledger.last_seen[0]
+                if newest - state.number >= self._every or (late and newest > state.number):
+                    self._store(slot, read_state(ledger, since=state))
+                elif late:
+                    slot.stored = time.monotonic()
+
+    def close(self) -> None:
+        """Finish what is under way, store the newest receipts, let go of everything."""
+        self._closing.set()
+        with self._lock:
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            thread.join()
+        with self._lock:
+            slots, self._slots = list(self._slots.values()), {}
+        for slot in slots:
+            if slot.opened is None:
+                continue
+            self._close_one(slot.opened)
+            with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self._place_of(slot.name)) as ledger:
+                self._store(slot, read_state(ledger, since=slot.state))
+
+    def _store(self, slot: _Slot[T], state: LedgerState) -> None:
+        try:
+            self._receipts.store(self._kind, slot.name, state)
+        except SQLAlchemyError as error:
+            _LOGGER.error("receipt not stored", extra={"kind": type(error).__name__, "dataset": slot.name})  # noqa: TRY400 - no traceback
+            return
+        slot.state, slot.stored = state, time.monotonic()
+
+    def _fill(self, slot: _Slot[T], opened: T, state: LedgerState) -> None:
+        slot.state, slot.stored, slot.file = state, time.monotonic(), _file(self._place_of(slot.name))
+        slot.opened, slot.failure = opened, None
+
+    def _has_stopped(self, slot: _Slot[T], opened: T) -> bool:
+        try:
+            return self._ledger_of(opened).failed or _file(self._place_of(slot.name)) != slot.file
+        except HoldtrueError:
+            return True
+
+    def _try(self, slot: _Slot[T]) -> None:
+        """Open a name the first time; where that fails, say so once and go on in the background."""
+        try:
+            self._fill(slot, *self._open_one(slot.name))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told by its kind alone: a message may quote a row
+            slot.failure = self._note(slot, error)
+            self._begin(slot, None)
+
+    def _note(self, slot: _Slot[T], error: Exception) -> HoldtrueError:
+        """Log why a name is not open, once for each reason, and return what is told meanwhile."""
+        told = _told(error)
+        if slot.failure is None or type(slot.failure) is not type(told):
+            extra = {"kind": type(error).__name__, "dataset": slot.name}
+            _LOGGER.error("%s not opened", self._kind, extra=extra)
+        return told
+
+    def _begin(self, slot: _Slot[T], old: T | None) -> None:
+        thread = threading.Thread(target=self._reopen, args=(slot, old), name="reopening", daemon=True)
+        with self._lock:
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+            thread.start()
+
+    def _reopen(self, slot: _Slot[T], old: T | None) -> None:
+        """Let go of what has stopped, and try until it is open again: soon at first, then ever less often."""
+        if old is not None:
+            # What is under way with the old one can release nothing; it is not waited for any longer than this.
+            closing = threading.Thread(target=self._close_one, args=(old,), name="closing", daemon=True)
+            closing.start()
+            closing.join(_CLOSING_SECONDS)
+        tries = 0
+        while not self._closing.wait(_pause(tries, slot.failure)):
+            tries += 1
+            with slot.lock:
+                try:
+                    opened, state = self._open_one(slot.name)
+                except Exception as error:  # noqa: BLE001 - as above
+                    slot.failure = self._note(slot, error)
+                    continue
+                if self._closing.is_set():
+                    self._close_one(opened)
+                    return
+                self._fill(slot, opened, state)
+            _LOGGER.warning("%s open again", self._kind, extra={"dataset": slot.name})
+            return
+
+
+def _pause(tries: int, failure: HoldtrueError | None) -> float:
+    """Return how long to wait: little for what a look at the ledger tells, long where the data would be read for nothing."""
+    if isinstance(failure, IntegrityError) or (isinstance(failure, Refused) and failure.title != _CLOSED):
+        return min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << min(tries, 10))) if tries else 0.0
+    return min(_LONGEST_LONG_PAUSE, _LONG_PAUSE * (1 << min(tries, 10)))
+
+
+def _may_be_the_ledgers(error: HoldtrueError) -> bool:
+    return type(error) is RefusedError or isinstance(error, (ReleaseError, IntegrityError))
+
+
+def hide_place(error: HoldtrueError, where: str | Path) -> HoldtrueError:
+    """Return an error of a ledger in words without its path; any other as it is."""
+    if isinstance(error, IntegrityError):
+        return IntegrityError(_DAMAGED)
+    return unavailable() if isinstance(error, Busy) or str(where) in str(error) else error
+
+
+def _told(error: Exception) -> HoldtrueError:
+    """Return what a caller is told of an error at opening: no path, no row."""
+    if isinstance(error, IntegrityError):
+        return IntegrityError(_DAMAGED)
+    if isinstance(error, FingerprintMismatch):
+        return error
+    if isinstance(error, (Busy, SQLAlchemyError, OSError)) or type(error) is RefusedError:
+        return unavailable()
+    return Refused(_UNAVAILABLE, _CLOSED, "this cannot be opened; whoever runs the service has to look at it")
+
+
+def _file(place: str | Path) -> tuple[int, int] | None:
+    """Return which file a ledger is; None for one that is not in a file, or is gone."""
+    if not isinstance(place, Path):
+        return None
+    try:
+        found = os.stat(place)  # noqa: PTH116 - by the path's own name
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,143 @@
+"""Rows that outgrow memory go to a folder of the owner's alone, beside the ledger, or nowhere."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from holdtrue.engines import loading, open_engine, spilling
+from holdtrue.engines.declaring import Declared
+from holdtrue.engines.loading import open_relation
+from holdtrue.engines.spilling import SpillFolder
+from holdtrue.errors import RefusedError, RequestError
+
+SMALL = 64 << 20
+MANY = "SELECT hash(range) AS a, hash(range + 1) AS b, hash(range + 2) AS c FROM range(3000000)"
+CHILD = f"""
+import sys, time
+from pathlib import Path
+import duckdb
+from holdtrue.engines.declaring import Declared
+from holdtrue.engines.loading import open_relation
+engine = open_relation(
+    duckdb.connect().sql({MANY!r}), declared=Declared(types=dict.fromkeys("abc", "real")),
+    memory={SMALL}, spill=Path(sys.argv[1])
+)
+print("open", flush=True)
+time.sleep(600)
+"""
+
+
+def _spilled(folder):
+    return [path for path in folder.rglob("*") if path.is_file() and path.name != "lock" and path.stat().st_size]
+
+
+def _many():
+    return duckdb.connect().sql(MANY)
+
+
+def _open(**options):
+    return open_relation(_many(), declared=Declared(types=dict.fromkeys("abc", "real")), **options)
+
+
+def test_rows_are_spilled_to_a_folder_of_the_owners_alone_that_goes_with_the_engine(tmp_path):
+    engine = _open(memory=SMALL, spill=tmp_path / "x.spill")
+    held = _spilled(tmp_path)
+    assert held, "the rows must outgrow the memory for this test to mean anything"
+    assert all(path.is_relative_to(tmp_path / "x.spill") for path in held)
+    for folder in (tmp_path / "x.spill", held[0].parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    engine.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, monkeypatch):
+    place = tmp_path / "x.spill"
+    with subprocess.Popen([sys.executable, "-c", CHILD, str(place)], stdout=subprocess.PIPE) as child:  # noqa: S603
+        assert child.stdout.readline() == b"open\n"
+        open_engine_beside(place).close()
+        assert _spilled(place), "what a living process spilled is left alone"
+        child.send_signal(signal.SIGKILL)
+    assert _spilled(place), "a killed process leaves its rows"
+    # The control: without the sweep they stay.
+    with monkeypatch.context() as patch:
+        patch.setattr(spilling, "_remove_abandoned", lambda _: None)
+        open_engine_beside(place).close()
+        assert _spilled(place)
+    open_engine_beside(place).close()
+    assert not place.exists()
+
+
+def open_engine_beside(place):
+    """Open something small that spills to a place."""
+    return open_relation(duckdb.connect().sql("SELECT 1 AS a"), declared=Declared(), spill=place)
+
+
+def test_without_a_folder_nothing_is_spilled(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tmp").mkdir()
+    engine = _open(memory=SMALL)
+    assert engine.card.rows == 3_000_000
+    assert engine._connection.execute("SELECT current_setting('temp_directory')").fetchall() == [("",)]
+    engine.close()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_rows_that_fit_nowhere_are_refused(tmp_path, monkeypatch):
+    connected = loading._connected
+    monkeypatch.setattr(loading, "_connected", lambda threads, _, folder: connected(threads, SMALL, folder))
+    with pytest.raises(RequestError, match="its rows do not fit into memory"):
+        _open()
+    path = tmp_path / "rows.csv"
+    duckdb.connect().execute(f"COPY ({MANY}) TO '{path}' (HEADER)")
+    with pytest.raises(RequestError, match=r"rows.csv: the rows do not fit into memory; keep the ledger on disk"):
+        open_engine(path, types=dict.fromkeys("abc", "real"))
+
+
+def test_a_folder_that_others_may_open_is_mended_and_what_is_no_folder_is_refused(tmp_path):
+    place = tmp_path / "x.spill"
+    place.mkdir()
+    place.chmod(0o777)
+    held = SpillFolder(place)
+    assert place.stat().st_mode & 0o777 == 0o700
+    file = tmp_path / "y.spill"
+    file.touch()
+    link = tmp_path / "z.spill"
+    link.symlink_to(place)
+    for wrong in (file, link, tmp_path / "none" / "x.spill"):
+        with pytest.raises(RefusedError, match="no folder for rows that outgrow memory can be made here"):
+            SpillFolder(wrong)
+    held.remove()
+
+
+def test_a_forked_child_leaves_its_parents_folder_alone(tmp_path):
+    folder = SpillFolder(tmp_path / "x.spill")
+    child = os.fork()
+    if child == 0:
+        folder.remove()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert isinstance(folder.path, Path)
+    assert folder.path.exists()
+    folder.remove()
+    assert not folder.path.exists()
+
+
+def test_many_that_make_and_remove_folders_at_once_never_fail(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def make_and_remove(_):
+        for _ in range(30):
+            folder = SpillFolder(tmp_path / "x.spill")
+            assert folder.path.exists()
+            folder.remove()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make_and_remove, range(8)))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,203 @@
+"""Ledgers of estimators: one form of entry, rows of their own, and nobody else's ledger (w1, w2)."""
+
+import json
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import holdtrue as ht
+from holdtrue.curator.histories import history_of
+from holdtrue.curator.registers import Register
+from holdtrue.estimators import (
+    Handle,
+    PrivateLearner,
+    SoftMajorityClassifier,
+    StableClassifier,
+    StableRegressor,
+    ThresholdClassifier,
+    handles,
+)
+from holdtrue.ledgers import open_ledger
+from holdtrue.ledgers.entries import Charge
+from holdtrue.planning import read_plan
+from holdtrue.records import canonical
+from laws import generator
+
+STUMPS = ht.Stumps(bounds=(-10, 10), steps=20)
+
+
+@pytest.fixture
+def rows(request):
+    random = generator(request)
+    points = random.normal(0, 3, (400, 2))
+    return points, (points[:, 0] + random.normal(0, 1, 400) > 0).astype(int)
+
+
+def every_estimator(ledger):
+    """Return all of them, each way of releasing, with what each is charged for: fits, and calls of predict."""
+    return [
+        (PrivateLearner(STUMPS, epsilon=0.2, ledger=ledger), 1, 0),
+        (SoftMajorityClassifier(LogisticRegression(), epsilon=0.1, parts=10, ledger=ledger), 0, 1),
+        (ThresholdClassifier(epsilon=0.1, ledger=ledger), 0, 1),
+        (StableClassifier(epsilon=0.3, delta=1e-7, ledger=ledger), 1, 0),
+        (StableClassifier(epsilon=0.1, release="each", ledger=ledger), 0, 1),
+        (StableRegressor(epsilon=0.3, delta=1e-7, ledger=ledger), 1, 0),
+        (StableRegressor(epsilon=0.1, release="each", ledger=ledger), 0, 1),
+    ]
+
+
+def test_every_estimators_entries_can_be_read_by_whoever_reads_ledgers(rows, tmp_path):
+    path = tmp_path / "fits.ledger"
+    handle = Handle(path, epsilon=8, delta=1e-6)
+    expected = []
+    for estimator, fits, predictions in every_estimator(handle):
+        estimator.fit(*rows).predict(rows[0][:3])
+        expected += [("fit", estimator)] * fits + [("predict", estimator)] * predictions
+    charged = [entry for entry in handle.ledger.entries() if entry.kind == "charge"]
+    assert [entry.verb for entry in charged] == [verb for verb, _ in expected]
+    for entry, (verb, estimator) in zip(charged, expected, strict=True):
+        told = json.loads(entry.body)
+        assert (told["draws"], told["parts"]) == (0, [])
+        assert told["request"] == {"verb": verb, "estimator": type(estimator).__name__, "epsilon": str(estimator.epsilon)}
+    assert [entry.body for entry in handle.ledger.entries() if entry.kind == "response"] == ["[]"] * len(expected)
+    assert ht.verify(path).charges == len(expected) == handle.charges
+    inspection = ht.audit_ledger(path)
+    assert inspection.breaches == ()
+    assert (inspection.charges, inspection.responses) == (len(expected), len(expected))
+    assert [line.verb for line in history_of(handle.ledger)] == [verb for verb, _ in expected]
+    register = Register(handle.ledger)
+    register.follow()
+    assert (register.charges, register.draws) == (len(expected), 0)
+
+
+@pytest.fixture
+def old_form(monkeypatch):
+    """Write what was written before: a body without draws and parts, which no curator could read."""
+    monkeypatch.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
+
+
+@pytest.mark.usefixtures("old_form")
+def test_the_form_of_before_is_found(rows):
+    """The control of the test above: whoever reads the old body stops there."""
+    handle = Handle(epsilon=1)
+    PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
+    for read in (lambda ledger: Register(ledger).follow(), history_of, ht.verify):
+        with pytest.raises(ht.IntegrityError, match="malformed"):
+            read(handle.ledger)
+
+
+@pytest.fixture(params=["curator", "holdout"])
+def foreign(request, rows, tmp_path):
+    """Return the path of a ledger that counts what is let out of rows, and what opens it again."""
+    path = tmp_path / "other.ledger"
+    points, labels = rows
+    data = {"age": points[:, 0], "smoker": labels == 1}
+    if request.param == "holdout":
+        with ht.Holdout(labels, looks=20, ledger=path) as holdout:
+            holdout.score(labels)
+        return path, lambda: ht.Holdout(labels, ledger=path).score(1 - labels)
+    with ht.Curator(data, epsilon=2, delta=1e-6, iid=True, ledger=path) as curator:
+        curator.ask("age > 0")
+
+    def go_on():
+        with ht.Curator(data, ledger=path) as again:
+            again.ask("age > 1")
+            again.select(["age > 1", "age > 2"])
+            assert again.budget.left > 0
+            assert len(again.history) == 3
+            again.report(tmp_path / "page.html")
+
+    return path, go_on
+
+
+def test_w1_the_ledger_of_a_curator_or_a_holdout_is_refused_and_unharmed(rows, foreign):
+    """Before rows are read, by every estimator, and by whoever would create a handle over it."""
+    path, go_on = foreign
+    before = ht.verify(path)
+    for ledger in (path, Handle(str(path))):
+        for estimator, _, _ in every_estimator(ledger):
+            with pytest.raises(ht.FingerprintMismatch, match="Handle with a path of its own"):
+                estimator.fit(None, None)
+            with pytest.raises(ht.FingerprintMismatch, match=r"Curator\.learn"):
+                estimator.fit(*rows)
+    for terms in ({"epsilon": 1}, {"epsilon": 2, "delta": 1e-6}):
+        with pytest.raises(ht.FingerprintMismatch):
+            Handle(path, **terms)
+    assert ht.verify(path) == before
+    go_on()
+
+
+def test_w1_without_the_check_the_ledger_is_charged_for_other_rows(rows, foreign, monkeypatch):
+    """The control: the old opening compares nothing, and the old form of entry stops the ledger's owner."""
+    path, go_on = foreign
+    spent = ht.verify(path).spent
+    with monkeypatch.context() as planted:
+        planted.setattr(Handle, "ledger", property(lambda self: open_ledger(self.path)))
+        planted.setattr(handles, "_refuse_foreign", lambda _: None)
+        planted.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
+        StableClassifier(epsilon=0.001, delta=1e-9, ledger=path).fit(rows[0][:100], rows[1][:100])
+    assert open_ledger(path).spent > spent
+    with pytest.raises(ht.IntegrityError, match="malformed"):
+        go_on()
+
+
+def test_w2_nobody_else_opens_the_ledger_of_estimators(rows, tmp_path):
+    path = tmp_path / "fits.ledger"
+    Handle(path, epsilon=1.0, delta=1e-6)
+    data = {"x": rows[0][:, 0]}
+    with pytest.raises(ht.FingerprintMismatch, match="counts estimators' fits"):
+        ht.Curator(data, ledger=path)
+    with pytest.raises(ht.FingerprintMismatch, match="counts estimators' fits"):
+        ht.Curator(data, epsilon=1, delta=1e-6, ledger=path)
+    with pytest.raises(ht.RefusedError, match="not to a holdout"):
+        ht.Holdout(rows[1], looks=20, ledger=path)
+    ht.Holdout(rows[1], looks=20, ledger=tmp_path / "looks.ledger").close()
+    with pytest.raises(ht.FingerprintMismatch, match="counts a holdout's looks"):
+        ht.Curator(data, ledger=tmp_path / "looks.ledger")
+    with pytest.raises(ht.RequestError, match="has no plan"):
+        read_plan(open_ledger(path).terms.plan)
+    assert ht.verify(path).charges == 0
+
+
+def test_w2_a_curator_that_is_open_goes_on_beside_an_estimator(rows, tmp_path):
+    path = tmp_path / "rows.ledger"
+    with ht.Curator({"x": rows[0][:, 0], "y": rows[1] == 1}, epsilon=1, delta=1e-6, ledger=path) as curator:
+        curator.ask("x > 0.3")
+        with pytest.raises(ht.FingerprintMismatch):
+            PrivateLearner(STUMPS, epsilon=0.1, ledger=path).fit(*rows)
+        curator.ask("x > 0.4")
+        assert len(curator.history) == 2
+
+
+def test_a_copy_of_a_ledger_is_not_charged(rows, tmp_path):
+    """An exported copy has no key; before, a handle would have charged it in the place of the ledger."""
+    from holdtrue.ledgers.exporting import export
+
+    handle = Handle(tmp_path / "fits.ledger", epsilon=1)
+    PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
+    export(handle.ledger, tmp_path / "copy.ledger")
+    with pytest.raises(ht.RefusedError, match="copy"):
+        PrivateLearner(STUMPS, epsilon=0.2, ledger=tmp_path / "copy.ledger").fit(*rows)
+
+
+def test_a_response_that_cannot_be_stored_keeps_what_was_drawn(rows, monkeypatch):
+    """What was drawn leaves only once the ledger has that it did; the charge stays."""
+    handle = Handle(epsilon=8, delta=1e-6)
+
+    def fails(_self, _entry):
+        message = "the disk is full"
+        raise ht.ReleaseError(message)
+
+    monkeypatch.setattr(Handle, "complete", fails)
+    for estimator, fits, _ in every_estimator(handle):
+        spent = handle.spent
+        if fits:
+            with pytest.raises(ht.ReleaseError):
+                estimator.fit(*rows)
+            assert [name for name in vars(estimator) if name.endswith("_")] == []
+        else:
+            estimator.fit(*rows)
+            with pytest.raises(ht.ReleaseError):
+                estimator.predict(rows[0][:3])
+            assert estimator.released_ == {}
+        assert handle.spent > spent

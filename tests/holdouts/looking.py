@@ -1,0 +1,173 @@
+"""Processes that look at one private holdout and are killed with SIGKILL at every step of every look of a run.
+
+``python looking.py WHERE SEEN MODE WORKERS [before]``: workers ask the same submissions in the same order, so that each one
+that is started again first asks what another was killed over. Every one is killed at a look and a step of its own, in turn,
+until each look of a run was hit at each step; then they finish. What happens is appended to SEEN and synced before it does:
+``run`` when a threshold is about to be drawn, ``release`` when a noisy sum is, ``kill LOOK STEP``. With ``before``, looks
+are named and answered as they were before runs had names: any charge that a crash left unanswered is answered.
+"""
+
+import gc
+import json
+import os
+import signal
+import sys
+from functools import cache
+
+import numpy as np
+
+import holdtrue as ht
+from holdtrue.curator import steps
+from holdtrue.curator.houses import House
+from holdtrue.holdouts import Holdout, Leaderboard, sparse
+from holdtrue.holdouts.questions import Question
+from holdtrue.mechanisms import AboveThreshold
+
+CASES, RUNS, MOST = 20_000, 60, 240
+CALM = 70  # the looks that a ledger has in the end, so that lives without a kill go on after the others
+STEPS = ("before the charge", "before the measurement", "before the response", "after the response")
+LOOKS_OF_A_RUN = 5
+RANDOM = np.random.default_rng(173)
+TRUTH, TRAIN = RANDOM.integers(0, 2, (2, CASES))
+
+
+@cache
+def submission(number, *, good=False):
+    """Return predictions of their own for a number, right in half of the cases, or in nearly all."""
+    flips = np.random.default_rng([number, 1]).random(CASES) < (0.02 if good else 0.5)
+    return np.where(flips, 1 - TRUTH, TRUTH).astype(np.int8)
+
+
+def open_mode(mode, where):
+    match mode:
+        case "private gate":
+            return Holdout(TRUTH, looks=MOST, yes=RUNS, private=True, ledger=where)
+        case "thresholdout":
+            return Holdout(TRUTH, looks=MOST, train=TRAIN, overfits=RUNS, threshold=0.45, ledger=where)
+        case _:
+            return Leaderboard(TRUTH, submissions=MOST, rule="private ladder", moves=RUNS, ledger=where)
+
+
+def look(mode, opened, number):
+    """Ask for a submission; every seventh is found above the threshold, and ends its run."""
+    loud = number % 7 == 6
+    match mode:
+        case "private gate":
+            return opened.gate(submission(number, good=loud), margin=0.0 if loud else 0.95)
+        case "thresholdout":
+            return opened.score(submission(number), train=TRAIN if loud else submission(number))
+        case _:
+            return opened.submit("team", submission(number, good=loud))
+
+
+def paid_runs(opened):
+    """Return how many runs were paid for, by the ledger."""
+    return opened._house.ledger.spent // (opened.plan.cap_units // RUNS)
+
+
+def note(seen, line):
+    os.write(seen, f"{line}\n".encode())
+    os.fsync(seen)
+
+
+def arm(seen, place, step):
+    """Have this process killed at a step of a look, counted among those that go to the ledger."""
+    calls, release, watch, noise = [0], House.release, AboveThreshold.watch, sparse.Laplace.release
+
+    def die(at):
+        # A look that another process answers in between has no measurement: then the next one is hit.
+        if place is not None and calls[0] > place and STEPS[step] == at:
+            note(seen, f"kill {place} {step}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def releasing(self, *arguments, **named):
+        calls[0] += 1
+        die(STEPS[0])
+        release(self, *arguments, **named)
+        die(STEPS[3])
+
+    def reading(self, name):
+        if name == "total":
+            die(STEPS[1])
+        return object.__getattribute__(self, name)
+
+    def responding(*fields):
+        *others, respond = fields
+
+        def dying(*given):
+            die(STEPS[2])
+            return respond(*given)
+
+        return Release(*others, dying)
+
+    Release = sparse.Release  # noqa: N806 - the class itself
+    House.release, Question.__getattribute__, sparse.Release = releasing, reading, responding
+    AboveThreshold.watch = lambda self: (note(seen, "run"), watch(self))[1]
+    sparse.Laplace.release = lambda self, *values: (note(seen, "release"), noise(self, *values))[1]
+
+
+def forget_names():
+    """Name and answer looks as they were before runs had names."""
+    sparse._request_id_in_run = lambda part, _: sparse.request_id_of(part)
+
+    def same_parts(entry, release):
+        return entry.response is None and tuple(json.loads(entry.body)["parts"]) == tuple(release.parts)
+
+    steps.may_answer = steps._unanswered = same_parts
+
+
+def live(where, seen, mode, place, step):
+    arm(seen, place, step)
+    opened = open_mode(mode, where)
+    try:
+        for number in range(MOST):
+            if place is None and opened._house.register.draws >= CALM:
+                break
+            look(mode, opened, number)
+    except ht.BudgetExceeded:
+        pass
+    opened.close()
+
+
+def start(*life):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            live(*life)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def main():
+    where, path, mode, workers = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    if "before" in sys.argv:
+        forget_names()
+    seen = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    look(mode, open_mode(mode, None), 6)  # what is compiled and planned once, all lives inherit
+    for number in range(CALM + 20):
+        submission(number, good=number % 7 == 6)
+    open_mode(mode, where).close()
+    gc.freeze()
+    hits = [(place, step) for place in range(LOOKS_OF_A_RUN) for step in range(len(STEPS))]
+    alive, born, ended, failed = set(), 0, 0, 0
+    while ended < workers:
+        while len(alive) + ended < workers:
+            alive.add(start(where, seen, mode, *(hits[born] if born < len(hits) else (None, None))))
+            born += 1
+        child, status = os.wait()
+        alive.discard(child)
+        ended += os.WIFEXITED(status)
+        failed += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
+    with open_mode(mode, where) as opened:
+        charges = [entry for entry in opened._house.ledger.entries() if entry.kind == "charge"]
+        told = {"paid": paid_runs(opened), "looks": len(charges), "lives": born, "failed": failed}
+        told["silent"] = [json.loads(entry.body)["request"].get("run") for entry in charges if not entry.cost]
+        told["opened"] = [json.loads(entry.body)["request"].get("run") for entry in charges if entry.cost]
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""A curator with crashes, retries and two workers, step by step against a reference in memory."""
+
+import shutil
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sklearn.dummy import DummyClassifier
+
+import holdtrue as ht
+from holdtrue.estimators import StableClassifier
+from whole.faults import STEPS, Worker, at, kill
+from whole.holdout_machine import folder
+
+PARTS, SHARE = 20, 40
+ROWS = PARTS * SHARE
+QUERIES = 12
+TEXTS = tuple(f"x > {threshold}" for threshold in range(0, ROWS, ROWS // 9))
+TEXT = st.sampled_from(TEXTS)
+KEY = st.sampled_from([None, "k1", "k2", "k3", "k4", "k5"])
+WORKER = st.integers(0, 1)
+MOMENT = st.sampled_from(STEPS)
+POINTS = st.lists(st.integers(0, 30), min_size=1, max_size=6, unique=True)
+
+
+def rows():
+    """Return a table with a public key for each row, in an order that no value decides."""
+    source = np.random.default_rng(5)
+    x = source.permutation(ROWS).astype(float)
+    return {"id": np.arange(ROWS), "x": x, "y": (np.arange(ROWS) % PARTS) % 2 == 0}
+
+
+class CuratorMachine(RuleBasedStateMachine):
+    """Two workers on one ledger; the reference is a dictionary of what was told, and the ledger's own entries."""
+
+    @initialize()
+    def start(self):
+        self.folder = folder()
+        self.path = self.folder / "rows.ledger"
+        self.rows = rows()
+        self.workers = [Worker(self.open), Worker(self.open)]
+        self.values: dict[str, float] = {}
+        self.keys: dict[str, object] = {}
+
+    def open(self):
+        terms = {"queries": QUERIES, "epsilon": 2, "delta": 1e-6, "reserve": 0.5, "iid": True}
+        curator = ht.Curator(self.rows, ledger=self.path, **terms)
+        curator.train("m", DummyClassifier(strategy="most_frequent"), target="y", features=["x"], parts=PARTS, key="id")
+        return curator
+
+    def teardown(self):
+        if hasattr(self, "folder"):
+            for worker in self.workers:
+                worker.close()
+            shutil.rmtree(self.folder)
+
+    def request(self, place, act, *, key=None, request=None):
+        """Make a request; a refusal spends nothing, and a key that named another request is refused."""
+        worker = self.workers[place]
+        ledger = worker.object._house.ledger
+        before, known = ledger.spent, None if key is None else self.keys.get(key)
+        try:
+            found = act(worker.object)
+        except (ht.RefusedError, ht.RequestError) as error:
+            if worker.moment is None:
+                assert ledger.spent == before, "refused, and something was spent"
+            if not isinstance(error, ht.BudgetExceeded):
+                assert known is not None
+                assert known != request, "the same request under its own key was refused"
+            return None
+        except ht.ReleaseError:
+            return None
+        if key is not None:
+            assert known in (None, request), "a key served two requests"
+        return found
+
+    def remember(self, key, request):
+        """A key that reached the ledger names its request for good, whether it was answered or not."""
+        if key is None or key in self.keys:
+            return
+        held = next(worker.object for worker in self.workers if worker.held is not None)
+        if held.ledger.find(request_id=key) is not None:
+            self.keys[key] = request
+
+    def check_answer(self, text, answer):
+        assert self.values.setdefault(text, answer.value) == answer.value, "one question, two answers"
+        plan = self.workers[0].object.plan
+        assert (answer.interval.low, answer.interval.high) == plan.interval(answer.value)
+
+    def ask_text(self, place, text, key):
+        answer = self.request(place, lambda held: held.ask(text, key=key), key=key, request=text)
+        if answer is not None:
+            self.check_answer(text, answer)
+
+    @rule(place=WORKER, text=TEXT, key=KEY)
+    def ask(self, place, text, key):
+        self.ask_text(place, text, key)
+        self.remember(key, text)
+
+    @rule(place=WORKER, text=TEXT, key=KEY, step=MOMENT)
+    def ask_and_die(self, place, text, key, step):
+        with at(self.workers[place], step, kill):
+            self.ask_text(place, text, key)
+        self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, text)
+
+    @rule(place=WORKER, text=TEXT, other=TEXT, step=MOMENT)
+    def ask_while_another_asks(self, place, text, other, step):
+        with at(self.workers[place], step, lambda: self.ask_text(1 - place, other, None)):
+            self.ask_text(place, text, None)
+
+    @rule(place=WORKER, name=st.sampled_from([None, "monday"]))
+    def ask_values(self, place, name):
+        numbers = self.rows["x"] / ROWS
+        answer = self.request(place, lambda held: held.ask(values=numbers, name=name))
+        if answer is not None and name is None:
+            assert not answer.repeated, "private numbers were recognised"
+        elif answer is not None:
+            assert self.values.setdefault(f"named {name}", answer.value) == answer.value
+
+    @rule(place=WORKER, scores=st.sampled_from([{"a": 3, "b": 7}, {"a": 7, "b": 3}]))
+    def select_by_scores(self, place, scores):
+        choice = self.request(place, lambda held: held.select(scores, epsilon=0.01))
+        if choice is not None:
+            assert not choice.repeated, "private scores were recognised"
+
+    @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
+    def predict(self, place, points, screen, key):
+        table = {"x": [float(point) for point in points]}
+        request = ("predict", tuple(points), screen)
+        self.request(
+            place, lambda held: held.predict("m", table, epsilon=0.05, screen=screen, key=key), key=key, request=request
+        )
+        self.remember(key, request)
+
+    @rule(place=WORKER, groups=st.integers(2, 6))
+    def distill(self, place, groups):
+        table = {"x": np.linspace(0, ROWS, 8)}
+        self.request(place, lambda held: held.distill("m", table, DummyClassifier(), groups=groups, epsilon=0.05))
+
+    @rule()
+    def fit_an_estimator_on_this_ledger(self):
+        """An estimator that is given a curator's ledger is refused; the ledger goes on as it was."""
+        features, labels = self.rows["x"][:, None], self.rows["y"].astype(int)
+        try:
+            StableClassifier(bounds=(0, ROWS), epsilon=0.01, ledger=str(self.path)).fit(features, labels)
+        except ht.RefusedError:
+            return
+        message = "an estimator charged a curator's ledger"
+        raise AssertionError(message)
+
+    @rule(row=st.integers(0, ROWS - 1), value=st.integers(0, ROWS), label=st.booleans())
+    def replace_one_row_and_sort_again(self, row, value, label):
+        """One row replaced, and the file sorted by what rows hold: at most one part may vote otherwise."""
+        votes = []
+        for changed in (False, True):
+            table = {name: column.copy() for name, column in self.rows.items()}
+            if changed:
+                table["x"][row], table["y"][row] = value + 0.5, label
+            order = np.argsort(table["x"], kind="stable")
+            votes.append(self.vote({name: column[order] for name, column in table.items()}))
+        assert int(np.abs(votes[0] - votes[1]).max()) <= 1, "one row moved two votes"
+
+    @staticmethod
+    def vote(table):
+        with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
+            estimator = DummyClassifier(strategy="most_frequent")
+            held.train("m", estimator, target="y", features=["x"], parts=PARTS, key="id")
+            return np.asarray(held._models.named("m").seen([{"x": 3.0}], held._house)[0])
+
+    @rule(place=WORKER)
+    def reopen(self, place):
+        self.workers[place].close()
+
+    @invariant()
+    def the_ledger_is_the_reference(self):
+        if not hasattr(self, "workers"):
+            return
+        held = self.workers[0].object
+        entries = held.ledger.entries()
+        charges = [entry for entry in entries if entry.kind == "charge"]
+        assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
+        budget = held.budget
+        assert budget.asks <= QUERIES
+        asked = [entry for entry in charges if entry.verb == "ask"]
+        assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
+        answered = [entry.answers for entry in entries if entry.kind == "response"]
+        assert len(answered) == len(set(answered)), "a charge was answered twice"

@@ -1,0 +1,348 @@
+"""Holdouts and leaderboards with crashes, retries and two workers, step by step against a reference in memory."""
+
+import shutil
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+import holdtrue as ht
+from holdtrue.mechanisms import thresholding
+from whole.faults import STEPS, Worker, at, kill
+
+CASES = 3000
+SUBMISSIONS = 12
+TRUTH = np.random.default_rng(0).integers(0, 2, CASES)
+TRAIN = np.random.default_rng(1).integers(0, 2, CASES)
+WORKERS = st.integers(0, 1)
+SUBMITTED = st.integers(0, SUBMISSIONS - 1)
+MOMENTS = st.sampled_from(STEPS)
+
+
+def predict(number, truth=TRUTH):
+    """Return submission number so many: its accuracy rises and falls with the number, so that leads change."""
+    accuracy = 0.45 + 0.5 * ((number * 5) % SUBMISSIONS) / SUBMISSIONS
+    wrong = np.random.default_rng(100 + number).random(truth.size) > accuracy
+    return np.where(wrong, 1 - truth, truth)
+
+
+def accuracy_of(number):
+    return Fraction(int((predict(number) == TRUTH).sum()), CASES)
+
+
+def folder():
+    """Return a folder in memory where there is one: the machine makes many commits, and needs no disk."""
+    shared = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+    return Path(tempfile.mkdtemp(prefix="holdtrue-whole-", dir=shared if shared.is_dir() else None))
+
+
+class HoldoutMachine(RuleBasedStateMachine):
+    """Two workers on one ledger. Subclasses say how to open, how to look, and what the answers must be."""
+
+    looks = 40
+
+    def open(self):
+        raise NotImplementedError
+
+    def look_at(self, held, number):
+        """Make one look with a submission and return what was told."""
+        raise NotImplementedError
+
+    def check(self, number, told):
+        """Compare what was told of a submission with the reference."""
+        raise NotImplementedError
+
+    @initialize()
+    def start(self):
+        self.folder = folder()
+        self.path = self.folder / "cases.ledger"
+        self.workers = [Worker(self.open), Worker(self.open)]
+        self.thresholds = 0
+        self._watch = thresholding.AboveThreshold.watch
+
+        def counted(mechanism):
+            self.thresholds += 1
+            return self._watch(mechanism)
+
+        thresholding.AboveThreshold.watch = counted
+        self.told = {}
+        self.prepare()
+
+    def prepare(self):
+        """Make room for what a mode's reference remembers."""
+
+    def teardown(self):
+        if hasattr(self, "folder"):
+            thresholding.AboveThreshold.watch = self._watch
+            for worker in self.workers:
+                worker.close()
+            shutil.rmtree(self.folder)
+
+    def ask(self, place, number):
+        """Make a look; compare what is told, and that a refusal for want of budget spends nothing."""
+        worker = self.workers[place]
+        ledger = worker.object._house.ledger
+        before = ledger.head
+        try:
+            told = self.look_at(worker.object, number)
+        except ht.BudgetExceeded:
+            if worker.moment is None:
+                assert ledger.head == before
+            return
+        except ht.ReleaseError:
+            return  # charged, and another one's answer or death came in between
+        self.check(number, told)
+
+    @rule(place=WORKERS, number=SUBMITTED)
+    def look(self, place, number):
+        self.ask(place, number)
+
+    @rule(place=WORKERS, number=SUBMITTED, step=MOMENTS)
+    def look_and_die(self, place, number, step):
+        with at(self.workers[place], step, kill):
+            self.ask(place, number)
+
+    @rule(place=WORKERS, number=SUBMITTED, other=SUBMITTED, step=MOMENTS)
+    def look_while_another_looks(self, place, number, other, step):
+        with at(self.workers[place], step, lambda: self.ask(1 - place, other)):
+            self.ask(place, number)
+
+    @rule(place=WORKERS)
+    def reopen(self, place):
+        self.workers[place].close()
+
+    @invariant()
+    def totals_are_those_of_the_entries(self):
+        if not hasattr(self, "workers"):
+            return
+        ledger = self.workers[0].object._house.ledger
+        charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
+        assert ledger.spent == sum(entry.cost for entry in charges) <= ledger.terms.cap
+        assert sum(entry.verb in ("score", "gate", "submit") for entry in charges) <= self.looks
+        self.check_state(self.workers[0].object)
+
+    def check_state(self, held):
+        """Compare where the mode stands."""
+
+
+def same_again(machine, number, told):
+    """A submission that was told once is told the same for ever, on every worker."""
+    known = machine.told.setdefault(number, told.value)
+    assert told.value == known
+
+
+class ScoresMachine(HoldoutMachine):
+    def open(self):
+        return ht.Holdout(TRUTH, looks=self.looks, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.score(predict(number))
+
+    def check(self, number, told):
+        same_again(self, number, told)
+        assert told.interval.low <= told.value <= told.interval.high
+
+
+class PrivateResultsMachine(ScoresMachine):
+    """Results made with the labels: never a repeat by what they hold."""
+
+    def look_at(self, held, number):
+        return held.score(cases=(predict(number) == TRUTH).astype(float))
+
+    def check(self, number, told):
+        del number
+        assert not told.repeated
+        assert told.certificate.cost > 0
+
+
+class RoundingMachine(ScoresMachine):
+    def open(self):
+        return ht.Holdout(TRUTH, looks=self.looks, private=False, ledger=self.path)
+
+    def check(self, number, told):
+        same_again(self, number, told)
+        rows = told.sample_interval
+        assert rows.low <= accuracy_of(number) <= rows.high
+
+
+class GateMachine(HoldoutMachine):
+    margin = Fraction(1, 20)
+    first = 0
+
+    def prepare(self):
+        self.incumbents = {self.first}
+
+    def open(self):
+        # Whoever opens a gate again brings the incumbent: the one that the ledger's last yes was told to.
+        for number in sorted(getattr(self, "incumbents", {self.first})):
+            try:
+                return ht.Holdout(TRUTH, looks=self.looks, yes=8, incumbent=predict(number), ledger=self.path)
+            except ht.InvalidParameter:
+                continue
+        message = "nobody who had a yes is the incumbent"
+        raise AssertionError(message)
+
+    def look_at(self, held, number):
+        self.incumbents.add(number)  # it may have a yes that nobody hears of
+        return held.gate(predict(number), margin=self.margin)
+
+    def ask(self, place, number):
+        try:
+            super().ask(place, number)
+        except ht.InvalidParameter:
+            pass  # the incumbent itself
+        except ht.RefusedError:
+            if self.workers[place].moment is None:
+                self.workers[place].close()  # another worker's submission is the incumbent: open again with it
+
+    def check(self, number, told):
+        del number
+        assert told.interval.low <= told.interval.high
+
+    def check_state(self, held):
+        gate = held._way
+        state = gate._follow()
+        names = {gate_name(held, number): accuracy_of(number) for number in self.incumbents}
+        if state.incumbent is not None:
+            low, high = state.mean()
+            assert low <= names[state.incumbent] <= high
+        for name, (low, high) in state.means.items():
+            assert low <= names[name] <= high
+
+
+def gate_name(held, number):
+    return held.named(predict(number))
+
+
+class LadderMachine(HoldoutMachine):
+    rule_name = "ladder"
+
+    def prepare(self):
+        self.best = 0.0
+
+    def open(self):
+        return ht.Leaderboard(TRUTH, submissions=self.looks, rule=self.rule_name, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.submit(f"team {number}", predict(number))
+
+    def check(self, number, told):
+        if not told.repeated:
+            self.told[number] = told.value
+
+    def check_state(self, held):
+        """The best that is shown never falls, and nobody who was answered is above it by more than two steps."""
+        shown = [place.score for place in held.standings() if place.score is not None]
+        best = max(shown, default=0.0)
+        assert best >= self.best
+        self.best = best
+        if self.told:
+            step = held.facts.scale
+            assert best >= float(max(accuracy_of(number) for number in self.told)) - 2 * step
+        told = [answer.value for _, answer, _ in held._way.led()]
+        assert told == sorted(told)
+
+
+class RunsMachine(HoldoutMachine):
+    """Modes of above threshold: no threshold is drawn that was not paid for."""
+
+    runs = 12
+
+    def check_state(self, held):
+        cost = held._way.runs._cost
+        ledger = held._house.ledger
+        assert self.thresholds <= ledger.spent // cost
+        charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
+        assert all(entry.cost in (0, cost) for entry in charges)
+
+
+class PrivateGateMachine(RunsMachine):
+    def open(self):
+        return ht.Holdout(TRUTH, looks=self.looks, yes=self.runs, private=True, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.gate(predict(number), margin=0.02)
+
+    def check(self, number, told):
+        del number
+        assert told.interval.low <= told.interval.high
+
+
+class ThresholdoutMachine(RunsMachine):
+    def open(self):
+        return ht.Holdout(TRUTH, looks=self.looks, train=TRAIN, overfits=self.runs, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.score(predict(number), train=predict(number // 2, TRAIN))
+
+    def check(self, number, told):
+        same_again(self, number, told)
+
+
+class PrivateLadderMachine(RunsMachine):
+    def open(self):
+        return ht.Leaderboard(TRUTH, submissions=self.looks, rule="private ladder", moves=self.runs, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.submit(f"team {number}", predict(number))
+
+    def check(self, number, told):
+        del number, told
+
+    def check_state(self, held):
+        super().check_state(held)
+        shown = [answer.value for _, answer, _ in held._way.led()]
+        assert shown == sorted(shown)
+
+
+class GuessAndCheckMachine(HoldoutMachine):
+    def open(self):
+        return ht.Holdout(TRUTH, looks=self.looks, train=TRAIN, overfits=6, private=False, ledger=self.path)
+
+    def look_at(self, held, number):
+        return held.score(predict(number), train=predict(number // 2, TRAIN))
+
+    def check(self, number, told):
+        same_again(self, number, told)
+        if told.sample_interval.confidence == 1:
+            assert told.sample_interval.low <= accuracy_of(number) <= told.sample_interval.high
+
+    def check_state(self, held):
+        """Later levels count the cells that were really told: those of the stored answers, in their order."""
+        way = held._way
+        way._transcript.follow()
+        widths = [
+            look.told.sample_interval.width
+            for look in way._transcript
+            if hasattr(look.told, "sample_interval") and look.told.sample_interval.confidence == 1
+        ]
+        assert way._cells() == tuple(round(1 / width) for width in widths)
+
+
+class PrivateBoardMachine(LadderMachine):
+    rule_name = "private"
+
+    def check(self, number, told):
+        same_again(self, number, told)
+
+    def check_state(self, held):
+        shown = {place.name: place.score for place in held.standings()}
+        for number, value in self.told.items():
+            assert shown[f"team {number}"] == value
+
+
+MACHINES = (
+    ScoresMachine,
+    PrivateResultsMachine,
+    RoundingMachine,
+    GateMachine,
+    LadderMachine,
+    PrivateGateMachine,
+    ThresholdoutMachine,
+    PrivateLadderMachine,
+    GuessAndCheckMachine,
+    PrivateBoardMachine,
+)

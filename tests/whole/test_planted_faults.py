@@ -1,0 +1,135 @@
+"""The machines find every fault that was there before: each is planted again, and a machine must break."""
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from sklearn.dummy import DummyClassifier
+
+import holdtrue as ht
+from holdtrue.curator import predictions, steps
+from holdtrue.estimators import handles
+from holdtrue.holdouts import gating, questions, sparse, transcripts
+from holdtrue.holdouts.scoring import request_id_of
+from holdtrue.ledgers import open_ledger, read_charge
+from whole import holdout_machine
+from whole.curator_machine import PARTS, CuratorMachine
+
+SEARCH = settings(
+    max_examples=60,
+    stateful_step_count=50,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate,),
+    report_multiple_bugs=False,
+)
+
+
+def breaks(machine):
+    """Run a machine until it breaks; what it breaks with."""
+    with pytest.raises((AssertionError, ht.HoldtrueError)) as found:
+        run_state_machine_as_test(machine, settings=SEARCH)
+    return str(found.value)
+
+
+def answer_by_parts_alone(entry, release):
+    return entry.response is None and read_charge(entry).parts == release.parts
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [holdout_machine.PrivateGateMachine, holdout_machine.ThresholdoutMachine, holdout_machine.PrivateLadderMachine],
+    ids=lambda machine: machine.__name__,
+)
+def test_a_free_look_that_is_answered_with_an_unpaid_threshold(machine, monkeypatch):
+    monkeypatch.setattr(steps, "may_answer", answer_by_parts_alone)
+    monkeypatch.setattr(sparse, "_request_id_in_run", lambda part, _: request_id_of(part))
+    breaks(machine)
+
+
+def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
+    given = questions.given_cases
+
+    def name_by_contents(cases, values, ids=None, *, known_as=None):
+        asked = given(cases, values, ids, known_as=known_as)
+        return replace(asked, content=(bytes(cases.ordered(values, ids)),))
+
+    monkeypatch.setattr("holdtrue.holdouts.holdout.given_cases", name_by_contents)
+    breaks(holdout_machine.PrivateResultsMachine)
+
+
+def test_private_numbers_that_are_recognised_by_what_they_hold(monkeypatch):
+    def name_by_contents(self, values, name, key, analyst):
+        known_as = name or hashlib.sha256(values.tobytes()).hexdigest()
+        return self._house.once(
+            self._asking.values(known_as),
+            request={"verb": "ask", "values": known_as},
+            key=key,
+            analyst=analyst,
+            measure=lambda: [self._house.engine.sum_values(values, bits=self.plan.bits)],
+        )
+
+    monkeypatch.setattr(ht.Curator, "_ask_values", name_by_contents)
+    assert "recognised" in breaks(CuratorMachine)
+
+
+class ByPosition(CuratorMachine):
+    """Parts by position in an order that values decide."""
+
+    @staticmethod
+    def vote(table):
+        with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
+            estimator = DummyClassifier(strategy="most_frequent")
+            held.train("m", estimator, target="y", features=["x"], parts=PARTS, order="fixed")
+            return held._models.named("m").seen([{"x": 3.0}], held._house)[0]
+
+
+def test_parts_by_the_rank_of_a_value():
+    assert "two votes" in breaks(ByPosition)
+
+
+def test_a_yes_that_counts_from_whoever_is_the_incumbent_by_then(monkeypatch):
+    after = gating._after
+
+    def chain(state, look, *, cells):
+        if look.verb == "gate":
+            look = replace(look, request=look.request | {"against": state.incumbent})
+        return after(state, look, cells=cells)
+
+    monkeypatch.setattr(gating, "_after", chain)
+    breaks(holdout_machine.GateMachine)
+
+
+def test_a_ladder_that_shows_what_was_told_last(monkeypatch):
+    def follow(self):
+        self._transcript.follow()
+        for look in self._transcript.looks[self._read :]:
+            self._read += 1
+            led = self.best is None or look.told.value != self.best.value
+            self.best, self.leading = look.told, str(look.request["values"])
+            self._shown[look.number] = look.told, led
+            self._teams.append((str(look.request["team"]), look.number))
+
+    monkeypatch.setattr(transcripts.BestSoFar, "follow", follow)
+    breaks(holdout_machine.LadderMachine)
+
+
+def test_an_estimator_that_charges_any_ledger(monkeypatch):
+    monkeypatch.setattr(handles.Handle, "ledger", property(lambda self: open_ledger(self.path)))
+    monkeypatch.setattr(handles, "_refuse_foreign", lambda _: None)
+    breaks(CuratorMachine)
+
+
+def test_a_request_that_is_charged_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(predictions, "_refuse_unless_affordable", lambda *_, **__: None)
+    monkeypatch.setattr(predictions, "_overtaken", lambda *_: ht.BudgetExceeded(requested=1, left=0, unit="mu squared"))
+    assert "spent" in breaks(CuratorMachine)
+
+
+def test_a_plan_that_is_not_checked_in_the_transaction(monkeypatch):
+    charge = steps.Errand.charge
+    monkeypatch.setattr(steps.Errand, "charge", lambda self, _: charge(self, None))
+    breaks(CuratorMachine)

@@ -251,6 +251,7 @@ def observe(path, opened, acts):
     """Return everything that can be seen of some acts, one after another, and of the ledger they leave."""
     names: dict[str, int] = {}
     seen = []
+    path.parent.mkdir()
     with opened(path) as who:
         for act in acts:
             try:
@@ -266,7 +267,7 @@ def same_again_or_changed(call, folder):
     worlds = []
     for place, second in enumerate((call.private, call.change(call.private))):
         acts = [lambda who, given=given: call.act(who, given) for given in (call.private, second, call.private)]
-        worlds.append(observe(folder / f"{place}.ledger", call.opened, acts))
+        worlds.append(observe(folder / str(place) / "rows.ledger", call.opened, acts))
     return worlds
 
 
@@ -274,7 +275,9 @@ def on_neighbours(call, folder):
     """Return what is seen of the same calls on two neighbours."""
     return [
         observe(
-            folder / f"{place}.ledger", lambda path, given=given: call.opened(path, given), [lambda who: call.act(who, None)]
+            folder / str(place) / "rows.ledger",
+            lambda path, given=given: call.opened(path, given),
+            [lambda who: call.act(who, None)],
         )
         for place, given in enumerate((call.private, call.change(call.private)))
     ]

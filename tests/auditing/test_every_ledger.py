@@ -166,7 +166,8 @@ def ledgers(tmp_path_factory):
 
     def at(name):
         if name not in written:
-            written[name] = folder / f"{len(written)}.ledger"
+            written[name] = folder / str(len(written)) / "rows.ledger"
+            written[name].parent.mkdir()
             WRITERS[name](written[name])
         return written[name]
 
@@ -247,7 +248,7 @@ def test_whoever_opens_such_a_ledger_is_told_so(ledgers, tmp_path, strange):
         curator.ask("b > 1")
 
 
-@pytest.mark.parametrize("strange", ["unknown verb", "body of another form"])
+@pytest.mark.parametrize("strange", ["missing body", "body of another form"])
 def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp_path, monkeypatch, strange):
     """The control: as it was, when a charge of another form was skipped in silence."""
     path = shutil.copy(ledgers("estimator: PrivateLearner"), tmp_path / "copy.ledger")

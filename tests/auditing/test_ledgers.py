@@ -1,5 +1,6 @@
 """An auditor finds every kind of tampering by a writer who knows how digests are made, and tells all of it at once."""
 
+import contextlib
 import json
 import shutil
 
@@ -69,6 +70,10 @@ def rewrite(path, change, *, terms=None, chain=True):
                 digests[line["number"]] = (old, line["digest"])
         connection.execute(ENTRIES.delete())
         connection.execute(ENTRIES.insert(), lines)
+        for index in ENTRIES.indexes:
+            # A writer who uses a number twice cannot have the index that forbids it.
+            with contextlib.suppress(sa.exc.IntegrityError), connection.begin_nested():
+                index.create(connection)
 
 
 def moved(lines, number, units):

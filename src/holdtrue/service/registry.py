@@ -46,7 +46,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
-CARD = ("types", "bounds", "labels", "header", "second_budget")
+CARD = ("types", "bounds", "labels", "header")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

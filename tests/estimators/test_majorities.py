@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -249,6 +250,26 @@ def test_one_row_changes_one_vote_at_every_point(rows):
     changed[123] = "yes"
     others = SoftMajorityClassifier(**settings).fit(moved, changed).ensemble_.votes(points)
     assert np.abs(votes - others).max() <= 1
+
+
+def test_e4_with_public_keys_one_row_of_a_sorted_table_changes_one_vote():
+    """The control: by position, in rows that are sorted again, the same replaced row changes many."""
+    place = np.arange(800)
+    part, block = place % 20, place // 20
+    x, y = place[:, None] + 1.0, np.where((block < 19) | (block > 20), part % 2 == 0, block % 2 == 0).astype(int)
+    other_x, other_y = x.copy(), y.copy()
+    other_x[0], other_y[0] = x[400] + 0.5, 0
+    votes = {}
+    for keyed in (True, False):
+        found = []
+        for some_x, some_y in ((x, y), (other_x, other_y)):
+            order = np.argsort(some_x[:, 0], kind="stable")
+            learner = SoftMajorityClassifier(DummyClassifier(strategy="most_frequent"), parts=20, classes=[0, 1])
+            learner.fit(some_x[order], some_y[order], keys=place[order] if keyed else None)
+            found.append(learner.ensemble_.votes(np.zeros((1, 1))))
+        votes[keyed] = np.abs(found[0] - found[1]).max()
+    assert votes[True] <= 1
+    assert votes[False] == 10
 
 
 def test_what_is_wrong_is_said_before_anything_is_charged(rows):

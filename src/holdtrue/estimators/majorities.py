@@ -27,9 +27,11 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
     replace-one, for any estimator and any number of labels; ``fit`` lets nothing out and costs nothing. With a ``ledger`` a
     call is charged for its new points together, before their votes are drawn; equal points share an answer and a charge,
     and a point that this fit answered before costs nothing. Without one nobody adds up: ``epsilon_per_prediction_`` is what
-    each new point costs. Needs: an estimator that is
-    deterministic given its ``random_state`` and keeps nothing outside itself. Failure: InsufficientSamples for more parts
-    than rows; BudgetExceeded, with nothing charged or answered. There is no ``predict_proba``: shares of votes are private.
+    each new point costs. Needs: an estimator that is deterministic given its ``random_state`` and keeps nothing outside
+    itself; and public ``keys`` for ``fit``, one for each row, that stay when a row is replaced. Without keys parts go by
+    position, which *assumes* an order of rows that no value decides: rows sorted by a column break it. Failure:
+    InsufficientSamples for more parts than rows; BudgetExceeded, with nothing charged or answered. There is no
+    ``predict_proba``: shares of votes are private.
 
     Parameters: ``estimator``, logistic regression unless told; ``epsilon``, of one point; ``parts``; ``classes``, the public
     list of labels (a label that is not in it counts as the first), or None for those in ``y``, which then count as public;
@@ -58,13 +60,16 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
         self.ledger = ledger
         self.jobs = jobs
 
-    def fit(self, X: object, y: object) -> Self:
-        """Train a copy of the estimator on each part; nothing is released, and nothing charged."""
+    def fit(self, X: object, y: object, *, keys: object = None) -> Self:
+        """Train a copy of the estimator on each part; nothing is released, and nothing charged.
+
+        A row's part is a hash of its key, and then rows may come in any order (E4, E10); without keys it is its position.
+        """
         with unchanged_if_refused(self):
-            self._train(X, y)
+            self._train(X, y, keys)
         return self
 
-    def _train(self, X: object, y: object) -> None:
+    def _train(self, X: object, y: object, keys: object) -> None:
         rule = SoftMajority(positive("epsilon", self.epsilon))
         self.handle_ = handle_of(self.ledger)
         rows, labels = read_rows(self, X, y)
@@ -77,6 +82,7 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
                 parts=self.parts,
                 labels=range(self.classes_.size),
                 bounds=self.bounds,
+                keys=keys,
                 jobs=self.jobs,
             )
         )

@@ -212,6 +212,24 @@ def test_a_key_whose_request_was_answered_before_is_taken_for_every_verb(people,
         assert curator.budget.spent == spent
 
 
+def test_repeats_do_not_grow_the_ledger_without_end(people, place, monkeypatch):
+    monkeypatch.setattr("holdtrue.curator.registers._MOST_FREE_KEYS", 5)
+    candidates = {"young": "age < 30", "old": "age >= 30"}
+    with opened(people, place) as curator:
+        answer, choice = curator.ask("smoker", key="first"), curator.select(candidates, epsilon=0.1, key="second")
+        for number in range(20):
+            assert curator.ask("smoker", key=f"ask {number}").value == answer.value
+            assert curator.select(candidates, epsilon=0.1, key=f"select {number}").index == choice.index
+        entries = len(curator.ledger.entries())
+        assert entries <= 4 + 2 * 5 + 2
+        # Keys that are in the ledger stay bound to their requests; those that cost nothing and came late do not.
+        for known in ("first", "ask 0"):
+            with pytest.raises(ht.RefusedError, match="another request"):
+                curator.ask("NOT smoker", key=known)
+        assert not curator.ask("NOT smoker", key="ask 19").repeated
+    assert ht.verify(place)
+
+
 def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, monkeypatch):
     monkeypatch.setattr("holdtrue.curator.registers._RECENT", 3)
     with opened(people, place) as curator:

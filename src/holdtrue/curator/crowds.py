@@ -177,7 +177,7 @@ def _errand(house: House, asking: Asking, item: _Parsed[T]) -> Errand | None:
         for part, query in zip(item.parts, item.queries, strict=True)
         if house.known(part, repeated=False) is None
     }
-    if not fresh and item.ask.key is None:
+    if not fresh and not house.register.binds(item.ask.key):
         return None
     # The canonical JSON of {"queries": ..., "verb": "ask"}.
     request = f'{{"queries":{listed([query.text for query in item.queries])},"verb":"ask"}}'

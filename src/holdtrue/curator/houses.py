@@ -121,7 +121,7 @@ class House:
             if found is None:
                 self.release(release, request=request, key=key, analyst=analyst, measure=measure)
                 found = self.known(part, repeated=False)
-            elif key is not None:
+            elif key is not None and self.register.binds(key):
                 self._remember(release, request=request, key=key, analyst=analyst)
         if found is None:
             raise ReleaseError(_LOST)

@@ -77,7 +77,7 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         )
         return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), frozen)
     engine = open_engine(data, types=types, bounds=bounds, labels=labels, header=header, spill=_spill(ledger))
-    refuse_second_budget(data, engine, ledger=ledger, meant=second_budget)
+    refuse_second_budget(data, engine, meant=second_budget)
     if plan is None and queries is None and alpha is None:
         if epsilon is None or cap not in (None, "privacy"):
             raise InvalidParameter(

@@ -67,7 +67,7 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
             _refuse_used_key(house, key, request)
             unclear = _screen(house, model, fresh, screening, rule=rule, key=key, analyst=analyst)
         wanted = {part: point for part, point in fresh.items() if part not in unclear}
-        if wanted or key is not None:
+        if wanted or house.register.binds(key):
             release = predicting.predict(list(wanted.values()), model=asked, rule=rule, limit=house.limit)
             try:
                 _buy(house, model, release, wanted, request=request, key=key, analyst=analyst)

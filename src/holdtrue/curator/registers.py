@@ -16,6 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 _RECENT = 4096
 _PLACES = 1 << 20  # more than one request has parts
+_MOST_FREE_KEYS = 10_000
 
 
 class Register:
@@ -34,6 +35,7 @@ class Register:
         self.charges = 0
         self.draws = 0
         self.other_cost = 0
+        self._free_keys = 0
 
     def follow(self) -> None:
         """Read what was entered since the last time."""
@@ -58,6 +60,9 @@ class Register:
         self.charges, self.draws, self.other_cost = entry.charges, entry.draws, entry.other_spent
         if entry.kind == "charge":
             self._open[entry.number] = read_charge(entry).parts if parts is None else parts
+            self._free_keys += not self._open[entry.number]
+        elif entry.kind == "repeat":
+            self._free_keys += 1
         elif entry.kind == "response" and entry.body is not None and entry.answers in self._open:
             answered = self._open.pop(entry.answers)
             found = records or responses_of(entry.body)
@@ -68,6 +73,16 @@ class Register:
                 if part not in self._places:
                     self._places[part] = entry.number * _PLACES + place
                     _keep(self._recent, part, record)
+
+    def binds(self, key: str | None) -> bool:
+        """Return whether a key whose request older answers serve is to be entered, so that nobody uses it for another.
+
+        Such keys cost nothing, so the ledger takes a limited number of them; later ones are not bound to their request. A
+        key that is there already is looked up in any case.
+        """
+        if key is None or self._free_keys < _MOST_FREE_KEYS:
+            return key is not None
+        return self._ledger.find(request_id=key) is not None
 
     def payer(self, part: str) -> str | None:
         """Return which analyst paid for the answer to a part, None where it was never answered."""

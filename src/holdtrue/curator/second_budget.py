@@ -25,13 +25,11 @@ _PATTERN = "*.ledger"
 _SERVICE = ".holdtrue"  # the service's own folder, beside the data it guards
 
 
-def refuse_second_budget(
-    data: object, engine: Engine, *, ledger: "str | os.PathLike[str] | None", meant: bool = False
-) -> None:
+def refuse_second_budget(data: object, engine: Engine, *, meant: bool = False) -> None:
     """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant."""
     if truth("second_budget", meant):
         return
-    found = find_budget(data, engine, folders=folders_of(data, ledger))
+    found = find_budget(data, engine, folders=folders_of(data))
     if found is not None:
         message = (
             f"these rows already have a budget in {found}; open that ledger, or say second_budget=True to give them "
@@ -40,15 +38,12 @@ def refuse_second_budget(
         raise RefusedError(message)
 
 
-def folders_of(data: object, ledger: "str | os.PathLike[str] | None") -> list[Path]:
-    """Return where ledgers are looked for: beside the data, in the service's folder there, beside the new ledger."""
-    folders = []
-    if isinstance(data, (str, os.PathLike)) and "://" not in os.fspath(data):
-        folders = list(dict.fromkeys(Path(name).parent for name in match_files(data)))
-    folders += [folder / _SERVICE for folder in folders]
-    if ledger is not None and "://" not in os.fspath(ledger):
-        folders.append(Path(ledger).absolute().parent)
-    return list(dict.fromkeys(folder.resolve() for folder in folders))
+def folders_of(data: object) -> list[Path]:
+    """Return where ledgers of files are looked for: beside them, and in the service's folder there."""
+    if not isinstance(data, (str, os.PathLike)) or "://" in os.fspath(data):
+        return []
+    folders = list(dict.fromkeys(Path(name).parent.resolve() for name in match_files(data)))
+    return folders + [folder / _SERVICE for folder in folders]
 
 
 def find_budget(data: object, engine: Engine, *, folders: Iterable[Path]) -> Path | None:

@@ -34,7 +34,7 @@ def refuse_second_budget(
         return
     try:
         name = _find_named(place, engine, ledgers)
-        near = None if own is None else find_budget(place, engine, folders=folders_of(place, None))
+        near = None if own is None else find_budget(place, engine, folders=folders_of(place))
     finally:
         engine.close()
     if name is not None or (near is not None and near != Path(str(own)).resolve()):

@@ -164,7 +164,7 @@ def test_preview_and_budget_are_free(served, analyst):
 
 def test_a_spent_budget_is_a_429_with_its_numbers(owner, analyst):
     small = {"name": "small", "path": "people.parquet", "queries": 3, "epsilon": 1.0, "delta": 1e-6, "reserve": 0.0}
-    assert owner.post("/v1/datasets", json=small).status_code == 201
+    assert owner.post("/v1/datasets", json=small | {"second_budget": True}).status_code == 201
     statuses = [
         analyst.post("/v1/datasets/small/ask", json={"query": f"age > {n}"}, headers=key(f"s{n}")).status_code
         for n in range(4)

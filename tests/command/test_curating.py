@@ -204,7 +204,7 @@ OPEN = ("open", "people.parquet", "--queries", "9", "--epsilon", "1", "--delta",
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ((*OPEN, "--ledger", "/proc/p.ledger"), 3, "cannot be created"),
+        ((*OPEN, "--second-budget", "--ledger", "/proc/p.ledger"), 3, "cannot be created"),
         ((*OPEN, "--ledger", "/nowhere/p.ledger"), 2, "directory that exists"),
         (("ask", "people.parquet", "age > 65"), 2, "there is no ledger at people.ledger; `holdtrue open` creates one"),
         (("report", "p.ledger", "/proc/p.html"), 2, "can be written"),
@@ -246,7 +246,8 @@ def test_a_failure_after_the_charge_exits_with_four_and_quotes_no_row(called, fo
 
     data = folder / "people.parquet"
     monkeypatch.setattr("holdtrue.engines.measuring.Measuring.sums", failing)
-    assert called("open", data, *OPEN[2:], "--ledger", "f.ledger", within=tmp_path).returncode == 0
+    given = ("--ledger", "f.ledger", "--second-budget")
+    assert called("open", data, *OPEN[2:], *given, within=tmp_path).returncode == 0
     done = called("ask", data, "smoker", "--ledger", "f.ledger", within=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert "the charge stays" in done.stderr

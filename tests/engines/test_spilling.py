@@ -14,7 +14,7 @@ from holdtrue.engines import loading, open_engine, spilling
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.loading import open_relation
 from holdtrue.engines.spilling import SpillFolder
-from holdtrue.errors import RefusedError, RequestError
+from holdtrue.errors import RequestError
 
 SMALL = 64 << 20
 MANY = "SELECT hash(range) AS a, hash(range + 1) AS b, hash(range + 2) AS c FROM range(3000000)"
@@ -34,7 +34,7 @@ time.sleep(600)
 
 
 def _spilled(folder):
-    return [path for path in folder.rglob("*") if path.is_file() and path.name != "lock" and path.stat().st_size]
+    return [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size]
 
 
 def _many():
@@ -49,9 +49,10 @@ def test_rows_are_spilled_to_a_folder_of_the_owners_alone_that_goes_with_the_eng
     engine = _open(memory=SMALL, spill=tmp_path / "x.spill")
     held = _spilled(tmp_path)
     assert held, "the rows must outgrow the memory for this test to mean anything"
-    assert all(path.is_relative_to(tmp_path / "x.spill") for path in held)
-    for folder in (tmp_path / "x.spill", held[0].parent):
-        assert folder.stat().st_mode & 0o777 == 0o700
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.startswith("x.spill-")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(path.is_relative_to(folder) for path in held)
     engine.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -61,16 +62,16 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, monke
     with subprocess.Popen([sys.executable, "-c", CHILD, str(place)], stdout=subprocess.PIPE) as child:  # noqa: S603
         assert child.stdout.readline() == b"open\n"
         open_engine_beside(place).close()
-        assert _spilled(place), "what a living process spilled is left alone"
+        assert _spilled(place.parent), "what a living process spilled is left alone"
         child.send_signal(signal.SIGKILL)
-    assert _spilled(place), "a killed process leaves its rows"
+    assert _spilled(place.parent), "a killed process leaves its rows"
     # The control: without the sweep they stay.
     with monkeypatch.context() as patch:
         patch.setattr(spilling, "_remove_abandoned", lambda _: None)
         open_engine_beside(place).close()
-        assert _spilled(place)
+        assert _spilled(place.parent)
     open_engine_beside(place).close()
-    assert not place.exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def open_engine_beside(place):
@@ -100,19 +101,26 @@ def test_rows_that_fit_nowhere_are_refused(tmp_path, monkeypatch):
         open_engine(path, types=dict.fromkeys("abc", "real"))
 
 
-def test_a_folder_that_others_may_open_is_mended_and_what_is_no_folder_is_refused(tmp_path):
-    place = tmp_path / "x.spill"
-    place.mkdir()
-    place.chmod(0o777)
-    held = SpillFolder(place)
-    assert place.stat().st_mode & 0o777 == 0o700
-    file = tmp_path / "y.spill"
-    file.touch()
-    link = tmp_path / "z.spill"
-    link.symlink_to(place)
-    for wrong in (file, link, tmp_path / "none" / "x.spill"):
-        with pytest.raises(RefusedError, match="no folder for rows that outgrow memory can be made here"):
-            SpillFolder(wrong)
+def test_where_no_folder_can_be_made_nothing_is_spilled(tmp_path):
+    for wrong in (tmp_path / "none" / "x.spill", Path("/proc/x.spill"), Path("/dev/null/x.spill")):
+        assert SpillFolder(wrong).path is None
+    engine = _open(memory=SMALL, spill=tmp_path / "none" / "x.spill")
+    assert engine._connection.execute("SELECT current_setting('temp_directory')").fetchall() == [("",)]
+    engine.close()
+
+
+def test_only_folders_that_were_left_are_removed(tmp_path):
+    held = SpillFolder(tmp_path / "x.spill")
+    (tmp_path / "x.spill-left").mkdir()
+    (tmp_path / "y.spill-other").mkdir()
+    (tmp_path / "x.spill-file").touch()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "x.spill-link").symlink_to(tmp_path / "target")
+    SpillFolder(tmp_path / "x.spill").remove()
+    assert not (tmp_path / "x.spill-left").exists()
+    for name in ("y.spill-other", "x.spill-file", "target", "x.spill-link"):
+        assert (tmp_path / name).exists()
+    assert held.path.exists()
     held.remove()
 
 

@@ -69,6 +69,7 @@ class HoldoutMachine(RuleBasedStateMachine):
 
         thresholding.AboveThreshold.watch = counted
         self.told = {}
+        self.new = 0
         self.prepare()
 
     def prepare(self):
@@ -109,6 +110,14 @@ class HoldoutMachine(RuleBasedStateMachine):
     def look_while_another_looks(self, place, number, other, step):
         with at(self.workers[place], step, lambda: self.ask(1 - place, other)):
             self.ask(place, number)
+
+    @rule(place=WORKERS, step=st.sampled_from(("after charge", "before store")))
+    def look_twice_at_once_for_the_first_time(self, place, step):
+        """Two submissions that nobody made before, the second answered while the first is under way."""
+        number, other = self.new, self.new + 1
+        if other < SUBMISSIONS:
+            self.new += 2
+            self.look_while_another_looks(place, number, other, step)
 
     @rule(place=WORKERS)
     def reopen(self, place):
@@ -169,7 +178,7 @@ class RoundingMachine(ScoresMachine):
 
 
 class GateMachine(HoldoutMachine):
-    margin = Fraction(1, 20)
+    margin = Fraction(1, 5)
     first = 0
 
     def prepare(self):

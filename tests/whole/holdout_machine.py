@@ -183,6 +183,7 @@ class GateMachine(HoldoutMachine):
 
     def prepare(self):
         self.incumbents = {self.first}
+        self.new = 6  # two that are both better than the first incumbent
 
     def open(self):
         # Whoever opens a gate again brings the incumbent: the one that the ledger's last yes was told to.

@@ -77,8 +77,12 @@ bench: setup  ## measure against peers, side by side; NAME=noise for one of them
 	$(BIN)/python -m benchmarks $(NAME)
 
 .PHONY: soak
-soak: setup packages  ## kill the service a thousand times under load on each store, and look at what is left
+soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a million steps, 10,000 looks and hostile calls
 	HOLDTRUE_KILLS=1000 $(BIN)/python -m pytest tests/service/test_crashes.py
+	HOLDTRUE_LOOKS=10000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/holdouts/test_kills.py
+	HOLDTRUE_LOAD_SECONDS=60 $(BIN)/python -m pytest -s tests/service/test_recovery.py
+	HOLDTRUE_CALLS=10000 $(BIN)/python -m pytest tests/test_hostile_calls.py
+	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 
 .PHONY: demo-picture
 demo-picture: setup  ## draw the attack of the README anew, on fresh rows

@@ -230,7 +230,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         *targets,
         Target("verify", ht.verify, {"where": whole, "receipts": []}),
         Target("audit_ledger", ht.audit_ledger, {"where": whole}, ("receipts", "data")),
-        Target("open_ledger", open_ledger, {"where": whole}, ("kind", "cap", "plan", "card", "iid", "group")),
+        Target("open_ledger", open_ledger, {"where": whole}, ("kind", "cap", "plan", "card", "iid")),
     ]
 
 

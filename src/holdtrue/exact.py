@@ -250,6 +250,8 @@ def rationals(name: str, values: object, *, zero: bool = False, most: Number | N
             raise InvalidParameter(name, float(floats[wrong][0]), expected)
         checked = Rationals(floats, None)
     elif isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes)):
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise InvalidParameter(name, f"an array with {values.ndim} dimensions", f"numbers in one row, {expected}")
         exact = tuple(rational(name, value, expected=expected) for value in values)
         for value in exact:
             if value < 0 or (value == 0 and not zero):

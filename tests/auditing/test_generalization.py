@@ -176,7 +176,7 @@ def quiet(curator, population):
     [
         ({"analyst": "guessing"}, "no analyst 'guessing': give one of boosting, greedy, screening, sign-aggregation"),
         ({"population": None}, "population must be one that knows its truth"),
-        ({"population": object()}, "population must be Signs"),
+        ({"population": object()}, "population must be one that knows its truth, such as Signs"),
         ({"analyst": quiet}, "analyst must be a function that asks"),
         ({"factory": lambda _: object()}, "factory must be a function that opens what has ask or score"),
         ({"factory": lambda sample: ht.Curator(sample, queries=20, iid=False, epsilon=9, delta=1e-3)}, "iid=True"),

@@ -127,7 +127,7 @@ def open_as_before(registry, name):
     """The old way: whatever is at the place is opened, and created where there is nothing."""
     document = registry._document(name)
     where = registry.ledger_url(name, create=True)
-    curator = Curator(registry._place(document["path"]), ledger=where, **_given(document))
+    curator = Curator(registry._place(document["path"]), ledger=where, second_budget=True, **_given(document))
     return registry._dataset(name, document, curator, None), read_state(curator.ledger)
 
 

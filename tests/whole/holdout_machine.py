@@ -143,6 +143,13 @@ def same_again(machine, number, told):
     assert told.value == known
 
 
+def one_of_those_paid(machine, number, told):
+    """A repeat is what was told before; two workers that look at once each pay for a run, and each have their own answer."""
+    known = machine.told.setdefault(number, set())
+    assert not told.repeated or not known or told.value in known
+    known.add(told.value)
+
+
 class ScoresMachine(HoldoutMachine):
     def open(self):
         return ht.Holdout(TRUTH, looks=self.looks, ledger=self.path)
@@ -274,7 +281,8 @@ class PrivateGateMachine(RunsMachine):
         return ht.Holdout(TRUTH, looks=self.looks, yes=self.runs, private=True, ledger=self.path)
 
     def look_at(self, held, number):
-        return held.gate(predict(number), margin=0.02)
+        # Every second one is far below its bar, so that runs go on.
+        return held.gate(predict(number), margin=0.9 if number % 2 else 0.02)
 
     def check(self, number, told):
         del number
@@ -289,7 +297,7 @@ class ThresholdoutMachine(RunsMachine):
         return held.score(predict(number), train=predict(number // 2, TRAIN))
 
     def check(self, number, told):
-        same_again(self, number, told)
+        one_of_those_paid(self, number, told)
 
 
 class PrivateLadderMachine(RunsMachine):

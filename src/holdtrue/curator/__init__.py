@@ -7,6 +7,7 @@ sees what it measured; *respond* sees only the drawn value; the answer is stored
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
@@ -26,7 +27,7 @@ from holdtrue.curator.predictions import Student, distil, predict, predictions_l
 from holdtrue.curator.steps import Pending
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.exact import Number, count, integer, listed
+from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
@@ -444,10 +445,11 @@ class Curator:
 
     def _clamped(self, values: object) -> npt.NDArray[np.float64]:
         """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
-        try:
-            numbers = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError, ArithmeticError, MemoryError):
-            raise InvalidParameter("values", type(values).__name__, "an array of numbers, one for each row") from None
+        expected, numbers = "an array of numbers, one for each row", None
+        with suppress(Exception):  # values are private, and so is what NumPy says of them
+            numbers = array_of("values", values, expected=expected).astype(np.float64)
+        if numbers is None:
+            raise InvalidParameter("values", type(values).__name__, expected)
         if numbers.shape != (self.card.rows,):
             raise InvalidParameter(
                 "values", f"an array of shape {numbers.shape}", f"one number for each of {self.card.rows} rows"

@@ -39,7 +39,7 @@ def name_private(name: str | None, *, key: str | None) -> str:
         if not 1 <= len(text("name", name)) <= _LONGEST_NAME:
             raise InvalidParameter("name", name, f"a public name of 1 to {_LONGEST_NAME} characters")
         return f"named {name}"
-    return f"key {key}" if key is not None else SYSTEM.words(4).tobytes().hex()
+    return SYSTEM.words(4).tobytes().hex() if key is None else f"key {text('key', key)}"
 
 
 def _parser(card: Card) -> Callable[[str], Query]:

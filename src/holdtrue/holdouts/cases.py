@@ -30,6 +30,8 @@ def array_of(name: str, values: object) -> Array:
     expected = "one row of numbers, of text or of True and False"
     try:
         array = exact.array_of(name, values, expected=expected)
+        if array.dtype.kind == _TEXT and isinstance(values, (list, tuple)):
+            array = np.asarray(values, dtype=object)  # beside a text, NumPy makes texts of numbers
         if array.dtype == object:
             kinds = {_kind(value) for value in array.flat}
             if len(kinds) != 1 or None in kinds:

@@ -208,7 +208,7 @@ def _create_file(path: Path, create: Callable[[], Terms]) -> None:
         raise RefusedError(message) from None
     finally:
         for each in (written, written.with_name(f"{written.name}-journal")):
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 each.unlink(missing_ok=True)
 
 

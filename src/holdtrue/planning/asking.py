@@ -95,12 +95,12 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
 
 
 def _method(name: str | None, *, iid: bool, pure: bool) -> Method:
-    if pure and name not in (None, "transfer-laplace"):
+    if pure and name is not None and text_among("method", name, tuple(METHODS)) != "transfer-laplace":
         raise InvalidParameter("method", name, "left out, or 'transfer-laplace', with pure=True")
     if pure and not iid:
         message = "a pure ledger for a set number of queries needs iid=True; without it, leave queries and alpha out"
         raise PreconditionError(message)
-    how = method_named(name or ("transfer-laplace" if pure else "transfer-gaussian"))
+    how = method_named(("transfer-laplace" if pure else "transfer-gaussian") if name is None else name)
     if iid:
         return how
     if how is not METHODS["transfer-gaussian"]:

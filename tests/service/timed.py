@@ -90,8 +90,8 @@ def main(folder: Path, side: int, tick: float, kind: str) -> None:
     async def startup(sockets=None) -> None:
         await began(sockets)
         port = server.servers[0].sockets[0].getsockname()[1]
-        (folder / "new").write_text(f"{port} {key}")
-        (folder / "new").rename(folder / f"{side}.address")
+        (folder / f"{side}.new").write_text(f"{port} {key}")
+        (folder / f"{side}.new").rename(folder / f"{side}.address")
 
     server.startup = startup
     server.run()

@@ -23,7 +23,6 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from benchmarks.load import wait_for
 from benchmarks.peers import show
-from holdtrue.curator.crowds import Ask
 from holdtrue.service import create
 from holdtrue.service.settings import Settings, read_settings
 
@@ -62,7 +61,9 @@ def _fill(settings: Settings) -> dict[str, str]:
     curator = service.registry.register("long", _PLAN | {"path": "long.parquet"}).curator
     for start in range(0, _CHARGES, _TOGETHER):
         numbers = range(start, start + _TOGETHER)
-        curator.ask_together([Ask((f"x > {n / _CHARGES:.6f}",), f"fill {n}", f"analyst {n % 7}") for n in numbers])
+        jobs = [curator.ask_job((f"x > {n / _CHARGES:.6f}",), key=f"fill {n}", analyst=f"analyst {n % 7}") for n in numbers]
+        for future in [curator.pipeline.submit(job) for job in jobs]:
+            future.result()
     print(f"{curator.ledger.newest():,} entries")
     keys = {name: service.keyring.create(name, role)[0] for name, role in (("ann", "analyst"), ("olga", "owner"))}
     service.registry.close()

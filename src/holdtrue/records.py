@@ -26,6 +26,7 @@ __all__ = [
     "Response",
     "canonical",
     "from_json",
+    "mark_repeat",
     "to_json",
 ]
 
@@ -248,6 +249,12 @@ def _table(lines: Mapping[str, str]) -> str:
 
 Response: TypeAlias = Answer | Choice | Hypothesis | Prediction
 Record: TypeAlias = Interval | Certificate | Response
+
+
+def mark_repeat(response: Response, *, repeated: bool) -> Response:
+    """Return a response that says of itself whether it is a repeat."""
+    return response if response.repeated == repeated else replace(response, repeated=repeated)
+
 
 _KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Hypothesis, Prediction)

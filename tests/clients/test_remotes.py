@@ -105,7 +105,7 @@ def test_preview_budget_history_report_and_verify(analyst, owner, curator, tmp_p
     assert "<html" in (tmp_path / "page.html").read_text()
     found = analyst.verify(receipts=[(answer.certificate.entry, answer.certificate.digest)])
     assert found
-    assert found.receipt == curator._house.ledger.head
+    assert found.receipt == curator.pipeline.ledger.head
     with pytest.raises(ht.IntegrityError):
         analyst.verify(receipts=[(answer.certificate.entry, "0" * 64)])
 

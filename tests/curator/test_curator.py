@@ -221,7 +221,7 @@ def test_a_report_is_one_page_that_stands_alone(files, tmp_path):
         assert "<script" not in page
         assert "http" not in page.replace("http://www.w3.org", "")
         assert "<marquee>" not in page
-        assert curator._house.ledger.terms.key not in page
+        assert curator.pipeline.ledger.terms.key not in page
         with pytest.raises(ht.InvalidParameter, match="can be written"):
             curator.report(tmp_path / "nowhere" / "people.html")
 
@@ -260,8 +260,8 @@ class Spy:
     """An engine that looks at the ledger when it is measured."""
 
     def __init__(self, curator, fault=None):
-        self._engine = curator._house.engine
-        self._ledger = curator._house.ledger
+        self._engine = curator.pipeline.engine
+        self._ledger = curator.pipeline.ledger
         self._fault = fault
         self.card = curator.card
         self.seen = []
@@ -280,22 +280,22 @@ class Spy:
 def test_the_charge_is_in_the_ledger_before_rows_are_read(files):
     """P3: at the moment of measuring the cost is already spent."""
     with opened(files) as curator:
-        curator._house.engine = Spy(curator)
+        curator.pipeline.engine = Spy(curator)
         curator.ask("age > 65")
-        assert curator._house.engine.seen == [curator.plan.cost]
+        assert curator.pipeline.engine.seen == [curator.plan.cost]
 
 
 @pytest.mark.parametrize("fault", [ValueError("canary 4711"), ht.ReleaseError("canary 4711"), OverflowError("canary 4711")])
 def test_a_failure_after_the_charge_costs_and_tells_nothing(files, fault):
     """P8: what an engine says may quote a row; the cost stays, and nothing of its words is to be seen."""
     with opened(files) as curator:
-        curator._house.engine = Spy(curator, fault)
+        curator.pipeline.engine = Spy(curator, fault)
         with pytest.raises(ht.ReleaseError) as caught:
             curator.ask("age > 65")
         assert caught.value.entry == 1
         assert "4711" not in "".join(traceback.format_exception(caught.value))
         assert curator.budget.spent > 0
-        curator._house.engine = curator._house.engine._engine
+        curator.pipeline.engine = curator.pipeline.engine._engine
 
 
 def test_threads_share_one_curator(files):

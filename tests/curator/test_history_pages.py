@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import histories
-from holdtrue.curator.histories import history_page
+from holdtrue.curator import history as histories
+from holdtrue.curator.history import history_page
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_page_reads_few_entries_of_a_long_ledger(curator, monkeypatch):
 
 def test_a_page_is_read_while_the_curators_lock_is_held(curator):
     """Whoever learns or trains for long keeps nobody from reading; the whole history waits for that lock."""
-    house, found = curator._house, []
+    house, found = curator.pipeline, []
     with house.lock:
         thread = threading.Thread(target=lambda: found.append(history_page(curator.ledger, limit=3)))
         thread.start()

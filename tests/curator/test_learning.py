@@ -275,7 +275,7 @@ class Late:
 
     def __init__(self, curator, *, fails=False):
         self.seen = []
-        self._engine, self._ledger, self._fails = curator._house.engine, curator._house.ledger, fails
+        self._engine, self._ledger, self._fails = curator.pipeline.engine, curator.pipeline.ledger, fails
 
     def error_counts(self, *arguments, progress=None):
         self.seen.append(self._ledger.spent)
@@ -290,14 +290,14 @@ class Late:
 
 def test_p3_the_charge_is_in_the_ledger_before_rows_are_scored(people):
     curator = opened(people)
-    curator._house.engine = late = Late(curator)
+    curator.pipeline.engine = late = Late(curator)
     found = curator.learn(STUMPS, target="sick", epsilon=1.0)
     assert late.seen == [round(found.certificate.cost * 10**15)]
 
 
 def test_p8_a_failure_while_scoring_costs_and_tells_nothing(people):
     curator = opened(people)
-    curator._house.engine = Late(curator, fails=True)
+    curator.pipeline.engine = Late(curator, fails=True)
     with pytest.raises(ReleaseError) as caught:
         curator.learn(STUMPS, target="sick", epsilon=1.0)
     assert "4711" not in str(caught.value)

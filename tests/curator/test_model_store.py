@@ -104,11 +104,11 @@ def test_a_model_reads_back_as_it_was_kept(ledger, estimator, facts):
     with _opened(ledger, new=True) as curator:
         first = _train(curator, estimator=estimator, **facts)
         points = [{"x": value} for value in np.linspace(0, 1, 21).tolist()]
-        seen = first.seen(points, curator._house)
+        seen = first.seen(points, curator.pipeline)
     with _opened(ledger) as curator:
         again = curator.model("m")
         assert again.asked == first.asked
-        assert np.array_equal(again.seen(points, curator._house), seen)
+        assert np.array_equal(again.seen(points, curator.pipeline), seen)
         assert repr(again) == repr(first)
 
 

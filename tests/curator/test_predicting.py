@@ -162,7 +162,7 @@ def test_p3_the_charge_is_in_the_ledger_before_members_vote(people):
 
     class Late:
         def votes(self, rows):
-            seen.append(curator._house.ledger.spent)
+            seen.append(curator.pipeline.ledger.spent)
             return model.ensemble.votes(rows)
 
     curator._models._held["sick"] = type(model)(model.asked, Late(), model.columns, model.features)

@@ -75,7 +75,7 @@ def test_a_request_that_is_priced_piece_by_piece_is_caught(monkeypatch):
 
 
 def _buy_groups_one_by_one(curator):
-    model, house = curator.model("label"), curator._house
+    model, house = curator.model("label"), curator.pipeline
     for value in POINTS["x"].tolist():
         release = predicting.group([[{"x": value}]], model=model.asked, epsilon=0.2, limit=house.limit)
         request = {"verb": "predict"} | release.request
@@ -112,7 +112,7 @@ class Died(BaseException):
 
 def _die_after(curator, monkeypatch, *, responses):
     """Let a process die before it stores a response: the first, or the one after so many."""
-    ledger, stored = curator._house.ledger, [0]
+    ledger, stored = curator.pipeline.ledger, [0]
     settle = ledger.settle
 
     def settling(bodies, requests):
@@ -188,7 +188,7 @@ def test_answers_that_others_overtook_are_a_release_error_with_the_entry(monkeyp
 
 def test_an_allowance_is_looked_at_before_the_screens():
     curator = _opened(epsilon=20.0)
-    curator._house.ledger.grant("ann", allowance=10)
+    curator.pipeline.ledger.grant("ann", allowance=10)
     with pytest.raises(BudgetExceeded):
         curator.predict("label", POINTS, epsilon=0.05, screen=0.6, analyst="ann")
     assert curator.history == []

@@ -1,11 +1,14 @@
 """A repeat is recognised by public things only: the text of a query or a public name, never by private contents."""
 
 import hashlib
+from functools import partial
 
 import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.curator.pipeline import Job
+from holdtrue.verbs import plan_single
 
 ROWS = 5000
 
@@ -53,13 +56,9 @@ def test_names_made_of_the_contents_tell_one_row_for_nothing(sick, monkeypatch):
     def name_by_contents(self, values, _, key, analyst):
         numbers = self._clamped(values)
         known_as = hashlib.sha256(numbers.tobytes()).hexdigest()
-        return self._house.once(
-            self._asking.values(known_as),
-            request={"verb": "ask", "values": known_as},
-            key=key,
-            analyst=analyst,
-            measure=lambda: [self._house.engine.sum_values(numbers, bits=self.plan.bits)],
-        )
+        measure = partial(self.pipeline.engine.sum_values, numbers, bits=self.plan.bits)
+        plan = partial(plan_single, self._asking.values(known_as), measure=lambda: [measure()])
+        return self.pipeline.run(Job(plan, key, analyst))[0]
 
     monkeypatch.setattr(ht.Curator, "_ask_values", name_by_contents)
     seen = []

@@ -40,7 +40,7 @@ def _sorted_tables(seats):
 def _votes(table, **cut):
     with Curator(table, epsilon=8.0, delta=1e-6) as curator:
         model = curator.train("m", DummyClassifier(strategy="most_frequent"), target="y", features=["x"], parts=PARTS, **cut)
-        return model, model.seen([{"x": 3.0}], curator._house)[0]
+        return model, model.seen([{"x": 3.0}], curator.pipeline)[0]
 
 
 def _loss(model, before, after):
@@ -126,7 +126,7 @@ def _trained(data, **cut):
     with Curator(data, epsilon=8.0, delta=1e-6) as curator:
         curator.train("m", DecisionTreeClassifier(max_depth=3), target="sick", features=["age", "bmi"], parts=30, **cut)
         points = [{"age": age, "bmi": 27.0} for age in np.linspace(0, 100, 41).tolist()]
-        return curator._models.named("m").seen(points, curator._house).tolist()
+        return curator._models.named("m").seen(points, curator.pipeline).tolist()
 
 
 @pytest.mark.parametrize("cut", [{"key": "id"}, {"key": "name"}, {}], ids=["number", "text", "content"])

@@ -82,7 +82,7 @@ def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
 
     def seen():
         with ht.Curator(table / "rows.csv", queries=20, epsilon=1.0, delta=1e-6, iid=True) as curator:
-            monkeypatch.setattr(curator._house.engine, "sums", telling)
+            monkeypatch.setattr(curator.pipeline.engine, "sums", telling)
             with pytest.raises((ValueError, ht.ReleaseError)) as caught:
                 curator.ask("score")
             return "".join(traceback.format_exception(caught.value))

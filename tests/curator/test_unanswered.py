@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import steps
-from holdtrue.curator.steps import Pending, may_answer
+from holdtrue.curator import pipeline
+from holdtrue.curator.pipeline import Job, Pending, may_answer
 from holdtrue.events import Gaussian, NoCost
 from holdtrue.records import Prediction
-from holdtrue.verbs import Release
+from holdtrue.verbs import Planned, Release
 
 ROWS = {"a": np.random.default_rng(0).random(20_000) < 0.3}
 
@@ -25,7 +25,7 @@ def opened(path):
 
 def _die_after_charge(path, query, key):
     curator = opened(path)
-    steps.Round.charged = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    pipeline.Pipeline._measure_and_draw = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     curator.ask(query, key=key)
 
 
@@ -56,14 +56,14 @@ def test_a_limit_that_is_looked_at_before_the_charge_loses_the_last_question(tmp
     with opened(path) as curator:
         curator.ask("a", key="k1")
     kill_after_charge(path, "NOT a", "k2")
-    propose = steps.Round._propose
+    charge = pipeline.Pipeline._charge
 
-    def look_first(self):
-        propose(self)
-        if self._register.draws >= self._plan.queries:
+    def look_first(self, *given):
+        if self.index.draws >= self.plan.queries:
             raise ht.BudgetExceeded(requested=1, left=0, unit="questions")
+        return charge(self, *given)
 
-    monkeypatch.setattr(steps.Round, "_propose", look_first)
+    monkeypatch.setattr(pipeline.Pipeline, "_charge", look_first)
     with opened(path) as curator, pytest.raises(ht.BudgetExceeded):
         curator.ask("NOT a", key="k2")
 
@@ -82,8 +82,8 @@ def waiting(tmp_path):
     """Return a curator whose ledger has one unanswered charge of no cost, and the entry."""
     with opened(tmp_path / "rows.ledger") as curator:
         release = release_of(NoCost(), 0)
-        charge = steps.Errand(release, {"part": "look"}, "key", "ann").charge(None)
-        entry = curator.ledger.charge_all([charge])[0]
+        planned = Planned(release.parts, release, '{"part":"look"}')
+        entry = curator.ledger.settle((), [curator.pipeline._charge(Job(None, "key", "ann"), planned)])[1][0]
         yield curator, replace(entry, fresh=False)
 
 
@@ -104,15 +104,14 @@ def test_a_costly_release_never_goes_out_under_a_free_charge(waiting, monkeypatc
     costly = release_of(Gaussian(Fraction(1, 100)), 10**11)
 
     def carry():
-        errand = steps.Errand(costly, {"part": "look"}, "key", "ann")
-        (outcome,) = curator._house.carry_out([errand], measure=lambda _: measured.append(1) or [[7]])
-        return outcome
+        planned = Planned(costly.parts, costly, '{"part":"look"}', lambda: measured.append(1) or [7])
+        return curator.pipeline.submit(Job(lambda _: planned, "key", "ann")).exception(60)
 
     assert isinstance(carry(), Pending)
     assert not measured
     assert curator.budget.spent == 0
     # The planted fault: the same parts were enough, whatever the charge had paid for.
-    monkeypatch.setattr(steps, "may_answer", lambda entry, _: entry.response is None)
+    monkeypatch.setattr(pipeline, "may_answer", lambda entry, _: entry.response is None)
     carry()
     assert measured
     assert curator.budget.spent == 0

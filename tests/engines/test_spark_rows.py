@@ -152,8 +152,8 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
     plan = {"queries": 10, "epsilon": 1.0, "delta": 1e-6}
     duck = ht.Curator(f"{people}/*.parquet", **plan)
     spark = ht.Curator(SparkRows(str(people), session=spark_session), **plan)
-    assert isinstance(spark._house.engine, Trainer)
-    assert not isinstance(duck._house.engine, Trainer)
+    assert isinstance(spark.pipeline.engine, Trainer)
+    assert not isinstance(duck.pipeline.engine, Trainer)
     tree, logistic = DecisionTreeClassifier(max_depth=3), LogisticRegression()
     for estimator, cut in ((tree, {}), (logistic, {"key": "id"}), (tree, {"order": "fixed"})):
         votes = [_votes(curator, estimator, points, **cut) for curator in (duck, spark)]

@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import holdtrue as ht
-from holdtrue.curator.histories import history_of
-from holdtrue.curator.registers import Register
+from holdtrue.curator.answer_index import AnswerIndex
+from holdtrue.curator.history import history_of
 from holdtrue.estimators import (
     Handle,
     PrivateLearner,
@@ -65,7 +65,7 @@ def test_every_estimators_entries_can_be_read_by_whoever_reads_ledgers(rows, tmp
     assert inspection.breaches == ()
     assert (inspection.charges, inspection.responses) == (len(expected), len(expected))
     assert [line.verb for line in history_of(handle.ledger)] == [verb for verb, _ in expected]
-    register = Register(handle.ledger)
+    register = AnswerIndex(handle.ledger)
     register.follow()
     assert (register.charges, register.draws) == (len(expected), 0)
 
@@ -81,7 +81,7 @@ def test_the_form_of_before_is_found(rows):
     """The control of the test above: whoever reads the old body stops there."""
     handle = Handle(epsilon=1)
     PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
-    for read in (lambda ledger: Register(ledger).follow(), history_of, ht.verify):
+    for read in (lambda ledger: AnswerIndex(ledger).follow(), history_of, ht.verify):
         with pytest.raises(ht.IntegrityError, match="malformed"):
             read(handle.ledger)
 

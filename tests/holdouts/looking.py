@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 
 import holdtrue as ht
-from holdtrue.curator import steps
-from holdtrue.curator.houses import House
+from holdtrue.curator import pipeline
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.holdouts import Holdout, Leaderboard, sparse
 from holdtrue.holdouts.questions import Question
 from holdtrue.mechanisms import AboveThreshold
@@ -62,7 +62,7 @@ def look(mode, opened, number):
 
 def paid_runs(opened):
     """Return how many runs were paid for, by the ledger."""
-    return opened._house.ledger.spent // (opened.plan.cap_units // RUNS)
+    return opened.ledger.spent // (opened.plan.cap_units // RUNS)
 
 
 def note(seen, line):
@@ -72,7 +72,7 @@ def note(seen, line):
 
 def arm(seen, place, step):
     """Have this process killed at a step of a look, counted among those that go to the ledger."""
-    calls, release, watch, noise = [0], House.release, AboveThreshold.watch, sparse.Laplace.release
+    calls, run, watch, noise = [0], Pipeline.run, AboveThreshold.watch, sparse.Laplace.release
 
     def die(at):
         # A look that another process answers in between has no measurement: then the next one is hit.
@@ -80,11 +80,12 @@ def arm(seen, place, step):
             note(seen, f"kill {place} {step}")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def releasing(self, *arguments, **named):
+    def running(self, job):
         calls[0] += 1
         die(STEPS[0])
-        release(self, *arguments, **named)
+        found = run(self, job)
         die(STEPS[3])
+        return found
 
     def reading(self, name):
         if name == "total":
@@ -101,7 +102,7 @@ def arm(seen, place, step):
         return Release(*others, dying)
 
     Release = sparse.Release  # noqa: N806 - the class itself
-    House.release, Question.__getattribute__, sparse.Release = releasing, reading, responding
+    Pipeline.run, Question.__getattribute__, sparse.Release = running, reading, responding
     AboveThreshold.watch = lambda self: (note(seen, "run"), watch(self))[1]
     sparse.Laplace.release = lambda self, *values: (note(seen, "release"), noise(self, *values))[1]
 
@@ -113,7 +114,7 @@ def forget_names():
     def same_parts(entry, release):
         return entry.response is None and tuple(json.loads(entry.body)["parts"]) == tuple(release.parts)
 
-    steps.may_answer = steps._unanswered = same_parts
+    pipeline.may_answer = same_parts
 
 
 def live(where, seen, mode, place, step):
@@ -121,7 +122,7 @@ def live(where, seen, mode, place, step):
     opened = open_mode(mode, where)
     try:
         for number in range(MOST):
-            if place is None and opened._house.register.draws >= CALM:
+            if place is None and opened._pipeline.index.draws >= CALM:
                 break
             look(mode, opened, number)
     except ht.BudgetExceeded:
@@ -162,7 +163,7 @@ def main():
         ended += os.WIFEXITED(status)
         failed += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
     with open_mode(mode, where) as opened:
-        charges = [entry for entry in opened._house.ledger.entries() if entry.kind == "charge"]
+        charges = [entry for entry in opened.ledger.entries() if entry.kind == "charge"]
         told = {"paid": paid_runs(opened), "looks": len(charges), "lives": born, "failed": failed}
         told["silent"] = [json.loads(entry.body)["request"].get("run") for entry in charges if not entry.cost]
         told["opened"] = [json.loads(entry.body)["request"].get("run") for entry in charges if entry.cost]

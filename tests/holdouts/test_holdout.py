@@ -218,7 +218,7 @@ def test_clones_and_workers_share_the_one_ledger(tmp_path):
         assert clone(search).get_params()["scoring"] is not None
         search.fit(features, labels)
         used = 20 - holdout.looks_left
-        distinct = {entry.body for entry in holdout._house.ledger.entries() if entry.kind == "charge"}
+        distinct = {entry.body for entry in holdout.ledger.entries() if entry.kind == "charge"}
         assert 0 < used == len(distinct) <= 5  # four fits and the final one, each submission once
     with Holdout(labels, looks=20) as memory, pytest.raises(ht.RefusedError, match="give it a path"):
         memory.__reduce__()

@@ -39,7 +39,7 @@ def look(opened, results, name=None):
 
 def charges(opened):
     """Return of every charge what could name its contents: the ledger's own columns."""
-    entries = [entry for entry in opened._house.ledger.entries() if entry.kind == "charge" and entry.verb != "incumbent"]
+    entries = [entry for entry in opened.ledger.entries() if entry.kind == "charge" and entry.verb != "incumbent"]
     return [(entry.request_id, entry.request_digest, json.loads(entry.body)["request"]["values"]) for entry in entries]
 
 

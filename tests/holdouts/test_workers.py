@@ -76,7 +76,7 @@ def drawn(monkeypatch):
 
 
 def paid(opened):
-    return opened._house.ledger.spent // (opened.plan.cap_units // 4)
+    return opened.ledger.spent // (opened.plan.cap_units // 4)
 
 
 def begin(mode, path):
@@ -136,12 +136,12 @@ def test_looks_without_the_name_of_their_run_are_answered_for_nothing(tmp_path, 
 def test_a_look_that_was_charged_nothing_and_killed_is_wasted_and_the_retry_pays(tmp_path, mode):
     path = tmp_path / "a.ledger"
     opened = begin(mode, path)
-    before, runs = len(opened._house.ledger.entries()), paid(opened)
+    before, runs = len(opened.ledger.entries()), paid(opened)
     kill_during(partial(look, opened, 3, 0.5))
     again = open_mode(mode, path)
     told = look(again, 3, 0.5)
     assert (told.repeated, paid(again)) == (False, runs + 1)
-    charges = [entry for entry in again._house.ledger.entries(before + 1) if entry.kind == "charge"]
+    charges = [entry for entry in again.ledger.entries(before + 1) if entry.kind == "charge"]
     assert [entry.cost > 0 for entry in charges] == [False, True]
     assert look(open_mode(mode, path), 3, 0.5).repeated  # what was answered is known to everybody
 
@@ -159,7 +159,7 @@ def test_whatever_fails_after_a_draw_ends_the_run(tmp_path, drawn, monkeypatch, 
     look(opened, 4, 0.5)
     assert (paid(opened), len(drawn)) == (runs + 1, thresholds + 1)
     with monkeypatch.context() as patch:  # control: nothing drawn, and the run goes on
-        patch.setattr(opened._house, "release", lambda *_, **__: 1 / 0)
+        patch.setattr(opened._pipeline, "run", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             look(opened, 5, 0.5)
     look(opened, 6, 0.5)
@@ -295,9 +295,7 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
         open_beside(tmp_path / "a.ledger")
     monkeypatch.setattr(gating, "request_id_of", lambda _: None)
     open_beside(tmp_path / "b.ledger")
-    assert [entry.verb for entry in Holdout(TRUTH, ledger=tmp_path / "b.ledger")._house.ledger.entries()].count(
-        "incumbent"
-    ) > 2
+    assert [entry.verb for entry in Holdout(TRUTH, ledger=tmp_path / "b.ledger").ledger.entries()].count("incumbent") > 2
 
 
 def test_an_incumbent_that_was_charged_and_killed_is_told_by_the_next_who_opens(tmp_path):
@@ -363,7 +361,7 @@ def test_a_transcript_is_in_the_order_of_responses(tmp_path):
     kill_during(partial(look, opened, 1))
     opened = open_mode("scores", path)
     look(opened, 2)
-    transcript = Transcript(opened._house.ledger)
+    transcript = Transcript(opened.ledger)
     transcript.follow()
     assert ([each.place for each in transcript], list(transcript.unanswered)) == ([2], [1])
     look(opened, 1)

@@ -94,7 +94,7 @@ def check_refused(reply: httpx.Response, what: str) -> None:
 
 
 def test_every_post_route_survives_the_corpus_and_spends_nothing(held):
-    head = held.service.registry.dataset("people").curator._house.ledger.head
+    head = held.service.registry.dataset("people").curator.pipeline.ledger.head
     paths = posts(held.app)
     assert len(paths) >= 15
     requests = [
@@ -105,7 +105,7 @@ def test_every_post_route_survives_the_corpus_and_spends_nothing(held):
     names = [f"{path}: {name}" for path in paths for name in CORPUS]
     for what, reply in zip(names, sent(held, requests), strict=True):
         check_refused(reply, what)
-    assert held.service.registry.dataset("people").curator._house.ledger.head == head
+    assert held.service.registry.dataset("people").curator.pipeline.ledger.head == head
 
 
 def test_an_analyst_and_a_stranger_get_problems_too(held):

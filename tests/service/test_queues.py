@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from holdtrue.curator.pipeline import Inbox
 from holdtrue.errors import CuratorClosed
-from holdtrue.service.queues import FairQueue, FairThreads
+from holdtrue.service.queues import FairThreads
 
 
 def test_everyone_has_a_turn_before_anyone_has_a_second():
-    queue = FairQueue()
+    queue = Inbox()
     for number in range(1000):
         queue.add("ann", ("ann", number))
     queue.add("bob", ("bob", 0))

@@ -81,7 +81,7 @@ def main(folder: Path, side: int, tick: float, kind: str) -> None:
     service = app.state.service
     dataset = service.registry.register("rows", PLAN)
     if kind == "plain":
-        house = dataset.curator._house
+        house = dataset.curator.pipeline
         house.engine = Plain(home / "rows.parquet", house.engine)
     key, _ = service.keyring.create("ann", "analyst")
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="on"))

@@ -58,7 +58,7 @@ class CuratorMachine(RuleBasedStateMachine):
     def request(self, place, act, *, key=None, request=None):
         """Make a request; a refusal spends nothing, and a key that named another request is refused."""
         worker = self.workers[place]
-        ledger = worker.object._house.ledger
+        ledger = worker.object.ledger
         before, known = ledger.spent, None if key is None else self.keys.get(key)
         try:
             found = act(worker.object)
@@ -167,7 +167,7 @@ class CuratorMachine(RuleBasedStateMachine):
         with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
             estimator = DummyClassifier(strategy="most_frequent")
             held.train("m", estimator, target="y", features=["x"], parts=PARTS, key="id")
-            return np.asarray(held._models.named("m").seen([{"x": 3.0}], held._house)[0])
+            return np.asarray(held._models.named("m").seen([{"x": 3.0}], held.pipeline)[0])
 
     @rule(place=WORKER)
     def reopen(self, place):

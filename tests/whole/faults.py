@@ -32,7 +32,7 @@ class Worker:
     def object(self):
         if self.held is None:
             self.held = self.open()
-            self._hook(self.held._house.ledger)
+            self._hook(self.held.ledger)
         return self.held
 
     def _hook(self, ledger):
@@ -59,8 +59,8 @@ class Worker:
         """Lose everything but what is on disk."""
         held, self.held, self.moment = self.held, None, None
         if held is not None:
-            held._house.ledger._store.close()
-            held._house.engine.close()
+            held.ledger._store.close()
+            (getattr(held, "pipeline", None) or held._pipeline).engine.close()
 
     def close(self):
         if self.held is not None:

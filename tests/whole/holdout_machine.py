@@ -85,7 +85,7 @@ class HoldoutMachine(RuleBasedStateMachine):
     def ask(self, place, number):
         """Make a look; compare what is told, and that a refusal for want of budget spends nothing."""
         worker = self.workers[place]
-        ledger = worker.object._house.ledger
+        ledger = worker.object.ledger
         before = ledger.head
         try:
             told = self.look_at(worker.object, number)
@@ -127,7 +127,7 @@ class HoldoutMachine(RuleBasedStateMachine):
     def totals_are_those_of_the_entries(self):
         if not hasattr(self, "workers"):
             return
-        ledger = self.workers[0].object._house.ledger
+        ledger = self.workers[0].object.ledger
         charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
         assert ledger.spent == sum(entry.cost for entry in charges) <= ledger.terms.cap
         assert sum(entry.verb in ("score", "gate", "submit") for entry in charges) <= self.looks
@@ -270,7 +270,7 @@ class RunsMachine(HoldoutMachine):
 
     def check_state(self, held):
         cost = held._way.runs._cost
-        ledger = held._house.ledger
+        ledger = held.ledger
         assert self.thresholds <= ledger.spent // cost
         charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
         assert all(entry.cost in (0, cost) for entry in charges)

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -10,11 +11,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from sklearn.dummy import DummyClassifier
 
 import holdtrue as ht
-from holdtrue.curator import predictions, steps
+from holdtrue.curator import pipeline, predictions
+from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.estimators import handles
 from holdtrue.holdouts import gating, questions, sparse, transcripts
 from holdtrue.holdouts.scoring import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
+from holdtrue.verbs import plan_single
 from whole import holdout_machine
 from whole.curator_machine import PARTS, CuratorMachine
 
@@ -47,7 +50,7 @@ def answer_by_parts_alone(entry, release):
     ids=lambda machine: machine.__name__,
 )
 def test_a_free_look_that_is_answered_with_an_unpaid_threshold(machine, monkeypatch):
-    monkeypatch.setattr(steps, "may_answer", answer_by_parts_alone)
+    monkeypatch.setattr(pipeline, "may_answer", answer_by_parts_alone)
     monkeypatch.setattr(sparse, "_request_id_in_run", lambda part, _: request_id_of(part))
     breaks(machine)
 
@@ -66,13 +69,9 @@ def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
 def test_private_numbers_that_are_recognised_by_what_they_hold(monkeypatch):
     def name_by_contents(self, values, name, key, analyst):
         known_as = name or hashlib.sha256(values.tobytes()).hexdigest()
-        return self._house.once(
-            self._asking.values(known_as),
-            request={"verb": "ask", "values": known_as},
-            key=key,
-            analyst=analyst,
-            measure=lambda: [self._house.engine.sum_values(values, bits=self.plan.bits)],
-        )
+        measure = partial(self.pipeline.engine.sum_values, values, bits=self.plan.bits)
+        plan = partial(plan_single, self._asking.values(known_as), measure=lambda: [measure()])
+        return self.pipeline.run(Job(plan, key, analyst))[0]
 
     monkeypatch.setattr(ht.Curator, "_ask_values", name_by_contents)
     assert "recognised" in breaks(CuratorMachine)
@@ -86,7 +85,7 @@ class ByPosition(CuratorMachine):
         with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
             estimator = DummyClassifier(strategy="most_frequent")
             held.train("m", estimator, target="y", features=["x"], parts=PARTS, order="fixed")
-            return held._models.named("m").seen([{"x": 3.0}], held._house)[0]
+            return held._models.named("m").seen([{"x": 3.0}], held.pipeline)[0]
 
 
 def test_parts_by_the_rank_of_a_value():
@@ -132,6 +131,6 @@ def test_a_request_that_is_charged_piece_by_piece(monkeypatch):
 
 
 def test_a_plan_that_is_not_checked_in_the_transaction(monkeypatch):
-    charge = steps.Errand.charge
-    monkeypatch.setattr(steps.Errand, "charge", lambda self, _: charge(self, None))
+    charge = Pipeline._charge
+    monkeypatch.setattr(Pipeline, "_charge", lambda self, *given: replace(charge(self, *given), limits=None))
     breaks(CuratorMachine)

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdtrue import events
 from holdtrue.accounting.filters import amount
-from holdtrue.curator.histories import responses_of
+from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
 from holdtrue.ledgers import Entry, Terms

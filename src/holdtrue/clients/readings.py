@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.accounting.filters import UNIT, Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
-from holdtrue.curator.budgets import Budget, Preview
-from holdtrue.curator.histories import Line
+from holdtrue.curator.budget import Budget, Preview
+from holdtrue.curator.history import Line
 from holdtrue.engines.features import Feature, feature, matrix
 from holdtrue.errors import HoldtrueError, RequestError
 from holdtrue.holdouts import Place, Score, Verdict

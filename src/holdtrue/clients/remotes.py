@@ -10,8 +10,8 @@ import numpy as np
 from holdtrue.clients import readings
 from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, listed
 from holdtrue.clients.wires import Wire, segment
-from holdtrue.curator.budgets import Budget, Preview
-from holdtrue.curator.histories import Line
+from holdtrue.curator.budget import Budget, Preview
+from holdtrue.curator.history import Line
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses.classes import HypothesisClass

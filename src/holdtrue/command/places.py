@@ -16,8 +16,8 @@ from holdtrue.errors import InvalidParameter, RefusedError, RequestError, Unknow
 
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
-    from holdtrue.curator.budgets import Budget, Preview
-    from holdtrue.curator.registers import Register
+    from holdtrue.curator.answer_index import AnswerIndex
+    from holdtrue.curator.budget import Budget, Preview
     from holdtrue.ledgers import Account
     from holdtrue.planning import AnyPlan
     from holdtrue.queries.cards import Card
@@ -133,38 +133,38 @@ class Desk:
     ledger: "Account"
     plan: "AnyPlan"
     card: "Card"
-    register: "Register"
+    register: "AnswerIndex"
 
     @property
     def budget(self) -> "Budget":
         """Return what is spent and what is left, over all analysts."""
-        from holdtrue.curator.budgets import budget_of
+        from holdtrue.curator.budget import budget_of
 
         limit, register = self.ledger.terms.filter, self.register
         return budget_of(self.plan, limit, spent=self.ledger.spent, draws=register.draws, other=register.other_cost)
 
     def preview(self, text: str) -> "Preview":
         """Return what a question would cost and how wide its answer would be."""
-        from holdtrue.curator.budgets import preview_of
+        from holdtrue.curator.budget import preview_of
         from holdtrue.queries.parsing import parse
         from holdtrue.verbs.asking import part_of
 
         query = parse(text, self.card)
-        repeated = self.register.answer(part_of(query), repeated=True) is not None
+        repeated = self.register.has(part_of(query))
         return preview_of(query, self.plan, draws=self.register.draws, spent=self.ledger.spent, repeated=repeated)
 
 
 @contextmanager
 def desk_of(source: str) -> "Iterator[Desk]":
     """Yield what a ledger tells without the data."""
-    from holdtrue.curator.registers import Register
+    from holdtrue.curator.answer_index import AnswerIndex
     from holdtrue.planning import read_plan
     from holdtrue.queries.cards import Card
 
     where = ledger_of(source)
     account = _existing(where)
     try:
-        register = Register(account)
+        register = AnswerIndex(account)
         register.follow()
         document = json.loads(account.terms.card)
         if "holdout" in document:

@@ -14,7 +14,7 @@ from holdtrue.command.talking import print_lines, print_table, watched
 from holdtrue.errors import InvalidParameter, UnknownName
 
 if TYPE_CHECKING:
-    from holdtrue.curator.histories import Line
+    from holdtrue.curator.history import Line
 
 __all__ = ["budget", "history", "receipt_of", "report", "verify"]
 
@@ -44,7 +44,7 @@ def budget(source: Source, *, as_json: Json = JSON) -> None:
 
 def history(source: Source, *, as_json: Json = JSON) -> None:
     """Show every charge and what came back, oldest first."""
-    from holdtrue.curator.histories import history_of
+    from holdtrue.curator.history import history_of
 
     with desk_of(source) as desk:
         lines = history_of(desk.ledger)
@@ -115,7 +115,7 @@ def report(
 
     It holds no more than what was answered already.
     """
-    from holdtrue.curator.histories import history_of
+    from holdtrue.curator.history import history_of
     from holdtrue.reports import html_report
 
     if out.suffix.lower() not in _PAGES:

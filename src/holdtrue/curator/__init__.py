@@ -4,29 +4,26 @@ plan → charge → measure → draw → respond. The charge is durable before a
 sees what it measured; *respond* sees only the drawn value; the answer is stored before it leaves.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.curator.budgets import Budget, Preview, budget_of, preview_of
-from holdtrue.curator.crowds import Ask, Replies, ask_along, ask_together
-from holdtrue.curator.histories import Line, history_of
-from holdtrue.curator.houses import House, name_private
-from holdtrue.curator.lessons import Lesson
+from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
+from holdtrue.curator.history import Line, history_of
+from holdtrue.curator.learning import LearningTask
 from holdtrue.curator.model_store import store_beside
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
+from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.curator.predictions import Student, distil, predict, predictions_left
-from holdtrue.curator.steps import Pending
 from holdtrue.engines import Header, Progress
-from holdtrue.errors import HoldtrueError, InvalidParameter, ReleaseError
+from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
@@ -34,12 +31,11 @@ from holdtrue.planning import AnyPlan, Plan
 from holdtrue.queries.trees import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
-from holdtrue.verbs import asking, selecting
+from holdtrue.verbs import Answered, Planned, asking, plan_single, selecting
 from holdtrue.verbs.predicting import Method
 
 __all__ = ["Curator"]
 
-T = TypeVar("T")
 _CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
@@ -98,11 +94,12 @@ class Curator:
             second_budget=second_budget,
             progress=progress,
         )
-        self._house = House(opened, analyst=analyst, progress=progress)
-        self._inbox: deque[tuple[Ask, Future[Replies]]] = deque()
+        self.pipeline = Pipeline(
+            plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
+        )
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
-        self._models = Models(self._house, store=store_beside(ledger))
+        self._models = Models(self.pipeline, store=store_beside(ledger))
 
     @overload
     def ask(self, queries: str, *, key: str | None = None, analyst: str | None = None) -> Answer: ...
@@ -130,88 +127,29 @@ class Curator:
         private, so whether they were asked before is never decided by what they hold: they are new each time, unless
         ``name``, a public name of theirs, was asked before; then the answer of that time is returned.
         """
-        house = self._house
-        house.check_open()
         if (queries is None) == (values is None) or (values is None and name is not None):
             raise InvalidParameter("queries", queries, "given, or values (with a name, if any) in its place")
         if values is not None:
             return self._ask_values(values, name, key, analyst)
-        ask = Ask(_texts(queries), key, analyst)
-        found = self._ask_in_turn(ask)
-        if isinstance(found, Pending) and found.entry is not None:
-            house.ledger.wait(found.entry)
-            found = self._ask_in_turn(ask)
-        if isinstance(found, HoldtrueError):
-            raise found
-        return found[0] if isinstance(queries, str) else found
+        texts = _texts(queries)
+        found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
+        return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
 
-    def _ask_in_turn(self, ask: Ask) -> Replies:
-        """Answer one request together with those that other threads have waiting: whoever has the lock serves them all."""
-        waiting: Future[Replies] = Future()
-        self._inbox.append((ask, waiting))
-        with self._house.lock:
-            if not waiting.done():
-                self._serve_inbox()
-        return waiting.result()
-
-    def _serve_inbox(self) -> None:
-        taken: list[Future[Replies]] = []
-
-        def take() -> list[tuple[Ask, Future[Replies]]]:
-            batch = [self._inbox.popleft() for _ in range(len(self._inbox))]
-            taken.extend(future for _, future in batch)
-            return batch
-
-        def tell(outcomes: Sequence[tuple[Future[Replies], Replies]]) -> None:
-            for future, outcome in outcomes:
-                future.set_result(outcome)
-
-        try:
-            self.ask_along((), more=take, tell=tell)
-        except BaseException as error:
-            failure = (
-                error if isinstance(error, HoldtrueError) else ReleaseError("the request may have been charged; ask again")
-            )
-            for future in taken:
-                if not future.done():
-                    future.set_exception(failure)
-            raise
-
-    def ask_together(self, asks: Sequence[Ask]) -> list[Replies]:
-        """Answer the requests of several analysts at once: one commit for all charges, one pass, one commit for all answers.
-
-        Each request has its own charge, allowance and outcome, as if they had come one after the other; an error is returned
-        in the place of its answers. Pending is one of them: another process charged that key and has not answered yet.
-        """
-        self._house.check_open()
-        return ask_together(self._house, self._asking, asks)
-
-    def ask_along(
-        self,
-        crowd: Sequence[tuple[Ask, T]],
-        *,
-        more: Callable[[], Sequence[tuple[Ask, T]]],
-        tell: Callable[[Sequence[tuple[T, Replies]]], None],
-    ) -> None:
-        """Answer requests like :meth:`ask_together`, and those that come meanwhile: answers and next charges share a commit.
-
-        ``more`` gives newcomers, each with a token of its own, and ``tell`` hears by those tokens what became of them, once
-        that is durable.
-        """
-        self._house.check_open()
-        ask_along(self._house, self._asking, crowd, more=more, tell=tell)
+    def ask_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
+        """Return the request of one or more questions, to be submitted to the pipeline."""
+        return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
 
     def _ask_values(self, values: object, name: str | None, key: str | None, analyst: str | None) -> Answer:
-        numbers = self._clamped(values)
-        known_as = name_private(name, key=key)
-        release = self._asking.values(known_as)
-        return self._house.once(  # type: ignore[return-value]  # the response to a question
-            release,
-            request={"verb": "ask", "values": known_as},
-            key=key,
-            analyst=analyst,
-            measure=lambda: [self._house.engine.sum_values(numbers, bits=self.plan.bits)],
-        )
+        pipeline = self.pipeline
+        pipeline.check_open()
+        numbers, known_as = self._clamped(values), name_private(name, key=key)
+
+        def plan(answered: Answered) -> Planned:
+            measure = partial(pipeline.engine.sum_values, numbers, bits=self.plan.bits)
+            return plan_single(self._asking.values(known_as), answered, measure=lambda: [measure()])
+
+        (found,) = pipeline.run(Job(plan, key, analyst))
+        return found  # type: ignore[return-value]  # the response to a question
 
     def select(
         self,
@@ -228,21 +166,21 @@ class Curator:
         are known by their text. Whole scores are private: they are a new request each time, unless ``name``, a public name
         of theirs, was used before with these candidates and this epsilon.
         """
-        house = self._house
-        house.check_open()
+        pipeline = self.pipeline
+        pipeline.check_open()
         listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
         named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
         prepared: dict[str, Query | int] = {
-            str(label): house.parse(value) if isinstance(value, str) else integer("candidates", value)
+            str(label): pipeline.parse(value) if isinstance(value, str) else integer("candidates", value)
             for label, value in named.items()
         }
         scores = any(isinstance(value, int) for value in prepared.values())
         if name is not None and not scores:
             raise InvalidParameter("name", name, "left out: queries are known by their text")
         scored = name_private(name, key=key) if scores else ""
-        release = selecting.select(prepared, plan=self.plan, limit=house.limit, epsilon=epsilon, scored=scored)
-        request = {"verb": "select"} | release.request
-        return house.once(release, request=request, key=key, analyst=analyst)  # type: ignore[return-value]  # to a selection
+        release = selecting.select(prepared, plan=self.plan, limit=pipeline.limit, epsilon=epsilon, scored=scored)
+        (found,) = pipeline.run(Job(partial(plan_single, release), key, analyst))
+        return found  # type: ignore[return-value]  # the response to a selection
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
@@ -265,9 +203,9 @@ class Curator:
         ``alpha``, refuses with InsufficientSamples unless the rows certify that excess error, or ``anyway`` is said. Several
         classes are joined, with prior ``weights`` if given. Without an epsilon it takes an equal share of the reserve.
         """
-        self._house.check_open()
-        lesson = Lesson.of(self._house, hypotheses, target=target, features=features, weights=weights)
-        return lesson.learned(epsilon=epsilon, alpha=alpha, beta=beta, anyway=anyway, key=key, analyst=analyst)
+        self.pipeline.check_open()
+        task = LearningTask.of(self.pipeline, hypotheses, target=target, features=features, weights=weights)
+        return task.learn(epsilon=epsilon, alpha=alpha, beta=beta, anyway=anyway, key=key, analyst=analyst)
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -297,9 +235,9 @@ class Curator:
         parts go by position, and one row moves one vote. That is assumed, not checked; rows sorted by a column break it.
         Failure: NotCertified for ``order="fixed"`` on a relation, whose plan decides the order.
         """
-        self._house.check_open()
+        self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
-        with self._house.lock:
+        with self.pipeline.lock:
             return self._models.train(name, estimator, key=key, order=order, **facts)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
@@ -321,10 +259,10 @@ class Curator:
         ledger and costs nothing. ``screen`` answers only where that share of the parts agrees, about. The request is priced
         whole: BudgetExceeded means that nothing was spent.
         """
-        self._house.check_open()
+        self.pipeline.check_open()
         model = self._models.named(name)
         given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
-        found = predict(self._house, model, rows, key=key, analyst=analyst, **given)
+        found = predict(self.pipeline, model, rows, key=key, analyst=analyst, **given)
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
         return found[0] if one else found
 
@@ -347,18 +285,17 @@ class Curator:
         into ``groups`` of like ones and buys one label for each group at the price of one row, which goes far further. All
         of them are priced before the first is drawn: BudgetExceeded means that nothing was spent.
         """
-        self._house.check_open()
+        self.pipeline.check_open()
         model = self._models.named(name)
         given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "mu": mu, "screen": screen}
-        return distil(self._house, model, public_rows, student, analyst=analyst, **given)
+        return distil(self.pipeline, model, public_rows, student, analyst=analyst, **given)
 
     def predictions_left(self, name: str | None = None, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
         """Return how many predictions of a model (without a name, of the dearest one) the budget still pays for."""
-        self._house.check_open()
+        self.pipeline.check_open()
         models = self._models.held if name is None else [self._models.named(name)]
-        with self._house.lock:
-            self._house.register.follow()
-            return predictions_left(self._house, models, epsilon=epsilon, mu=mu)
+        with self.pipeline.reading():
+            return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
 
     def preview(self, query: str, *, analyst: str | None = None) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free.
@@ -366,42 +303,35 @@ class Curator:
         With an ``analyst``, only questions that this analyst paid for are told to be repeats: whether others asked a
         question is their history. Asked for real, it costs nothing if anybody paid for it before.
         """
-        house = self._house
-        house.check_open()
-        parsed = house.parse(query)
-        with house.lock:
-            house.register.follow()
+        self.pipeline.check_open()
+        parsed = self.pipeline.parse(query)
+        with self.pipeline.reading() as index:
             part = asking.part_of(parsed)
-            repeated = house.known(part, repeated=True) is not None
-            repeated = repeated and (analyst is None or house.register.payer(part) == analyst)
-            return preview_of(parsed, self.plan, draws=house.register.draws, spent=house.ledger.spent, repeated=repeated)
+            repeated = index.has(part) and (analyst is None or index.payer(part) == analyst)
+            return preview_of(parsed, self.plan, draws=index.draws, spent=index.spent, repeated=repeated)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
-        house = self._house
-        house.check_open()
-        with house.lock:
-            house.register.follow()
-            register, spent = house.register, house.ledger.spent
-            return budget_of(self.plan, house.limit, spent=spent, draws=register.draws, other=register.other_cost)
+        with self.pipeline.reading() as index:
+            return budget_of(self.plan, self.pipeline.limit, spent=index.spent, draws=index.draws, other=index.other_cost)
 
     @property
     def history(self) -> list[Line]:
         """Return every charge and its response, oldest first."""
-        self._house.check_open()
-        with self._house.lock:
-            return history_of(self._house.ledger)
+        self.pipeline.check_open()
+        with self.pipeline.lock:
+            return history_of(self.pipeline.ledger)
 
     @property
     def ledger(self) -> Account:
         """Return the ledger, to be read: its head, its entries, an analyst's share. Charges go through the verbs."""
-        self._house.check_open()
-        return self._house.ledger
+        self.pipeline.check_open()
+        return self.pipeline.ledger
 
     def model(self, name: str) -> Model:
         """Return what was trained under a name."""
-        self._house.check_open()
+        self.pipeline.check_open()
         return self._models.named(name)
 
     def report(self, path: str | PathLike[str]) -> None:
@@ -412,7 +342,7 @@ class Curator:
             plan=self.plan,
             budget=self.budget,
             history=self.history,
-            receipt=self._house.ledger.head,
+            receipt=self.pipeline.ledger.head,
             columns=columns,
         )
         try:
@@ -423,12 +353,14 @@ class Curator:
 
     def grant(self, analyst: str, *, asks: int | None) -> None:
         """Allow an analyst so many questions' worth of the budget, under the one cap; None lifts the limit."""
-        self._house.check_open()
-        self._house.ledger.grant(analyst, allowance=None if asks is None else count("asks", asks, least=0) * self.plan.cost)
+        self.pipeline.check_open()
+        self.pipeline.ledger.grant(
+            analyst, allowance=None if asks is None else count("asks", asks, least=0) * self.plan.cost
+        )
 
     def close(self) -> None:
         """Let go of data and ledger; nothing is lost."""
-        self._house.close()
+        self.pipeline.close()
         self._models.close()
 
     def __enter__(self) -> Self:
@@ -438,7 +370,7 @@ class Curator:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._house.closed else "durable" if self._house.ledger.durable else "not durable"
+        state = "closed" if self.pipeline.closed else "durable" if self.pipeline.ledger.durable else "not durable"
         rows, columns = self.card.rows, len(self.card.columns)
         planned = f"{self.plan.queries:,} questions {'planned' if isinstance(self.plan, Plan) else 'at most'}"
         return f"<Curator of {rows:,} rows and {columns} columns; {planned}; ledger {state}>"

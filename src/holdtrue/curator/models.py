@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.curator.houses import House
 from holdtrue.curator.model_store import ModelStore, StoredModel, check_seal, seal_model
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Trainer
 from holdtrue.engines.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
 from holdtrue.ensembles import Ensemble, train
@@ -53,10 +53,10 @@ class Model:
         (size,) = lengths.pop()
         return [{name: _plain(values[place]) for name, values in table.items()} for place in range(size)]
 
-    def seen(self, points: Sequence[Mapping[str, object]], house: House) -> npt.NDArray[Any]:
+    def seen(self, points: Sequence[Mapping[str, object]], pipeline: Pipeline) -> npt.NDArray[Any]:
         """Return what the members say of points: votes by label, or outputs by member. Private."""
         table = {name: [point[name] for point in points] for name in columns_of(self.features)}
-        rows = matrix(table, self.features, house.card)
+        rows = matrix(table, self.features, pipeline.card)
         return self.ensemble.outputs(rows) if self.asked.labels is None else self.ensemble.votes(rows)
 
     def __repr__(self) -> str:
@@ -77,8 +77,8 @@ class Models:
     one process only.
     """
 
-    def __init__(self, house: House, *, store: ModelStore | None) -> None:
-        self._house = house
+    def __init__(self, pipeline: Pipeline, *, store: ModelStore | None) -> None:
+        self._pipeline = pipeline
         self._store = store
         self._held: dict[str, Model] = {}
         self._seals: dict[str, str] = {}
@@ -97,7 +97,7 @@ class Models:
         order: Literal["fixed"] | None,
     ) -> Model:
         """Train a model on all rows and keep it under a name. Nothing about the rows is released."""
-        house = self._house
+        pipeline = self._pipeline
         known = _named(name)
         number = count("parts", parts)
         if bounds is not None and not isinstance(bounds, Mapping):
@@ -107,7 +107,7 @@ class Models:
         cut = self._cut(key, order)
         default = self._default(goal, cut.key) if features is None else features
         chosen = tuple(listed("features", default, expected="a list of columns"))
-        read = tuple(feature(text, house.card) for text in chosen)
+        read = tuple(feature(text, pipeline.card) for text in chosen)
         if cut.key in columns_of([*read, goal]):
             raise InvalidParameter("key", cut.key, "a column that the model does not read: it stays when a row is replaced")
         made: dict[str, object] = {
@@ -164,7 +164,7 @@ class Models:
 
     def _cut(self, key: str | None, order: Literal["fixed"] | None) -> PartRule:
         """Return how rows are cut into parts: by what is said, or by what whoever opened the rows said of them."""
-        engine = self._house.engine
+        engine = self._pipeline.engine
         if order not in (None, "fixed") or (order is not None and key is not None):
             raise InvalidParameter("order", order, "'fixed', or left out, and without a key")
         if order == "fixed":
@@ -175,7 +175,7 @@ class Models:
         named = engine.key if key is None else key
         if named is None:
             return PartRule("content")
-        if self._house.card.column(named).type not in ("integer", "text"):
+        if self._pipeline.card.column(named).type not in ("integer", "text"):
             raise InvalidParameter("key", named, "a column of whole numbers or text")
         return PartRule("key", named)
 
@@ -183,10 +183,10 @@ class Models:
         self, target: str, labels: Sequence[Any] | None, bounds: Mapping[str, tuple[float, float]]
     ) -> tuple[Feature, tuple[Any, ...] | None, tuple[float, float] | None]:
         """Return what is learned: places in a public list of labels, or numbers within public bounds."""
-        card = self._house.card
+        card = self._pipeline.card
         column = card.column(target) if target in card else None
         if column is None:
-            query = self._house.parse(target)
+            query = self._pipeline.parse(target)
             if not query.boolean:
                 raise InvalidParameter("target", target, "a column, or a yes-or-no question")
             return query, (False, True), None
@@ -203,13 +203,15 @@ class Models:
 
     def _default(self, goal: Feature, key: str | None) -> list[str]:
         used = [*columns_of([goal]), key]
-        named = [column.name for column in self._house.card.columns if column.type in _NUMBERS and column.name not in used]
+        named = [
+            column.name for column in self._pipeline.card.columns if column.type in _NUMBERS and column.name not in used
+        ]
         if not named:
             raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
         return named
 
     def _bounds(self, chosen: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-        declared = {column.name: column.bounds for column in self._house.card.columns if column.bounds is not None}
+        declared = {column.name: column.bounds for column in self._pipeline.card.columns if column.bounds is not None}
         return {name: pair for name in chosen if (pair := bounds.get(name, declared.get(name))) is not None}
 
     def _trained(
@@ -220,16 +222,16 @@ class Models:
         asked: Asked,
         domain: Sequence[tuple[float, float]],
     ) -> Ensemble:
-        house = self._house
+        pipeline = self._pipeline
         given: dict[str, Any] = (
             {"output_bounds": asked.bounds} if asked.labels is None else {"labels": list(range(len(asked.labels)))}
         )
-        if isinstance(house.engine, Trainer):
+        if isinstance(pipeline.engine, Trainer):
             recipe = recipe_of(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
-            return house.engine.train(recipe, features, goal, rule=asked.cut, progress=house.progress)
+            return pipeline.engine.train(recipe, features, goal, rule=asked.cut, progress=pipeline.progress)
         keyed = [] if asked.cut.key is None else [Keys(asked.cut.key)]
         pieces: list[list[npt.NDArray[Any]]] = []
-        house.engine.feed([*features, goal, *keyed], lambda arrays: pieces.append(arrays), progress=house.progress)  # noqa: PLW0108 - typed
+        pipeline.engine.feed([*features, goal, *keyed], lambda arrays: pieces.append(arrays), progress=pipeline.progress)  # noqa: PLW0108 - typed
         columns = [np.concatenate([piece[number] for piece in pieces]) for number in range(len(pieces[0]))]
         names = columns.pop() if keyed else hash_contents(columns) if asked.cut.by == "content" else None
         *read, y = columns
@@ -237,7 +239,7 @@ class Models:
         if asked.labels is not None:
             y = np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
         return train(
-            estimator, rows, y, parts=asked.parts, bounds=list(domain), names=names, progress=house.progress, **given
+            estimator, rows, y, parts=asked.parts, bounds=list(domain), names=names, progress=pipeline.progress, **given
         )  # fmt: skip
 
     def _keep(self, model: Model, made: Mapping[str, object]) -> None:
@@ -250,13 +252,13 @@ class Models:
             self._store.remove(name)
             return
         facts = canonical({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
-        sealed = seal_model(self._house.ledger.terms.key, name, facts=facts, arrays=to_bytes(model.ensemble))
+        sealed = seal_model(self._pipeline.ledger.terms.key, name, facts=facts, arrays=to_bytes(model.ensemble))
         self._store.write(name, sealed)
         self._seals[name] = sealed.seal
 
     def _opened(self, name: str, stored: StoredModel) -> Model:
         """Return a stored model; IntegrityError unless its seal, its digest and its members are right."""
-        check_seal(self._house.ledger.terms.key, name, stored)
+        check_seal(self._pipeline.ledger.terms.key, name, stored)
         try:
             kept = json.loads(stored.facts)
             made = kept["made"]
@@ -266,7 +268,7 @@ class Models:
             cut = PartRule(**made["rows"]) if "rows" in made else PartRule("position")
             asked = Asked(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
             chosen = tuple(map(str, made["features"]))
-            read = tuple(feature(text, self._house.card) for text in chosen)
+            read = tuple(feature(text, self._pipeline.card) for text in chosen)
             ensemble = from_bytes(stored.arrays, where=name)
         except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):
             right = False

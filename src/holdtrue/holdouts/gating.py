@@ -14,14 +14,14 @@ from typing import NoReturn
 import numpy as np
 
 from holdtrue.bounds.looks import gate_cells, gate_gain, gate_interval
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, request_id_of, used_up, waits_for_answer
+from holdtrue.holdouts.scoring import about, look_job, name_of, once, refuse_spent, request_id_of, used_up, waits_for_answer
 from holdtrue.holdouts.transcripts import Look, Transcript
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
@@ -67,11 +67,11 @@ class Gate:
     BudgetExceeded when looks or yes are used up, with nothing spent.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, house: House) -> None:
+    def __init__(self, cases: Cases, facts: Facts, pipeline: Pipeline) -> None:
         if cases.weights is not None:
             raise InvalidParameter("weights", "given", "left out for a gate: all cases count alike")
-        self.cases, self.facts, self.house = cases, facts, house
-        self._transcript = Transcript(house.ledger)
+        self.cases, self.facts, self.pipeline = cases, facts, pipeline
+        self._transcript = Transcript(pipeline.ledger)
         self._incumbent: tuple[str, Question] | None = None
         self._state = _State()
         self._read = 0
@@ -83,12 +83,12 @@ class Gate:
         Predictions are recognised by themselves. Results are recognised by their public name, or by the ledger's own name
         of the incumbent as ``known_as``, never by what they hold.
         """
-        with self.house.lock:
+        with self.pipeline.lock:
             state = self._follow()
             if incumbent is None:
                 return
             known = state.incumbent is not None and known_as == state.incumbent
-            name = str(state.incumbent) if known else name_of(incumbent, self.house)
+            name = str(state.incumbent) if known else name_of(incumbent, self.pipeline)
             if self._transcript and state.incumbent != name:
                 self._refuse_other()
             if not state.means:
@@ -100,13 +100,8 @@ class Gate:
         part = f"incumbent {name}"
         release = self._opening(incumbent, name, part)
         try:
-            self.house.release(
-                release,
-                request={"verb": release.verb, "part": part},
-                key=request_id_of(_FIRST),
-                analyst=None,
-                measure=lambda: [incumbent.total()],
-            )
+            key = request_id_of(_FIRST)
+            self.pipeline.run(look_job(release, key=key, analyst=None, measure=lambda: [incumbent.total()]))
         except RefusedError:
             if self._follow().incumbent in (None, name):
                 raise
@@ -119,20 +114,20 @@ class Gate:
 
     def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
         """Say whether a submission is better than the incumbent by more than the margin; if so it takes its place."""
-        house = self.house
-        house.check_open()
-        name = name_of(asked, house)
-        with house.lock:
+        pipeline = self.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
+        with pipeline.lock:
             state = self._follow()
             against = self._met(state)
             own = name == state.incumbent  # whoever asks again is told the yes that made it so
             met = state.beaten if own else state.incumbent
             part = f"gate {name} {margin} {met or 'nothing'}"
-            found = house.known(part, repeated=True)
+            found = pipeline.index.repeat(part)
             if found is None:
                 if own:
                     raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
-                if not waits_for_answer(house, part):
+                if not waits_for_answer(pipeline, part):
                     self._refuse()
                 release = self._release(asked, name, part, margin, state.incumbent)
                 found = self._carry(release, asked, against, analyst=analyst)
@@ -146,18 +141,18 @@ class Gate:
 
     def certify(self, *, analyst: str | None = None) -> Score:
         """Close the gate for good, and tell the incumbent's score with its interval: the last thing that is told."""
-        house = self.house
-        house.check_open()
-        with house.lock:
+        pipeline = self.pipeline
+        pipeline.check_open()
+        with pipeline.lock:
             state = self._follow()
             against = self._met(state)
             if against is None:
                 message = "there is no incumbent to certify: no submission had a yes yet"
                 raise RefusedError(message)
             part = f"certify {state.incumbent}"
-            found = house.known(part, repeated=True)
+            found = pipeline.index.repeat(part)
             if found is None:
-                found = once(house, self._closing(against, part), analyst=analyst, measure=lambda: [against.total()])
+                found = once(pipeline, self._closing(against, part), analyst=analyst, measure=lambda: [against.total()])
             if not isinstance(found, Answer):
                 message = "the ledger has another kind of response to this request"
                 raise IntegrityError(message)
@@ -166,22 +161,22 @@ class Gate:
     @property
     def incumbent(self) -> Interval:
         """Return what is known of the incumbent's true score. Free."""
-        with self.house.lock:
+        with self.pipeline.lock:
             return self._interval(self._follow())
 
     @property
     def leading(self) -> str | None:
         """Return the name under which the ledger has the incumbent; None before the first."""
-        with self.house.lock:
+        with self.pipeline.lock:
             return self._follow().incumbent
 
     @property
     def looks_left(self) -> int:
         """Return how many looks are left; none once the yes are used up or the gate is closed."""
-        with self.house.lock:
+        with self.pipeline.lock:
             self._follow()
             used, closed = self._count_before(None)
-            return self.facts.looks - self.house.register.draws if not closed and used < self._most else 0
+            return self.facts.looks - self.pipeline.index.draws if not closed and used < self._most else 0
 
     @property
     def _most(self) -> int:
@@ -189,7 +184,7 @@ class Gate:
 
     def _follow(self) -> _State:
         """Return the state after every response in the ledger."""
-        self.house.register.follow()
+        self.pipeline.index.follow()
         self._transcript.follow()
         cells = gate_cells(self.facts.looks)
         for look in self._transcript.looks[self._read :]:
@@ -228,7 +223,7 @@ class Gate:
         if used >= self._most:
             message = f"no yes is left of {self._most:,}; certify() tells its incumbent's score"
             raise used_up(message, "yes")
-        refuse_spent(self.house, self.facts)
+        refuse_spent(self.pipeline, self.facts)
 
     def _carry(self, release: Release, asked: Question, against: Question | None, *, analyst: str | None) -> Response:
         def measure() -> Sequence[int]:
@@ -243,7 +238,7 @@ class Gate:
                 raise RefusedError(message)
             return [asked.total(), 0 if against is None else against.total()]
 
-        return once(self.house, release, analyst=analyst, measure=measure)
+        return once(self.pipeline, release, analyst=analyst, measure=measure)
 
     def _release(self, asked: Question, name: str, part: str, margin: Fraction, met: str | None) -> Release:
         least = margin * self.cases.grid

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holdtrue.bounds.baselines import guess_and_check_level
 from holdtrue.bounds.looks import check_cells, check_passes
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
@@ -79,9 +79,9 @@ class GuessAndCheck:
     beta c_i over all transcripts, and to beta over all looks. What is not stored was told to nobody, and does not count.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, house: House) -> None:
-        self.cases, self.facts, self.house = cases, facts, house
-        self._transcript = Transcript(house.ledger)
+    def __init__(self, cases: Cases, facts: Facts, pipeline: Pipeline) -> None:
+        self.cases, self.facts, self.pipeline = cases, facts, pipeline
+        self._transcript = Transcript(pipeline.ledger)
 
     @property
     def tolerance(self) -> float:
@@ -90,19 +90,19 @@ class GuessAndCheck:
 
     def look(self, asked: Question, guess: float, *, analyst: str | None = None) -> Score:
         """Answer one question whose score on the training cases is given."""
-        house = self.house
-        house.check_open()
-        name = name_of(asked, house)
+        pipeline = self.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
         part = f"score {name} {guess!r}"
-        with house.lock:
-            house.register.follow()
-            if house.known(part, repeated=True) is None:
-                refuse_spent(house, self.facts, part=part)
+        with pipeline.lock:
+            pipeline.index.follow()
+            if not pipeline.index.has(part):
+                refuse_spent(pipeline, self.facts, part=part)
                 if self._stopped():
                     raise used_up(_NO_MORE, "checks")
             release = self._release(asked, name, part, guess)
-            found = once(house, release, analyst=analyst, measure=lambda: [asked.total()])
-            left = self.facts.looks - house.register.draws
+            found = once(pipeline, release, analyst=analyst, measure=lambda: [asked.total()])
+            left = self.facts.looks - pipeline.index.draws
         if isinstance(found, Prediction):
             raise used_up(_NO_MORE, "checks")
         if not isinstance(found, Answer) or found.interval is None:
@@ -124,7 +124,7 @@ class GuessAndCheck:
     @property
     def failures(self) -> int:
         """Return how many guesses failed so far."""
-        with self.house.lock:
+        with self.pipeline.lock:
             self._transcript.follow()
             return len(self._cells())
 

@@ -12,13 +12,14 @@ from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.guessing import GuessAndCheck
 from holdtrue.holdouts.modes import facts_and_plan
-from holdtrue.holdouts.opening import open_house
+from holdtrue.holdouts.opening import open_pipeline
 from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.rounding import Rounding
 from holdtrue.holdouts.scoring import Scoring, ends_of, name_of
 from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
 from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.ledgers import Account
 from holdtrue.records import Answer, Interval
 
 __all__ = ["Holdout", "Scorer"]
@@ -87,13 +88,13 @@ class Holdout:
             metric=metric,
             unseen=unseen,
         )
-        self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
+        self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         try:
             self._way = self._entered()
             if incumbent is not None or isinstance(self._way, (Gate, PrivateGate)):
                 self._start(incumbent, incumbent_name)
         except BaseException:
-            self._house.close()
+            self._pipeline.close()
             raise
 
     def _start(self, incumbent: object, name: str | None) -> None:
@@ -107,20 +108,20 @@ class Holdout:
             gate.start(self._submitted(incumbent, name), known_as=name)
 
     def _entered(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
-        facts, plan, house, cases = self.facts, self.plan, self._house, self._cases
+        facts, plan, pipeline, cases = self.facts, self.plan, self._pipeline, self._cases
         match facts.mode:
             case "gate":
-                return Gate(cases, facts, house)
+                return Gate(cases, facts, pipeline)
             case "private gate":
-                return PrivateGate(Runs(cases, facts, plan, house))
+                return PrivateGate(Runs(cases, facts, plan, pipeline))
             case "thresholdout":
-                return Thresholdout(Runs(cases, facts, plan, house))
+                return Thresholdout(Runs(cases, facts, plan, pipeline))
             case "guess-and-check":
-                return GuessAndCheck(cases, facts, house)
+                return GuessAndCheck(cases, facts, pipeline)
             case "rounding":
-                return Rounding(cases, facts, plan, house)
+                return Rounding(cases, facts, plan, pipeline)
             case _:
-                return Scoring.under(cases, facts, plan, house)
+                return Scoring.under(cases, facts, plan, pipeline)
 
     def score(  # noqa: PLR0913 - a submission, how to score it, and whose it is
         self,
@@ -210,13 +211,13 @@ class Holdout:
         if not asked.content:
             message = "results have no name of their own: name= gives them a public one"
             raise RefusedError(message)
-        return name_of(asked, self._house)
+        return name_of(asked, self._pipeline)
 
     def told(self, entry: int) -> Answer | None:
         """Return what the ledger has as the answer to a look, by the entry on its certificate. Free."""
-        self._house.check_open()
-        with self._house.lock:
-            transcript = Transcript(self._house.ledger)
+        self._pipeline.check_open()
+        with self._pipeline.lock:
+            transcript = Transcript(self._pipeline.ledger)
             transcript.follow()
         found = transcript.find_told(entry)
         return found if isinstance(found, Answer) else None
@@ -291,12 +292,12 @@ class Holdout:
     @property
     def looks_left(self) -> int:
         """Return how many looks are left."""
-        self._house.check_open()
+        self._pipeline.check_open()
         if isinstance(self._way, (Gate, PrivateGate)):
             return self._way.looks_left
-        with self._house.lock:
-            self._house.register.follow()
-            return max(0, self.facts.looks - self._house.register.draws)
+        with self._pipeline.lock:
+            self._pipeline.index.follow()
+            return max(0, self.facts.looks - self._pipeline.index.draws)
 
     @property
     def incumbent(self) -> Interval:
@@ -317,9 +318,15 @@ class Holdout:
         """Return a scorer for scikit-learn: every model is scored on this holdout, whose features are given here."""
         return Scorer(self, features, metric)
 
+    @property
+    def ledger(self) -> Account:
+        """Return the ledger of the looks, to be read."""
+        self._pipeline.check_open()
+        return self._pipeline.ledger
+
     def close(self) -> None:
         """Let go of cases and ledger; nothing is lost."""
-        self._house.close()
+        self._pipeline.close()
 
     def __enter__(self) -> Self:
         return self
@@ -340,7 +347,7 @@ class Holdout:
         return _reopened, (self._y_true, self._given | {"ledger": self.path, "analyst": self._analyst})
 
     def __repr__(self) -> str:
-        state = "closed" if self._house.closed else "durable" if self._house.ledger.durable else "not durable"
+        state = "closed" if self._pipeline.closed else "durable" if self._pipeline.ledger.durable else "not durable"
         kept = "private" if self.facts.private else "not private"
         number = self._cases.number
         return f"<Holdout of {number:,} cases; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from holdtrue.bounds.accuracy import SAFE
 from holdtrue.bounds.baselines import ladder_alpha
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, RefusedError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import Array, Cases
@@ -49,25 +49,25 @@ class Ladder:
     Neither keeps a secret.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, plan: Plan, house: House) -> None:
-        self.cases, self.facts, self.plan, self.house = cases, facts, plan, house
-        self._shown = BestSoFar(Transcript(house.ledger))
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
+        self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
+        self._shown = BestSoFar(Transcript(pipeline.ledger))
         self._leader: tuple[str, Array] | None = None
 
     def look(self, asked: Question, predicted: Array, *, team: str, analyst: str | None = None) -> Answer:
         """Take a submission; return the best score so far, its own if it led."""
-        house = self.house
-        house.check_open()
-        name = name_of(asked, house)
+        pipeline = self.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
         part = f"submit {name}"
-        with house.lock:
-            house.register.follow()
+        with pipeline.lock:
+            pipeline.index.follow()
             self._shown.follow()
-            if house.known(part, repeated=True) is None:
-                refuse_spent(house, self.facts, part=part)
+            if not pipeline.index.has(part):
+                refuse_spent(pipeline, self.facts, part=part)
                 self._known_leader()
             release = self._release(asked, name, part, predicted, team)
-            found = once(house, release, analyst=analyst, measure=lambda: [asked.total()])
+            found = once(pipeline, release, analyst=analyst, measure=lambda: [asked.total()])
             if not isinstance(found, Answer):
                 message = "the ledger has another kind of response to this submission"
                 raise IntegrityError(message)
@@ -78,7 +78,7 @@ class Ladder:
 
     def led(self) -> list[tuple[str, Answer, bool]]:
         """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
-        with self.house.lock:
+        with self.pipeline.lock:
             return self._shown.all()
 
     def _known_leader(self) -> None:

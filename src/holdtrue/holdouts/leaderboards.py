@@ -11,7 +11,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, best_step
-from holdtrue.holdouts.opening import Facts, open_house, stored_facts
+from holdtrue.holdouts.opening import Facts, open_pipeline, stored_facts
 from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
 from holdtrue.holdouts.private_ladders import PrivateLadder
 from holdtrue.holdouts.questions import question
@@ -19,6 +19,7 @@ from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import Scoring, about
 from holdtrue.holdouts.sparse import Runs
 from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.ledgers import Account
 from holdtrue.planning import Plan
 from holdtrue.records import Answer, Interval
 
@@ -98,12 +99,12 @@ class Leaderboard:
                 unseen=truth("unseen", unseen),
             )
             self.facts = replace(made, label_kind=self._cases.label_kind)
-        self._house = open_house(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
+        self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         self._way = self._entered()
-        self._transcript = Transcript(self._house.ledger)
+        self._transcript = Transcript(self._pipeline.ledger)
 
     def _entered(self) -> Ladder | PrivateLadder | Scoring:
-        parts = self._cases, self.facts, self.plan, self._house
+        parts = self._cases, self.facts, self.plan, self._pipeline
         match self.facts.mode:
             case "scores":
                 return Scoring.under(*parts)
@@ -159,10 +160,10 @@ class Leaderboard:
         return sorted(lines, key=lambda line: (line.rank, -(line.score or 0), line.name))
 
     def _told(self) -> list[tuple[str, Answer | None]]:
-        self._house.check_open()
+        self._pipeline.check_open()
         if isinstance(self._way, (Ladder, PrivateLadder)):
             return [(name, told if led else None) for name, told, led in self._way.led()]
-        with self._house.lock:
+        with self._pipeline.lock:
             self._transcript.follow()
             told = [(str(look.request.get("team")), look.told) for look in self._transcript]
         return [(name, answer) for name, answer in told if isinstance(answer, Answer)]
@@ -170,16 +171,22 @@ class Leaderboard:
     @property
     def left(self) -> int:
         """Return how many submissions are left."""
-        self._house.check_open()
-        with self._house.lock:
-            self._house.register.follow()
+        self._pipeline.check_open()
+        with self._pipeline.lock:
+            self._pipeline.index.follow()
             if isinstance(self._way, PrivateLadder) and not self._way.runs.left:
                 return 0
-            return max(0, self.facts.looks - self._house.register.draws)
+            return max(0, self.facts.looks - self._pipeline.index.draws)
+
+    @property
+    def ledger(self) -> Account:
+        """Return the ledger of the looks, to be read."""
+        self._pipeline.check_open()
+        return self._pipeline.ledger
 
     def close(self) -> None:
         """Let go of cases and ledger; nothing is lost."""
-        self._house.close()
+        self._pipeline.close()
 
     def __enter__(self) -> Self:
         return self

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields
 from os import PathLike, fspath
 from typing import Any
 
-from holdtrue.curator.houses import House
-from holdtrue.curator.opening import Opened
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Engine, open_engine
 from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
 from holdtrue.holdouts.cases import Cases
@@ -20,7 +19,7 @@ from holdtrue.ledgers import open_ledger
 from holdtrue.planning import Plan
 from holdtrue.records import canonical
 
-__all__ = ["Facts", "open_house", "stored_facts"]
+__all__ = ["Facts", "open_pipeline", "stored_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | Non
     return Facts(**document["holdout"]), Plan.from_json(terms.plan)
 
 
-def open_house(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike[str] | None, analyst: str) -> House:
-    """Return the house of a holdout: its ledger, created or opened again, with what was answered.
+def open_pipeline(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike[str] | None, analyst: str) -> Pipeline:
+    """Return the pipeline of a holdout: its ledger, created or opened again, with what was answered.
 
     Failure: FingerprintMismatch if these are other cases than the ledger's; nothing is lost then.
     """
@@ -92,7 +91,7 @@ def open_house(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike
         iid=True,
         fingerprint=_fingerprint(engine),
     )
-    return House(Opened(engine, made, plan), analyst=analyst, progress=None)
+    return Pipeline(plan=plan, ledger=made, engine=engine, analyst=analyst)
 
 
 def _fingerprint(engine: Engine) -> Callable[[bytes], str]:

@@ -29,12 +29,12 @@ class PrivateLadder:
     def look(self, asked: Question, *, team: str, analyst: str | None = None) -> Answer:
         """Take a submission; return the best score so far, its own if it led."""
         runs = self.runs
-        house = runs.house
-        house.check_open()
-        name = name_of(asked, house)
+        pipeline = runs.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
         step = Fraction(runs.facts.threshold or 0)
-        with house.lock:
-            house.register.follow()
+        with pipeline.lock:
+            pipeline.index.follow()
             self._shown.follow()
             best = self._shown.best
             best = best if best is not None and best.value > 0 else None
@@ -66,7 +66,7 @@ class PrivateLadder:
 
     def led(self) -> list[tuple[str, Answer, bool]]:
         """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
-        with self.runs.house.lock:
+        with self.runs.pipeline.lock:
             return [(team, shown, led and shown.value > 0) for team, shown, led in self._shown.all()]
 
     def _everything(self) -> Interval:

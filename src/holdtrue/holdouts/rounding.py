@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import Cases
@@ -32,21 +32,21 @@ class Rounding:
     cases: Cases
     facts: Facts
     plan: Plan
-    house: House
+    pipeline: Pipeline
 
     def look(self, asked: Question, *, analyst: str | None = None) -> Score:
         """Answer one question with the middle of the cell that its mean lies in."""
         if asked.difference or asked.divisor != self.cases.grid:
             raise InvalidParameter("metric", asked.name, "a mean over all cases: other questions need a private holdout")
-        house = self.house
-        house.check_open()
-        name = name_of(asked, house)
-        with house.lock:
+        pipeline = self.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
+        with pipeline.lock:
             part = f"score {name}"
-            if house.known(part, repeated=True) is None:
-                refuse_spent(house, self.facts, part=part)
-            found = once(house, self._release(asked, name), analyst=analyst, measure=lambda: [asked.total()])
-            left = self.facts.looks - house.register.draws
+            if not pipeline.index.has(part):
+                refuse_spent(pipeline, self.facts, part=part)
+            found = once(pipeline, self._release(asked, name), analyst=analyst, measure=lambda: [asked.total()])
+            left = self.facts.looks - pipeline.index.draws
         if not isinstance(found, Answer):
             message = "the ledger has another kind of response to this look"
             raise IntegrityError(message)

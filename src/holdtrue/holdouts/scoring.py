@@ -4,24 +4,26 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from holdtrue.bounds.transfer import position_interval
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, IntegrityError, ReleaseError
+from holdtrue.errors import BudgetExceeded, IntegrityError
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import FRESH, THESE, Score
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning import Plan
-from holdtrue.records import Answer, Certificate, Interval, Response
-from holdtrue.verbs import Release, Standing
+from holdtrue.records import Answer, Certificate, Interval, Response, canonical
+from holdtrue.verbs import Release, Standing, plan_single
 
 __all__ = [
     "Scoring",
     "about",
     "ends_of",
+    "look_job",
     "name_of",
     "once",
     "refuse_spent",
@@ -39,11 +41,11 @@ def about(facts: Facts) -> str:
     return FRESH if facts.unseen else THESE
 
 
-def name_of(asked: Question, house: House) -> str:
+def name_of(asked: Question, pipeline: Pipeline) -> str:
     """Return a question's name under the ledger's key; one that cannot be told from others gets a random name."""
     if not asked.content:
         return SYSTEM.words(4).tobytes().hex()
-    return asked.keyed(bytes.fromhex(house.ledger.terms.key))
+    return asked.keyed(bytes.fromhex(pipeline.ledger.terms.key))
 
 
 def request_id_of(part: str) -> str:
@@ -51,15 +53,15 @@ def request_id_of(part: str) -> str:
     return hashlib.sha256(part.encode()).hexdigest()
 
 
-def waits_for_answer(house: House, part: str) -> bool:
+def waits_for_answer(pipeline: Pipeline, part: str) -> bool:
     """Return whether this very look was charged before and never answered: it is answered under that charge."""
-    charged = house.ledger.find(request_id=request_id_of(part))
+    charged = pipeline.ledger.find(request_id=request_id_of(part))
     return charged is not None and charged.response is None
 
 
-def refuse_spent(house: House, facts: Facts, *, part: str | None = None) -> None:
+def refuse_spent(pipeline: Pipeline, facts: Facts, *, part: str | None = None) -> None:
     """Refuse a look beyond the plan; one that was charged and never answered, named by its part, is not beyond it."""
-    if house.register.draws >= facts.looks and not (part is not None and waits_for_answer(house, part)):
+    if pipeline.index.draws >= facts.looks and not (part is not None and waits_for_answer(pipeline, part)):
         message = f"no look is left of {facts.looks:,}; fresh cases, in a new holdout, have looks of their own"
         raise used_up(message, "looks")
 
@@ -71,30 +73,20 @@ def used_up(words: str, unit: str) -> BudgetExceeded:
     return refusal
 
 
-def once(house: House, release: Release, *, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Response:
+def once(pipeline: Pipeline, release: Release, *, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Response:
     """Return the response to a look: the stored one, or one that is paid for once, whichever processes ask for it.
 
     The request's id is that of what it asks, so a look that was charged and never answered, because its process was killed,
     is answered now under that charge. Of what several processes draw for one charge only what is stored first ever leaves.
     """
-    measured = False
-
-    def measuring() -> Sequence[int]:
-        nonlocal measured
-        measured = True
-        return measure()
-
-    (part,) = release.parts
-    found = house.known(part, repeated=True)
-    if found is None:
-        # What other processes entered is read with the charge: under this id it is either new, or theirs.
-        request = {"verb": release.verb, "part": part}
-        house.release(release, request=request, key=request_id_of(part), analyst=analyst, measure=measuring)
-        found = house.known(part, repeated=not measured)
-    if found is None:
-        message = "the look was charged, but its response is not in the ledger"
-        raise ReleaseError(message)
+    (found,) = pipeline.run(look_job(release, key=request_id_of(release.parts[0]), analyst=analyst, measure=measure))
     return found
+
+
+def look_job(release: Release, *, key: str, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Job:
+    """Return the request of one look, charged under an id that names what it asks."""
+    request = canonical({"verb": release.verb, "part": release.parts[0]})
+    return Job(partial(plan_single, release, request=request, measure=measure, key=key), analyst=analyst)
 
 
 def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[float, float]:
@@ -126,30 +118,30 @@ class Scoring:
     cases: Cases
     facts: Facts
     plan: Plan
-    house: House
+    pipeline: Pipeline
     mechanism: Gaussian
 
     @classmethod
-    def under(cls, cases: Cases, facts: Facts, plan: Plan, house: House) -> "Scoring":
+    def under(cls, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> "Scoring":
         """Return the scoring of a holdout: noise of the plan's deviation on the integer sum."""
         unit = 1 << BITS
-        house.register.follow()  # whoever opens a ledger that is used up is told so at the first look
+        pipeline.index.follow()  # whoever opens a ledger that is used up is told so at the first look
         mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.number * unit, sensitivity=unit)
-        return cls(cases, facts, plan, house, mechanism)
+        return cls(cases, facts, plan, pipeline, mechanism)
 
     def look(self, asked: Question, *, analyst: str | None = None, team: str | None = None) -> Score:
         """Answer one question: from the ledger, or charged, measured, drawn and stored. ``team``: whose it is, if told."""
-        house = self.house
-        house.check_open()
-        name = name_of(asked, house)
+        pipeline = self.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
         release = self._release(asked, name, {} if team is None else {"team": team})
-        with house.lock:
+        with pipeline.lock:
             # The ledger is read once, when the charge is made; what is known before can only be too little.
             (part,) = release.parts
-            if house.known(part, repeated=True) is None:
-                refuse_spent(house, self.facts, part=part)
-            found = once(house, release, analyst=analyst, measure=lambda: [asked.total()])
-            left = self.facts.looks - house.register.draws
+            if not pipeline.index.has(part):
+                refuse_spent(pipeline, self.facts, part=part)
+            found = once(pipeline, release, analyst=analyst, measure=lambda: [asked.total()])
+            left = self.facts.looks - pipeline.index.draws
         if not isinstance(found, Answer):
             message = "the ledger has another kind of response to this look"
             raise IntegrityError(message)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, ReleaseError
 from holdtrue.events import Composed, Event, NoCost
@@ -18,7 +18,7 @@ from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, name_of, refuse_spent, request_id_of, used_up
+from holdtrue.holdouts.scoring import about, look_job, name_of, refuse_spent, request_id_of, used_up
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
@@ -63,9 +63,9 @@ class Runs:
     drawn ends the run. Fails: BudgetExceeded when all runs are used, before anything is measured.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, plan: Plan, house: House) -> None:
-        self.cases, self.facts, self.plan, self.house = cases, facts, plan, house
-        self.transcript = Transcript(house.ledger)
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
+        self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
+        self.transcript = Transcript(pipeline.ledger)
         each, unit = 1 / (Fraction(facts.scale or 1) * cases.number), 1 << BITS
         self._above = AboveThreshold(epsilon=each, sensitivity=unit)
         self._noise = Laplace(epsilon=each, sensitivity=unit)
@@ -76,7 +76,7 @@ class Runs:
     @property
     def left(self) -> int:
         """Return how many runs can still be begun, the one under way included."""
-        return self.house.ledger.left // self._cost + int(self._run is not None)
+        return self.pipeline.ledger.left // self._cost + int(self._run is not None)
 
     def carry(  # noqa: PLR0913 - the parts of one look
         self,
@@ -91,15 +91,15 @@ class Runs:
     ) -> Response:
         """Make one look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is.
 
-        Needs: the house's lock, from the state that ``excess`` and ``respond`` were made with to the return.
+        Needs: the pipeline's lock, from the state that ``excess`` and ``respond`` were made with to the return.
         """
-        house = self.house
-        found = house.known(part, repeated=True)
+        pipeline = self.pipeline
+        found = pipeline.index.repeat(part)
         if found is not None:
             return found
-        refuse_spent(house, self.facts)
+        refuse_spent(pipeline, self.facts)
         run = self._run
-        if run is None and self._cost > house.ledger.left:
+        if run is None and self._cost > pipeline.ledger.left:
             message = f"no run of above threshold is left of {self._most:,}: {_ENDS[self.facts.mode]}"
             raise used_up(message, "runs")
         name = SYSTEM.words(2).tobytes().hex() if run is None else run.id
@@ -122,19 +122,14 @@ class Runs:
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
         cost = 0 if run is not None else self._cost
         release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
-        house.release(
-            release,
-            request={"verb": verb, "part": part},
-            key=_request_id_in_run(part, name),
-            analyst=analyst,
-            measure=lambda: [asked.total()],
-        )
+        key = _request_id_in_run(part, name)
+        pipeline.run(look_job(release, key=key, analyst=analyst, measure=lambda: [asked.total()]))
         return self._keep_run(part, drawn_in, responses)
 
     def _keep_run(self, part: str, drawn_in: list[_Run], responses: list[Response]) -> Response:
         """Return what the ledger has for a look that went through; its run goes on if that is what was drawn in it."""
         if not responses:  # another process answered the same submission in the meantime
-            found = self.house.known(part, repeated=True)
+            found = self.pipeline.index.repeat(part)
         else:
             self.transcript.follow()
             found = self.transcript.find_told(responses[0].certificate.entry)
@@ -167,9 +162,9 @@ class Thresholdout:
         A threshold of its own is as public as the question, and may be chosen like it; the interval is wider by it.
         """
         runs = self.runs
-        house, facts = runs.house, runs.facts
-        house.check_open()
-        name = name_of(asked, house)
+        pipeline, facts = runs.pipeline, runs.facts
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
         planned = facts.threshold or 0.0
         level = planned if threshold is None else round_up(probability("threshold", threshold))
         near = Fraction(level) * asked.divisor
@@ -181,8 +176,8 @@ class Thresholdout:
             rows = Interval(value, value, 1 - facts.beta, "sample")
             return Answer(value, runs.interval(value, width=width), rows, certificate)
 
-        with house.lock:
-            house.register.follow()
+        with pipeline.lock:
+            pipeline.index.follow()
             found = runs.carry(
                 asked,
                 verb="score",
@@ -192,7 +187,7 @@ class Thresholdout:
                 respond=respond,
                 analyst=analyst,
             )
-            left = facts.looks - house.register.draws
+            left = facts.looks - pipeline.index.draws
         if not isinstance(found, Answer) or found.interval is None:
             message = "the ledger has another kind of response to this look"
             raise IntegrityError(message)
@@ -227,11 +222,11 @@ class PrivateGate:
     def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
         """Say whether a submission is better than the incumbent's released score by more than the margin."""
         runs = self.runs
-        house = runs.house
-        house.check_open()
-        name = name_of(asked, house)
-        with house.lock:
-            house.register.follow()
+        pipeline = runs.pipeline
+        pipeline.check_open()
+        name = name_of(asked, pipeline)
+        with pipeline.lock:
+            pipeline.index.follow()
             bar = self._bar()
             least = (Fraction(bar or 0) + margin) * asked.divisor
 
@@ -256,16 +251,16 @@ class PrivateGate:
     @property
     def incumbent(self) -> Interval:
         """Return what is known of the incumbent's true score. Free."""
-        with self.runs.house.lock:
+        with self.runs.pipeline.lock:
             return self._incumbent(self._bar())
 
     @property
     def looks_left(self) -> int:
         """Return how many looks are left; none once the runs are used up."""
         runs = self.runs
-        with runs.house.lock:
-            runs.house.register.follow()
-            return runs.facts.looks - runs.house.register.draws if runs.left else 0
+        with runs.pipeline.lock:
+            runs.pipeline.index.follow()
+            return runs.facts.looks - runs.pipeline.index.draws if runs.left else 0
 
     def _incumbent(self, bar: float | None) -> Interval:
         if bar is None:
@@ -285,7 +280,7 @@ class PrivateGate:
         return Verdict(
             yes=yes,
             margin=margin,
-            looks_left=runs.facts.looks - runs.house.register.draws if runs.left else 0,
+            looks_left=runs.facts.looks - runs.pipeline.index.draws if runs.left else 0,
             yes_left=runs.left,
             interval=self._incumbent(self._bar()),
             gain=None if bar is None else Interval(*ends, 1 - runs.facts.beta, "population"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdtrue.curator.histories import responses_of
+from holdtrue.curator.history import responses_of
 from holdtrue.ledgers import Ledger
 from holdtrue.records import Answer, Response
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from holdtrue.curator import Curator
-from holdtrue.curator.budgets import Preview
-from holdtrue.curator.histories import Line, Page, history_page
+from holdtrue.curator.budget import Preview
+from holdtrue.curator.history import Line, Page, history_page
 from holdtrue.records import to_json
 from holdtrue.reports import html_report
 from holdtrue.service.callers import Caller

@@ -36,7 +36,7 @@ class WatchedHoldoutDesk(HoldoutDesk):
     @property
     def ledger(self) -> Account:
         """Return the ledger of the looks, to be read."""
-        return self._kept._house.ledger  # noqa: SLF001 - a holdout has no other way to its ledger
+        return self._kept.ledger
 
     def close(self) -> None:
         """Finish what is under way and let go of the cases."""

@@ -6,45 +6,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from holdtrue.errors import CuratorClosed
 
-__all__ = ["FairQueue", "FairThreads"]
+__all__ = ["FairThreads"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class FairQueue(Generic[_T]):
-    """What waits, by whose it is; taken in turns.
-
-    Law: :meth:`take` gives each owner's items in their order, and one of every owner who waits before a second of anybody.
-    Any thread may call.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: OrderedDict[str, deque[_T]] = OrderedDict()
-
-    def add(self, owner: str, item: _T) -> None:
-        """Let an item wait."""
-        with self._lock:
-            self._waiting.setdefault(owner, deque()).append(item)
-
-    def take(self, most: int) -> list[_T]:
-        """Return up to so many items, which wait no more."""
-        taken: list[_T] = []
-        with self._lock:
-            while self._waiting and len(taken) < most:
-                owner, items = self._waiting.popitem(last=False)
-                taken.append(items.popleft())
-                if items:  # to the end of the line
-                    self._waiting[owner] = items
-        return taken
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
 
 class FairThreads:

@@ -6,17 +6,17 @@ charges what the release costs, has an engine measure what it asks for, and give
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.events import Event
+from holdtrue.events import Event, NoCost
 from holdtrue.queries.trees import Query
-from holdtrue.records import Certificate, Response
+from holdtrue.records import Certificate, Response, canonical
 
-__all__ = ["Measured", "Release", "Standing"]
+__all__ = ["Answered", "Measured", "Planned", "Release", "Standing", "plan_single"]
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
@@ -53,3 +53,50 @@ class Release:
     queries: tuple[Query, ...]
     draw: Callable[[Measured], Sequence[int]]
     respond: Callable[[Sequence[int], Certificate, Standing], list[Response]]
+
+    def without_parts(self) -> "Release":
+        """Return the release of nothing, for a request whose every part was answered before."""
+        return replace(self, parts=(), event=NoCost(), cost=0, draws=0, queries=(), draw=lambda _: [], respond=lambda *_: [])
+
+
+class Answered(Protocol):
+    """What a verb may know of the ledger when it plans: which parts were answered, and where a charge would stand."""
+
+    def has(self, part: str) -> bool:
+        """Return whether a part was answered."""
+        ...
+
+    def standing(self) -> Standing:
+        """Return where a charge that costs nothing would stand if it were made now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """A request that is understood: what names its responses, in order, and the release of those that are missing.
+
+    ``request`` is the whole request as canonical JSON, which a key is bound to. ``measure`` gives the integers for the
+    release; None: the sums of its queries. ``key`` names what is asked, where the caller gave the request no key of its
+    own: what a crash left unanswered is found by it, whoever asks again.
+    """
+
+    parts: tuple[str, ...]
+    release: Release
+    request: str
+    measure: Callable[[], Measured] | None = None
+    key: str | None = None
+
+
+def plan_single(
+    release: Release,
+    answered: Answered,
+    *,
+    request: str | None = None,
+    measure: Callable[[], Measured] | None = None,
+    key: str | None = None,
+) -> Planned:
+    """Plan a release with a single part: it is made unless that part was answered before."""
+    written = canonical({"verb": release.verb} | release.request) if request is None else request
+    if answered.has(release.parts[0]):
+        return Planned(release.parts, release.without_parts(), written, list)
+    return Planned(release.parts, release, written, measure, key)

@@ -1,8 +1,9 @@
 """ASK: the mean of a query over the rows, with noise, and an interval for the population (T5, T6, T6b, T7)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from holdtrue import events
 from holdtrue.errors import InsufficientSamples, NotCertified
@@ -10,14 +11,17 @@ from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning import AnyPlan
+from holdtrue.queries.cards import Card
+from holdtrue.queries.parsing import parse
 from holdtrue.queries.trees import Query
-from holdtrue.records import Answer, Certificate, Interval, Response
-from holdtrue.verbs import Release, Standing
+from holdtrue.records import Answer, Certificate, Interval, Response, canonical
+from holdtrue.verbs import Answered, Planned, Release, Standing
 
-__all__ = ["NOT_INDEPENDENT", "Asking", "part_of", "part_of_values"]
+__all__ = ["NOT_INDEPENDENT", "Asking", "cached_parser", "part_of", "part_of_values"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
 _NO_THEOREM = "the plan's theorem is about queries, not about per-row numbers; plan by the transfer theorem"
+_TEXTS = 4096
 _BY_POSITION = "transfer theorem, by position (T5, T6b)"
 
 
@@ -29,6 +33,12 @@ def part_of(query: Query) -> str:
 def part_of_values(name: str) -> str:
     """Return what the answer to per-row numbers is found again by: a public name, never a function of the numbers."""
     return f"values {name}"
+
+
+def cached_parser(card: Card) -> Callable[[str], Query]:
+    """Return a parser that remembers what it read last."""
+    known = lru_cache(_TEXTS)(lambda words: parse(words, card))
+    return lambda words: known(words) if type(words) is str else parse(words, card)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +68,14 @@ class Asking:
             case _:
                 message = f"the method {plan.method} keeps no privacy: a curator answers by one that does"
                 raise NotCertified(message)
+
+    def plan_queries(self, texts: Sequence[str], parse: Callable[[str], Query], answered: Answered) -> Planned:
+        """Plan questions in text: those that were not answered before are released together."""
+        queries = [parse(text) for text in texts]
+        parts = tuple([part_of(query) for query in queries])
+        fresh = {part: query for part, query in zip(parts, queries, strict=True) if not answered.has(part)}
+        request = canonical({"queries": [query.text for query in queries], "verb": "ask"})
+        return Planned(parts, self.queries(list(fresh.values())), request)
 
     def queries(self, queries: Sequence[Query]) -> Release:
         """Return the release of answers to several different queries, charged and measured together."""

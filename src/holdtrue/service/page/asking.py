@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
-from holdtrue.curator.budgets import Preview
+from holdtrue.curator.budget import Preview
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice

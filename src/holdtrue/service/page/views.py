@@ -8,8 +8,8 @@ from typing import Any
 
 from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
-from holdtrue.curator.budgets import Budget
-from holdtrue.curator.histories import Line
+from holdtrue.curator.budget import Budget
+from holdtrue.curator.history import Line
 from holdtrue.errors import HoldtrueError
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card, Column

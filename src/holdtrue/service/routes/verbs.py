@@ -17,7 +17,6 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.records import Choice, Hypothesis, Prediction, canonical, to_json
 from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
 from holdtrue.service.callers import Analyst, Anyone, Auditor, IdempotencyKey, Owner
-from holdtrue.service.desks import told_alike
 from holdtrue.service.documents import budget_document, history_document, preview_for, report_text, visible_page
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
@@ -56,10 +55,7 @@ async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: D
     """Choose the candidate that most rows speak for."""
     dataset = await _found(request, name)
 
-    def chosen() -> Choice:
-        found = dataset.curator.select(body.candidates, epsilon=body.epsilon, key=key, analyst=caller.name)
-        return told_alike(dataset.curator, key, [found])[0]
-
+    chosen = partial(dataset.curator.select, body.candidates, epsilon=body.epsilon, key=key, analyst=caller.name)
     choice = await dataset.desk.work(caller.name, chosen)
     _paid(request, dataset, "select", [choice])
     return _reply(to_json(choice))
@@ -75,8 +71,7 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     def learned() -> Hypothesis:
         classes = _classes(body.hypotheses)
         check_size(classes, columns=_width(dataset, body), limit=limit)
-        found = dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
-        return told_alike(dataset.curator, key, [found])[0]
+        return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
     hypothesis = await dataset.desk.work(caller.name, learned)
     _paid(request, dataset, "learn", [hypothesis])
@@ -134,7 +129,7 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
 
     def predicted() -> list[Prediction]:
         found = dataset.curator.predict(body.model, _table(rows), epsilon=body.epsilon, key=key, analyst=caller.name)
-        return told_alike(dataset.curator, key, found if isinstance(found, list) else [found], whole=False)
+        return found if isinstance(found, list) else [found]
 
     predictions = await dataset.desk.work(caller.name, predicted)
     _paid(request, dataset, "predict", predictions)

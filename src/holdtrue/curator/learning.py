@@ -1,13 +1,13 @@
-"""One lesson: a class of hypotheses laid over the columns of a card, and the pick that is learned."""
+"""Learning: a class of hypotheses laid over the columns of a card, and the pick that is learned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.curator.houses import House
+from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
@@ -18,18 +18,18 @@ from holdtrue.hypotheses.unions import Union
 from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query
 from holdtrue.records import Hypothesis
-from holdtrue.verbs import Measured, learning
+from holdtrue.verbs import Answered, Measured, Planned, learning, plan_single
 
-__all__ = ["Lesson"]
+__all__ = ["LearningTask"]
 
 _NUMBERS = ("integer", "real", "boolean")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class LearningTask:
     """A class with names for its columns, what each of them reads, and the question to predict."""
 
-    house: House
+    pipeline: Pipeline
     hypotheses: HypothesisClass
     columns: tuple[str, ...]
     features: tuple[Feature, ...]
@@ -38,33 +38,33 @@ class Lesson:
     @classmethod
     def of(
         cls,
-        house: House,
+        pipeline: Pipeline,
         hypotheses: HypothesisClass | Sequence[HypothesisClass],
         *,
         target: str,
         features: Sequence[str] | None,
         weights: Sequence[Number] | None,
-    ) -> "Lesson":
+    ) -> "LearningTask":
         """Lay a class, or several joined, over the columns of a card. Nothing is read but the card."""
         joined = _joined(hypotheses, weights)
-        question = house.parse(target)
+        question = pipeline.parse(target)
         if joined.columns is not None:
             if features is not None:
                 raise InvalidParameter("features", features, "left out: the class names its columns")
             names = joined.columns
         else:
             names = tuple(
-                _default(house, question)
+                _default(pipeline, question)
                 if features is None
                 else listed("features", features, expected="a list of columns or questions")
             )
             joined = joined.over(names)
         joined.blank()  # refuses what would not fit into memory, before anything is charged
-        read = tuple(feature(name, house.card) for name in names)
-        joined.try_out(_invented(read, house.card))
-        return cls(house, joined, names, read, question)
+        read = tuple(feature(name, pipeline.card) for name in names)
+        joined.try_out(_invented(read, pipeline.card))
+        return cls(pipeline, joined, names, read, question)
 
-    def learned(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
+    def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
         *,
         epsilon: Number | None,
@@ -75,35 +75,36 @@ class Lesson:
         analyst: str | None,
     ) -> Hypothesis:
         """Return the pick, with its class at hand so that it predicts."""
-        house = self.house
-        with house.lock:
-            house.register.follow()
+        pipeline, nonce = self.pipeline, SYSTEM.words(2).tobytes().hex()
+
+        def plan(answered: Answered) -> Planned:
             release = learning.learn(
                 self.hypotheses,
                 target=self.target,
                 columns=self.columns,
-                plan=house.plan,
-                limit=house.limit,
-                rows=house.card.rows,
-                standing=house.standing(),
+                plan=pipeline.plan,
+                limit=pipeline.limit,
+                rows=pipeline.card.rows,
+                standing=answered.standing(),
                 epsilon=epsilon,
                 alpha=alpha,
                 beta=beta,
                 anyway=anyway,
-                nonce=SYSTEM.words(2).tobytes().hex(),
+                nonce=nonce,
             )
-            request: Mapping[str, object] = {"verb": "learn"} | release.request
-            found = house.once(release, request=request, key=key, analyst=analyst, measure=self._counts)
+            return plan_single(release, answered, measure=self._counts)
+
+        (found,) = pipeline.run(Job(plan, key=key, analyst=analyst))
         if not isinstance(found, Hypothesis):
             raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
         return replace(found, evaluate=partial(self._labels, index=found.index))
 
     def _counts(self) -> Measured:
-        engine, progress = self.house.engine, self.house.progress
+        engine, progress = self.pipeline.engine, self.pipeline.progress
         return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
 
     def _labels(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
-        read = matrix(rows, self.features, self.house.card) if names_of(rows) is not None else rows
+        read = matrix(rows, self.features, self.pipeline.card) if names_of(rows) is not None else rows
         return self.hypotheses.evaluate(read, index)
 
 
@@ -124,8 +125,10 @@ def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Se
     return Union(classes, weights=weights)
 
 
-def _default(house: House, target: Query) -> list[str]:
-    named = [column.name for column in house.card.columns if column.type in _NUMBERS and column.name not in target.columns]
+def _default(pipeline: Pipeline, target: Query) -> list[str]:
+    named = [
+        column.name for column in pipeline.card.columns if column.type in _NUMBERS and column.name not in target.columns
+    ]
     if not named:
         raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
     return named

@@ -1,15 +1,16 @@
-"""Requests that come together are answered as if they had come one after the other."""
+"""The pipeline: requests that come together are answered as if they had come one after the other."""
 
 import sqlite3
 import threading
+import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import crowds, steps
-from holdtrue.curator.crowds import Ask
-from holdtrue.curator.steps import Pending
+from holdtrue.curator import pipeline
+from holdtrue.curator.pipeline import Pending, Pipeline
 from holdtrue.records import to_json
 
 
@@ -28,13 +29,35 @@ def place(tmp_path):
     return tmp_path / "people.ledger"
 
 
+@dataclass(frozen=True)
+class Ask:
+    queries: tuple[str, ...]
+    key: str | None
+    analyst: str
+
+
+def submit(curator, asks):
+    """Let requests wait together, and return their futures."""
+    with curator.pipeline.lock:
+        return [curator.pipeline.submit(curator.ask_job(ask.queries, key=ask.key, analyst=ask.analyst)) for ask in asks]
+
+
+def outcomes(futures):
+    return [future.exception(60) or future.result() for future in futures]
+
+
+def ask_together(curator, asks):
+    """Return what became of requests that came together: their answers, or their errors."""
+    return outcomes(submit(curator, asks))
+
+
 def asks(count, *, analyst="ann"):
     return [Ask((f"age > {age}",), f"key {age}", analyst) for age in range(count)]
 
 
 def count_commits(curator):
     """Return a list that grows with every transaction, by how many requests and answers it settles."""
-    ledger, sizes = curator._house.ledger, []
+    ledger, sizes = curator.pipeline.ledger, []
     commit, ledger._commit = ledger._commit, lambda steps: (sizes.append(len(steps)) if steps else None, commit(steps))[1]
     return sizes
 
@@ -42,9 +65,9 @@ def count_commits(curator):
 def test_a_crowd_is_charged_in_one_transaction_and_answered_in_another(people, place):
     with opened(people, place) as curator:
         commits = count_commits(curator)
-        found = curator.ask_together(asks(16))
+        found = ask_together(curator, asks(16))
         assert commits == [16, 16]
-        entries = curator._house.ledger.entries()
+        entries = curator.pipeline.ledger.entries()
     assert [entry.kind for entry in entries] == ["charge"] * 16 + ["response"] * 16
     assert [answers[0].certificate.entry for answers in found] == list(range(1, 17))
     assert all(len(answers) == 1 and not answers[0].repeated for answers in found)
@@ -53,7 +76,7 @@ def test_a_crowd_is_charged_in_one_transaction_and_answered_in_another(people, p
 
 def test_a_crowd_is_measured_in_one_pass_after_its_charges_are_durable(people, place):
     with opened(people, place) as curator:
-        engine, seen = curator._house.engine, []
+        engine, seen = curator.pipeline.engine, []
 
         class Watched:
             card = engine.card
@@ -63,9 +86,9 @@ def test_a_crowd_is_measured_in_one_pass_after_its_charges_are_durable(people, p
                     seen.append((len(queries), len(other.history)))
                 return engine.sums(queries, **settings)
 
-        curator._house.engine = Watched()
-        curator.ask_together(asks(5))
-        curator._house.engine = engine
+        curator.pipeline.engine = Watched()
+        ask_together(curator, asks(5))
+        curator.pipeline.engine = engine
     assert seen == [(5, 5)]
 
 
@@ -78,16 +101,14 @@ def test_every_request_of_a_crowd_has_its_own_outcome(people, place):
             Ask(("height > 2",), "c", "ann"),
             Ask(("age > 2", "smoker"), "d", "ann"),
             Ask(("age > 2",), "a", "poor"),
-            Ask((), "e", "ann"),
         ]
-        first, refused, unknown, both, other, nothing = curator.ask_together(crowd)
+        first, refused, unknown, both, other = ask_together(curator, crowd)
         assert first[0].certificate.entry == 2
         assert isinstance(refused, ht.BudgetExceeded)
         assert isinstance(unknown, ht.UnknownColumn)
         assert [answer.repeated for answer in both] == [False, False]  # what "b" failed to pay for is paid for here
         assert isinstance(other, ht.RefusedError)
         assert "another request" in str(other)
-        assert nothing == []
         assert len(curator.history) == 2
 
 
@@ -100,7 +121,7 @@ def test_a_replayed_key_gives_the_same_answers_flags_included(people, place):
             Ask(("smoker", "age > 1"), "all known", "ann"),
             Ask(("age > 1", "smoker"), "mixed", "ann"),
         ]
-        first = curator.ask_together(crowd)
+        first = ask_together(curator, crowd)
         spent = curator.budget.spent
         assert [[answer.repeated for answer in answers] for answers in first] == [
             [False, True],
@@ -108,9 +129,9 @@ def test_a_replayed_key_gives_the_same_answers_flags_included(people, place):
             [True, True],
             [False, True],
         ]
-        again = curator.ask_together(crowd)
+        again = ask_together(curator, crowd)
     with opened(people, place) as reopened:
-        once_more = reopened.ask_together(list(reversed(crowd)))[::-1]
+        once_more = ask_together(reopened, list(reversed(crowd)))[::-1]
         assert reopened.budget.spent == spent
     told = [[[to_json(answer) for answer in answers] for answers in replies] for replies in (first, again, once_more)]
     assert told[0] == told[1] == told[2]
@@ -118,7 +139,7 @@ def test_a_replayed_key_gives_the_same_answers_flags_included(people, place):
 
 def test_the_same_question_in_one_crowd_is_paid_once(people, place):
     with opened(people, place) as curator:
-        found = curator.ask_together([Ask(("smoker",), f"key {number}", "ann") for number in range(20)])
+        found = ask_together(curator, [Ask(("smoker",), f"key {number}", "ann") for number in range(20)])
         assert curator.budget.spent == pytest.approx(found[0][0].certificate.cost)
         assert {answers[0].value for answers in found} == {found[0][0].value}
         assert [answers[0].repeated for answers in found] == [False] + [True] * 19
@@ -127,7 +148,7 @@ def test_the_same_question_in_one_crowd_is_paid_once(people, place):
 
 def test_a_crowd_never_passes_the_plan(people, place):
     with opened(people, place, queries=10) as curator:
-        found = curator.ask_together(asks(16))
+        found = ask_together(curator, asks(16))
         assert [isinstance(answers, ht.BudgetExceeded) for answers in found] == [False] * 10 + [True] * 6
         assert curator.budget.asks == 0
         assert len(curator.history) == 10
@@ -136,8 +157,8 @@ def test_a_crowd_never_passes_the_plan(people, place):
 def lost(curator, ask, monkeypatch):
     """Charge a request and let it fail before anything is stored, as a process does that is killed."""
     with monkeypatch.context() as broken:
-        broken.setattr(steps, "_measured_and_drawn", lambda *_: None)
-        (failed,) = curator.ask_together([ask])
+        broken.setattr(Pipeline, "_sums", lambda *_: 1 / 0)
+        (failed,) = ask_together(curator, [ask])
     assert isinstance(failed, ht.ReleaseError)
     return failed.entry
 
@@ -148,11 +169,11 @@ def test_a_charge_that_was_never_answered_is_answered_under_its_key(people, plac
         entry = lost(curator, ask, monkeypatch)
         spent = curator.budget.spent
     with opened(people, place) as curator:
-        found, other = curator.ask_together([ask, Ask(("age > 5",), "new", "ann")])
+        found, other = ask_together(curator, [ask, Ask(("age > 5",), "new", "ann")])
         assert [answer.certificate.entry for answer in found] == [entry, entry]
         assert [answer.repeated for answer in found] == [False, False]
         assert curator.budget.spent == pytest.approx(spent + other[0].certificate.cost)
-        (again,) = curator.ask_together([ask])
+        (again,) = ask_together(curator, [ask])
         assert again == found
     assert ht.verify(place)
 
@@ -161,19 +182,18 @@ def test_one_charge_lets_one_answer_out_though_two_processes_draw_for_it(people,
     ask = Ask(("smoker",), "lost", "ann")
     with opened(people, place) as first, opened(people, place) as second:
         lost(first, ask, monkeypatch)
-        measured_and_drawn, drawn = steps._measured_and_drawn, []
+        respond, drawn, other = Pipeline._respond, [], []
 
-        def meanwhile(releases, measure):
-            mine = measured_and_drawn(releases, measure)
-            drawn.append(mine)
-            if len(drawn) == 1:
-                drawn.append(second.ask_together([ask]))
-            return mine
+        def meanwhile(self, items, measure):
+            respond(self, items, measure)
+            drawn.append(items[0].body)
+            if self is first.pipeline:
+                other.extend(ask_together(second, [ask]))
 
-        monkeypatch.setattr(steps, "_measured_and_drawn", meanwhile)
-        (found,) = first.ask_together([ask])
-        assert len(drawn) == 3  # both drew, and the second one's was stored first
-        assert found == drawn[2][0]
+        monkeypatch.setattr(Pipeline, "_respond", meanwhile)
+        (found,) = ask_together(first, [ask])
+        assert len(set(drawn)) == 2  # both drew, and the second one's was stored first
+        assert found == other[0]
         assert len(first.history[0].responses) == 1
     assert ht.verify(place).charges == 1
 
@@ -183,11 +203,11 @@ def test_a_charge_for_other_parts_is_pending_and_blocks_nobody(people, place, mo
     with opened(people, place) as curator:
         entry = lost(curator, both, monkeypatch)
         curator.ask("smoker")
-        pending, served = curator.ask_together([both, Ask(("age > 4",), "new", "ann")])
+        pending, served = ask_together(curator, [both, Ask(("age > 4",), "new", "ann")])
         assert isinstance(pending, Pending)
         assert pending.entry == entry
         assert not served[0].repeated
-        (anew,) = curator.ask_together([Ask(("smoker", "age > 3"), "another", "ann")])
+        (anew,) = ask_together(curator, [Ask(("smoker", "age > 3"), "another", "ann")])
         assert [answer.repeated for answer in anew] == [True, False]
 
 
@@ -195,7 +215,7 @@ def test_a_known_question_under_new_keys_takes_one_round(people, place):
     with opened(people, place) as curator:
         curator.ask("smoker")
         commits = count_commits(curator)
-        found = curator.ask_together([Ask(("smoker",), f"key {number}", "ann") for number in range(16)])
+        found = ask_together(curator, [Ask(("smoker",), f"key {number}", "ann") for number in range(16)])
         assert commits[0] == 16
         assert all(answers[0].repeated for answers in found)
 
@@ -213,7 +233,7 @@ def test_a_key_whose_request_was_answered_before_is_taken_for_every_verb(people,
 
 
 def test_repeats_do_not_grow_the_ledger_without_end(people, place, monkeypatch):
-    monkeypatch.setattr("holdtrue.curator.registers._MOST_FREE_KEYS", 5)
+    monkeypatch.setattr("holdtrue.curator.answer_index._MOST_FREE_KEYS", 5)
     candidates = {"young": "age < 30", "old": "age >= 30"}
     with opened(people, place) as curator:
         answer, choice = curator.ask("smoker", key="first"), curator.select(candidates, epsilon=0.1, key="second")
@@ -231,10 +251,10 @@ def test_repeats_do_not_grow_the_ledger_without_end(people, place, monkeypatch):
 
 
 def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, monkeypatch):
-    monkeypatch.setattr("holdtrue.curator.registers._RECENT", 3)
+    monkeypatch.setattr("holdtrue.curator.answer_index._RECENT", 3)
     with opened(people, place) as curator:
         answers = [curator.ask(f"age > {age}") for age in range(12)]
-        register = curator._house.register
+        register = curator.pipeline.index
         assert (len(register._recent), len(register._open)) == (3, 0)
         entries = curator.ledger.entries()
         for age, answer in enumerate(answers):
@@ -245,26 +265,36 @@ def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, mo
 
 
 def along(curator, *crowds):
-    """Ask crowds of which each comes while the one before is under way; return replies by token, as they were told."""
-    coming, told = list(crowds), []
-    tokens = iter(range(1000))
+    """Ask crowds of which each comes while the one before is measured; return what became of each, and the order of it."""
+    coming, futures, told = list(crowds), [], []
+    sums = curator.pipeline._sums
 
-    def more():
-        return [(ask, next(tokens)) for ask in (coming.pop(0) if coming else [])]
+    def send():
+        for future in submit(curator, coming.pop(0)) if coming else []:
+            futures.append(future)
+            future.add_done_callback(told.append)
 
-    curator.ask_along([], more=more, tell=told.extend)
-    return told
+    def measuring(releases):
+        send()
+        return sums(releases)
+
+    curator.pipeline._sums = measuring
+    send()
+    while len(told) < sum(map(len, crowds)):
+        time.sleep(0.001)
+    del curator.pipeline._sums
+    return outcomes(futures), [futures.index(future) for future in told]
 
 
 def test_answers_and_the_next_charges_share_a_commit(people, place):
     with opened(people, place) as curator:
         commits = count_commits(curator)
         crowd = asks(12)
-        told = along(curator, crowd[:5], crowd[5:9], crowd[9:])
+        found, order = along(curator, crowd[:5], crowd[5:9], crowd[9:])
         assert commits == [5, 5 + 4, 4 + 3, 3]
-        assert [token for token, _ in told] == list(range(12))
-        assert all(not answers[0].repeated for _, answers in told)
-        kinds = "".join(entry.kind[0] for entry in curator._house.ledger.entries())
+        assert order == list(range(12))
+        assert all(not answers[0].repeated for answers in found)
+        kinds = "".join(entry.kind[0] for entry in curator.pipeline.ledger.entries())
     assert kinds == "c" * 5 + "r" * 5 + "c" * 4 + "r" * 4 + "c" * 3 + "r" * 3
     assert ht.verify(place).charges == 12
 
@@ -272,55 +302,54 @@ def test_answers_and_the_next_charges_share_a_commit(people, place):
 def test_what_comes_along_is_answered_as_if_it_had_come_alone(people, place):
     crowd = [*asks(6), Ask(("age > 2",), "again", "ann"), Ask(("age > 3", "age > 99"), "both", "ann")]
     with opened(people, place) as curator:
-        told = dict(
-            along(curator, crowd[:4], [*crowd[4:], crowd[1], Ask(("height",), "wrong", "ann"), Ask((), "none", "ann")])
-        )
-        again = curator.ask_together(crowd)
-        assert [told[token] for token in range(8)] == again
+        told, _ = along(curator, crowd[:4], [*crowd[4:], crowd[1], Ask(("height",), "wrong", "ann")])
+        again = ask_together(curator, crowd)
+        assert told[:8] == again
         assert told[8] == again[1]  # the same key while the first was under way: the same answer
         assert isinstance(told[9], ht.UnknownColumn)
-        assert told[10] == []
         assert [answer.repeated for answer in told[6]] == [True]
         assert [answer.repeated for answer in told[7]] == [True, False]
         assert curator.budget.asks == curator.plan.queries - 7
     assert ht.verify(place)
 
 
-def unstored(people, place, *, plant=None):
+def unstored(people, place):
     """Return how many answers were told before they stood in the file, as another connection sees it."""
+    early = []
+
+    def look(future):
+        with sqlite3.connect(place) as file:
+            stored = {number for (number,) in file.execute("SELECT answers FROM holdtrue_entries WHERE answers > 0")}
+        early.extend(answer for answer in future.result() if answer.certificate.entry not in stored)
+
     with opened(people, place) as curator:
-        coming, early = [asks(8)[:4], asks(8)[4:]], []
-
-        def tell(told):
-            with sqlite3.connect(place) as file:
-                stored = {number for (number,) in file.execute("SELECT answers FROM holdtrue_entries WHERE answers > 0")}
-            early.extend(answers for _, answers in told if answers[0].certificate.entry not in stored)
-
-        if plant is not None:
-            plant(tell)
-        curator.ask_along([], more=lambda: [(ask, ask.key) for ask in (coming.pop(0) if coming else [])], tell=tell)
+        held = [curator.ask_job(ask.queries, key=ask.key, analyst=ask.analyst) for ask in asks(8)]
+        for job in held:
+            job.future.add_done_callback(look)
+        for crowd in (held[:4], held[4:]):
+            for job in crowd:
+                curator.pipeline.submit(job)
+        outcomes([job.future for job in held])
     return len(early)
 
 
 def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeypatch):
     assert unstored(people, place) == 0
+    # The planted fault: answers are told when they are drawn, before the commit that they go into.
+    respond = Pipeline._respond
 
-    def plant(tell):
-        # The planted fault: answers are told when they are drawn, before the commit that they go into.
-        draw = steps.Round._draw
+    def hasty(self, items, measure):
+        respond(self, items, measure)
+        for item in items:
+            item.job.future.set_result(item.records)
 
-        def hasty(self):
-            draw(self)
-            tell([(None, records) for records in self._said])
-
-        monkeypatch.setattr(steps.Round, "_draw", hasty)
-
-    assert unstored(people, tmp_path / "hasty.ledger", plant=plant) == 8
+    monkeypatch.setattr(Pipeline, "_respond", hasty)
+    assert unstored(people, tmp_path / "hasty.ledger") == 8
 
 
 def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(people, place):
     with opened(people, place) as curator:
-        store, told, done = curator._house.ledger._store, [], []
+        store, done = curator.pipeline.ledger._store, []
         writing = store.writing
 
         def failing(wanted):
@@ -330,39 +359,43 @@ def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(pe
             return writing(wanted)
 
         store.writing = failing
-        coming = [asks(8)[:4], asks(8)[4:]]
-        curator.ask_along([], more=lambda: [(ask, 0) for ask in (coming.pop(0) if coming else [])], tell=told.extend)
+        told, _ = along(curator, asks(8)[:4], asks(8)[4:])
         assert len(done) == 2
-        assert len(told) == 8
-        assert all(isinstance(outcome, ht.ReleaseError) and "secret" not in str(outcome) for _, outcome in told)
+        assert all(isinstance(outcome, ht.ReleaseError) and "secret" not in str(outcome) for outcome in told)
         with pytest.raises(ht.RefusedError, match="failed earlier"):
             curator.ask("smoker")
     with opened(people, place) as curator:
         # What was charged and not stored is answered under the same charges, once the ledger is there again.
-        found = curator.ask_together(asks(8))
+        found = ask_together(curator, asks(8))
         assert [answers[0].certificate.entry for answers in found] == list(range(1, 9))
         assert curator.budget.asks == curator.plan.queries - 8
 
 
 def test_who_keeps_coming_keeps_nobody_else_out(people, place):
+    """Whoever serves the inbox lets go of the lock after a number of batches, however many more wait."""
     with opened(people, place, queries=1000) as curator:
-        turns, left = [], iter(range(900))
+        held, sums, left = curator.pipeline, curator.pipeline.engine.sums, iter(range(40))
 
-        def more():
-            turns.append(1)
-            return [(Ask((f"age > {next(left)}",), None, "ann"), 0)]
+        def measuring(*given, **settings):
+            held._inbox.add("ann", curator.ask_job((f"age > {next(left)}.5",), key=None, analyst="ann"))
+            return sums(*given, **settings)
 
-        curator.ask_along([], more=more, tell=lambda _: None)
-    assert len(turns) == crowds._MOST_TURNS
+        held.engine.sums = measuring
+        held._inbox.add("ann", curator.ask_job(("smoker",), key=None, analyst="ann"))
+        with held.lock:
+            held._serve()
+        del held.engine.sums
+        assert len(curator.history) == pipeline._MOST_BATCHES
+        assert len(held._inbox) == 1
 
 
 def test_only_what_is_drawn_and_not_stored_yet_is_waited_for(people, place):
     one, two, three = (Ask((f"age > {age}",), f"key {age}", "ann") for age in range(3))
     with opened(people, place) as curator:
         commits = count_commits(curator)
-        told = dict(along(curator, [one], [two], [Ask(one.queries, "again", "ben")], [three]))
+        told, _ = along(curator, [one], [two], [Ask(one.queries, "again", "ben"), three])
         # The third asks what the first was answered two commits ago, and is served beside the second's answer.
-        assert commits == [1, 1 + 1, 1 + 1, 1, 1]
+        assert commits == [1, 1 + 1, 1 + 2, 1]
         assert told[2][0].repeated
         assert told[2][0].value == told[0][0].value
     assert ht.verify(place).charges == 3
@@ -380,9 +413,9 @@ def test_threads_that_ask_one_curator_share_commits(people, place):
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
-        with curator._house.lock:  # all of them wait in line
+        with curator.pipeline.lock:  # all of them wait in line
             start.wait()
-            while len(curator._inbox) < len(threads):
+            while len(curator.pipeline._inbox) < len(threads):
                 pass
         for thread in threads:
             thread.join()
@@ -409,11 +442,11 @@ def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(peopl
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
-        with curator._house.lock:
+        with curator.pipeline.lock:
             start.wait()
-            while len(curator._inbox) < len(threads):
+            while len(curator.pipeline._inbox) < len(threads):
                 pass
-            curator._house.ledger._store.writing = fail
+            curator.pipeline.ledger._store.writing = fail
         for thread in threads:
             thread.join()
         assert len(failures) == 4

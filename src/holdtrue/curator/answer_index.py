@@ -1,16 +1,16 @@
-"""What a curator remembers of its ledger: which questions were answered, and where the totals stand."""
+"""An index over a ledger: which parts of requests were answered, and where the totals stand."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
-from holdtrue.curator.histories import responses_of
+from holdtrue.curator.history import responses_of
 from holdtrue.errors import IntegrityError
 from holdtrue.ledgers import Entry, Ledger, read_charge
-from holdtrue.records import Response
+from holdtrue.records import Response, mark_repeat
+from holdtrue.verbs import Standing
 
-__all__ = ["Register"]
+__all__ = ["AnswerIndex"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,8 +19,8 @@ _PLACES = 1 << 20  # more than one request has parts
 _MOST_FREE_KEYS = 10_000
 
 
-class Register:
-    """An index over a ledger's entries, read once and then followed: everything in it stands in the ledger.
+class AnswerIndex:
+    """A ledger's entries by what they answer, read once and then followed: everything in it stands in the ledger.
 
     Entries are in one order for everyone who shares the ledger, so the totals up to an entry are the same for all. Of an
     answered part only its place in the ledger is kept, and its answer for a while; so a long ledger takes little memory.
@@ -34,6 +34,7 @@ class Register:
         self._open: dict[int, tuple[str, ...]] = {}
         self.charges = 0
         self.draws = 0
+        self.spent = 0
         self.other_cost = 0
         self._free_keys = 0
 
@@ -57,7 +58,7 @@ class Register:
             self.follow()
 
     def _note(self, entry: Entry, parts: tuple[str, ...] | None = None, records: Sequence[Response] | None = None) -> None:
-        self.charges, self.draws, self.other_cost = entry.charges, entry.draws, entry.other_spent
+        self.charges, self.draws, self.spent, self.other_cost = entry.charges, entry.draws, entry.spent, entry.other_spent
         if entry.kind == "charge":
             self._open[entry.number] = read_charge(entry).parts if parts is None else parts
             self._free_keys += not self._open[entry.number]
@@ -93,17 +94,28 @@ class Register:
         (charge,) = self._ledger.entries(response.answers or 0, (response.answers or 0) + 1)
         return charge.analyst
 
-    def answer(self, part: str, *, repeated: bool) -> Response | None:
-        """Return the answer to a part, or None where it was never answered."""
-        place = self._places.get(part)
-        if place is None:
-            return None
+    def has(self, part: str) -> bool:
+        """Return whether a part was answered."""
+        return part in self._places
+
+    def standing(self) -> Standing:
+        """Return where a charge that costs nothing would stand if it were made now."""
+        return Standing(self.draws, self.spent, self.charges)
+
+    def repeat(self, part: str) -> Response | None:
+        """Return the answer to a part as a repeat, or None where it was never answered."""
+        found = self.answer(part)
+        return None if found is None else mark_repeat(found, repeated=True)
+
+    def answer(self, part: str) -> Response | None:
+        """Return the answer to a part as it was stored, or None where it was never answered."""
         known = self._recent.get(part)
-        if known is None:
+        place = self._places.get(part)
+        if known is None and place is not None:
             (entry,) = self._ledger.entries(place // _PLACES, place // _PLACES + 1)
             known = responses_of(entry.body or "[]")[place % _PLACES]
             _keep(self._recent, part, known)
-        return replace(known, repeated=True) if repeated else known
+        return known
 
 
 def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:

@@ -1,0 +1,439 @@
+"""The one road of every request: plan → charge → measure → draw → respond, once each and in this order.
+
+Requests wait in one inbox. Whoever serves it takes all that wait as a batch: one transaction stores the answers of the batch
+before and charges this one, then its rows are measured in one pass and its answers drawn. Nobody hears of an answer before
+it is stored.
+"""
+
+import hashlib
+import itertools
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from holdtrue.accounting.filters import Filter, amount
+from holdtrue.curator.answer_index import AnswerIndex
+from holdtrue.curator.wording import text_of
+from holdtrue.engines import Engine, Progress
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
+from holdtrue.ledgers import Account, Charge, Entry, Limits, event_text, read_charge
+from holdtrue.ledgers.entries import text
+from holdtrue.planning import AnyPlan
+from holdtrue.queries.cards import Card
+from holdtrue.queries.trees import Query
+from holdtrue.records import Certificate, Response, canonical, mark_repeat
+from holdtrue.verbs import Measured, Planned, Release, Standing
+from holdtrue.verbs.asking import cached_parser
+
+__all__ = ["Inbox", "Job", "Pending", "Pipeline", "may_answer", "name_private"]
+
+T = TypeVar("T")
+_LONGEST_NAME = 200
+_MOST_IN_BATCH = 256
+_MOST_BATCHES = 16
+_NOT_STORED = "the request was charged, but its response is not in the ledger"
+_NOT_MEASURED = "the rows could not be measured; the charge stays"
+_INTERRUPTED = "the request may have been charged; ask again"
+
+
+class Pending(ReleaseError):
+    """The request was charged before, its response is not stored yet, and no release at hand may answer it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One request on its way: how it is planned, under which key, by whom.
+
+    ``plan`` is called with the index read up to now, and raises what refuses the request. ``key`` is the caller's name of
+    the request: it is bound to it also where older answers serve it, and a replay is told what was told first. ``slow``
+    lets others go on while this one is measured.
+
+    A plan that depends on more of the ledger's state than on which parts were answered needs the pipeline's lock from
+    reading that state to the answer.
+    """
+
+    plan: Callable[[AnswerIndex], Planned]
+    key: str | None = None
+    analyst: str | None = None
+    slow: bool = False
+    future: "Future[list[Response]]" = field(default_factory=Future)
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A planned job, and what became of it: its entry, what was drawn for it as records and as text, or its error."""
+
+    job: Job
+    planned: Planned
+    charge: Charge | None = None
+    entry: Entry | None = None
+    paid: bool = False
+    records: list[Response] | None = None
+    body: str = ""
+    told: list[Response] = field(default_factory=list)
+    error: HoldtrueError | None = None
+
+    @property
+    def number(self) -> int | None:
+        """Return the number of the entry, None before the charge."""
+        return None if self.entry is None else self.entry.number
+
+
+class Inbox(Generic[T]):
+    """What waits, by whose it is; taken in turns.
+
+    Law: :meth:`take` gives each owner's items in their order, and one of every owner who waits before a second of anybody.
+    Any thread may call.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
+
+    def add(self, owner: str, item: T) -> None:
+        """Let an item wait."""
+        with self._lock:
+            self._waiting.setdefault(owner, deque()).append(item)
+
+    def take(self, most: int) -> list[T]:
+        """Return up to so many items, which wait no more."""
+        taken: list[T] = []
+        with self._lock:
+            while self._waiting and len(taken) < most:
+                owner, items = self._waiting.popitem(last=False)
+                taken.append(items.popleft())
+                if items:  # to the end of the line
+                    self._waiting[owner] = items
+        return taken
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+
+class Pipeline:
+    """Plan, ledger, engine and answer index of one dataset in this process; one inbox, served by one thread at a time.
+
+    Law: an entry is durable before its rows are measured (P3); what was measured goes to its release's ``draw`` and nowhere
+    else; a response leaves only once it is stored, and of what is drawn for a charge only what is stored first. A charge
+    that a crash left unanswered is answered by a release for the same parts with the same event and no higher cost, and by
+    nothing else. Each request has its own outcome: the same as if requests had come one after the other. A response says
+    that it is a repeat exactly if another charge than this request's own paid for it (P5).
+    """
+
+    def __init__(
+        self, *, plan: AnyPlan, ledger: Account, engine: Engine, analyst: str, progress: Progress | None = None
+    ) -> None:
+        self.plan, self.ledger, self.engine, self.progress, self.analyst = plan, ledger, engine, progress, analyst
+        self.card: Card = engine.card
+        self.limit: Filter = ledger.terms.filter
+        self.index = AnswerIndex(ledger)
+        # Parsing depends on text and card alone, and agents ask the same things in the same words.
+        self.parse: Callable[[str], Query] = cached_parser(self.card)
+        self.lock = threading.RLock()
+        self.closed = False
+        self._limits = Limits(plan.queries, max(0, plan.reserve_units))
+        self._inbox: Inbox[Job] = Inbox()
+        self._measured: deque[_Item] = deque()  # slow ones, drawn and to be stored
+        self._measuring: set[str] = set()  # the parts of slow ones that are being measured
+        self._parked: list[Job] = []  # those that ask for such a part
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="pipeline")
+        self._slow = ThreadPoolExecutor(2, thread_name_prefix="measure")
+        self._waking = threading.Lock()
+        self._awake = False
+
+    def submit(self, job: Job) -> "Future[list[Response]]":
+        """Let a request wait for the worker thread, which answers it with all others that wait. Any thread may call."""
+        self.check_open()
+        self._inbox.add(job.analyst or self.analyst, job)
+        with self._waking:
+            if not self._awake:
+                self._awake = True
+                self._worker.submit(self._serve_until_idle)
+        return job.future
+
+    def run(self, job: Job) -> list[Response]:
+        """Return the responses to a request. The calling thread serves the inbox, whoever's requests wait there.
+
+        Where another process has charged the same key and is still answering, its answer is waited for.
+        """
+        self.check_open()
+        self._inbox.add(job.analyst or self.analyst, job)
+        while self._inbox and not job.future.done():
+            with self.lock:
+                if not job.future.done():
+                    self._serve()
+        try:
+            return job.future.result()
+        except Pending as pending:
+            if pending.entry is None:
+                raise
+            self.ledger.wait(pending.entry)
+        return self.run(replace(job, future=Future()))
+
+    def check_open(self) -> None:
+        """Refuse everything once the pipeline is closed."""
+        if self.closed:
+            message = "this curator was closed; open the data again with the same ledger"
+            raise CuratorClosed(message)
+
+    @contextmanager
+    def reading(self) -> Iterator[AnswerIndex]:
+        """Give the index, read up to now, while no request of this process is served."""
+        self.check_open()
+        with self.lock:
+            self.index.follow()
+            yield self.index
+
+    def close(self) -> None:
+        """Finish what is under way, and let go of data and ledger."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+        self._worker.shutdown()
+        self._slow.shutdown()
+        with self.lock:
+            self.engine.close()
+            self.ledger.close()
+
+    def _serve_until_idle(self) -> None:
+        while True:
+            with self.lock:
+                self._serve()
+            with self._waking:
+                if not self._inbox:
+                    self._awake = False
+                    return
+
+    def _serve(self) -> None:
+        """Answer what waits, and what comes meanwhile, for a limited number of batches: then others get the lock."""
+        waiting: list[Job] = []
+        flying: list[_Item] = []
+        try:
+            for turn in itertools.count():
+                if turn < _MOST_BATCHES:
+                    waiting += self._inbox.take(_MOST_IN_BATCH)
+                while self._measured:
+                    flying.append(self._measured.popleft())
+                if not waiting and not flying:
+                    return
+                flying, waiting = self._turn(flying, waiting)
+        except BaseException as error:
+            failure = error if isinstance(error, HoldtrueError) else ReleaseError(_INTERRUPTED)
+            for job in [*waiting, *[item.job for item in flying]]:
+                if not job.future.done():
+                    job.future.set_exception(failure)
+            if not isinstance(error, HoldtrueError):
+                raise
+
+    def _turn(self, flying: list[_Item], waiting: list[Job]) -> tuple[list[_Item], list[Job]]:
+        """Store what was drawn and charge what waits in one transaction; tell the one, measure and draw for the other."""
+        known, charging, later = self._plan_batch(waiting, flying)
+        if flying or charging:
+            bodies = [(item.entry.number, item.body) for item in flying if item.entry is not None]
+            stored, entries = self.ledger.settle(bodies, [item.charge for item in charging if item.charge is not None])
+            for item, outcome in zip(flying, stored, strict=True):
+                self._take_stored(item, outcome)
+            for item, outcome in zip(charging, entries, strict=True):
+                self._take_entry(item, outcome)
+        self._tell([*flying, *known, *[item for item in charging if not item.paid]])
+        if not flying and not charging and not known:  # what waits, waits for a slow one: it is looked at again then
+            self._parked += later
+            later = []
+        return self._measure_and_draw([item for item in charging if item.paid]), later
+
+    def _plan_batch(self, waiting: Sequence[Job], flying: Sequence[_Item]) -> tuple[list[_Item], list[_Item], list[Job]]:
+        """Return what is known already, what is to be charged, and what has to wait for another request's answer.
+
+        Those wait that ask what another one of this batch pays for, since that one may be refused, or what is drawn already
+        and not stored.
+        """
+        if waiting:
+            self.index.follow()
+        claimed = self._measuring.union(*[item.planned.release.parts for item in flying])
+        known: list[_Item] = []
+        charging: list[_Item] = []
+        later: list[Job] = []
+        for job in waiting:
+            try:
+                item = _Item(job, job.plan(self.index))
+                if not claimed.isdisjoint(item.planned.parts):
+                    later.append(job)
+                elif not item.planned.release.parts and not self.index.binds(job.key):
+                    known.append(item)
+                else:
+                    item.charge = self._charge(job, item.planned)
+                    charging.append(item)
+                    claimed.update(item.planned.release.parts)
+            except Exception as refusal:  # noqa: BLE001 - whatever it is, it is this request's own, and nothing was spent
+                job.future.set_exception(refusal)
+        return known, charging, later
+
+    def _charge(self, job: Job, planned: Planned) -> Charge:
+        """Return what the ledger is asked for; whether the plan still holds it is decided there, in the transaction."""
+        release = planned.release
+        return Charge(
+            job.key or planned.key or SYSTEM.words(2).tobytes().hex(),
+            hashlib.sha256(planned.request.encode("ascii")).hexdigest(),
+            self.analyst if job.analyst is None else job.analyst,
+            release.verb,
+            release.event,
+            release.cost,
+            release.draws,
+            release.parts,
+            canonical(release.request),
+            self._limits,
+        )
+
+    def _take_entry(self, item: _Item, outcome: Entry | HoldtrueError) -> None:
+        """Take what became of a charge; it is durable. A charge that pays for this release has its rows measured next."""
+        release = item.planned.release
+        if not isinstance(outcome, Entry):
+            item.error = outcome
+            return
+        item.entry = outcome
+        item.paid = outcome.fresh or may_answer(outcome, release)
+        if item.paid:
+            self.index.take(outcome, parts=release.parts if outcome.fresh else None)
+            return
+        self.index.follow()
+        if outcome.response is None:
+            message = "the request was charged before, and its response is not in the ledger"
+            item.error = Pending(message, entry=outcome.number)
+
+    def _measure_and_draw(self, items: Sequence[_Item]) -> list[_Item]:
+        """Have rows measured for what was paid, all sums in one pass; return what is drawn and to be stored."""
+        for item in items:
+            if item.job.slow:
+                self._measuring.update(item.planned.release.parts)
+                self._slow.submit(self._measure_slowly, item)
+        quick = [item for item in items if not item.job.slow]
+        summed = [item for item in quick if item.planned.measure is None]
+        if summed:
+            self._respond(summed, lambda: self._sums([item.planned.release for item in summed]))
+        for item in quick:
+            if (measure := item.planned.measure) is not None:
+                self._respond([item], lambda measure=measure: [measure()])  # type: ignore[misc]  # bound now
+        failed = [item for item in quick if item.error is not None]
+        if failed:
+            self._tell(failed)
+        return [item for item in quick if item.error is None]
+
+    def _measure_slowly(self, item: _Item) -> None:
+        """Measure and draw in a thread of its own; whoever serves next stores it, this thread if nobody else does."""
+        measure = item.planned.measure
+        self._respond([item], lambda: [[] if measure is None else measure()])
+        with self.lock:
+            self._measuring.difference_update(item.planned.release.parts)
+            if item.error is None:
+                self._measured.append(item)
+            else:
+                self._tell([item])
+            for job in self._parked:
+                self._inbox.add(job.analyst or self.analyst, job)
+            self._parked.clear()
+            self._serve()
+
+    def _respond(self, items: Sequence[_Item], measure: Callable[[], Sequence[Measured]]) -> None:
+        """Measure, draw and say what was drawn; of a failure nothing but that it happened goes on, as it may quote a row."""
+        try:
+            drawn = [item.planned.release.draw(found) for item, found in zip(items, measure(), strict=True)]
+        except Exception:  # noqa: BLE001 - see above
+            for item in items:
+                item.error = ReleaseError(_NOT_MEASURED, entry=item.number)
+            return
+        for item, numbers in zip(items, drawn, strict=True):
+            entry, release = item.entry, item.planned.release
+            if entry is not None:
+                standing = Standing(entry.draws, entry.spent, entry.charges - 1)
+                item.records = release.respond(numbers, self._certificate(entry, release), standing)
+                item.body = f"[{','.join([text_of(record) for record in item.records])}]"
+
+    def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
+        """Return the sums of each release's queries, all in one pass."""
+        queries = [query for release in releases for query in release.queries]
+        sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
+        return [[next(sums) for _ in release.queries] for release in releases]
+
+    def _certificate(self, entry: Entry, release: Release) -> Certificate:
+        """Return what an entry proves."""
+        plan = self.plan
+        return Certificate(
+            release.event,
+            amount(entry.cost),
+            amount(entry.spent),
+            amount(self.ledger.terms.cap - entry.spent),
+            entry.number,
+            entry.digest,
+            plan.theorem,
+            plan.epsilon or 0.0,
+            plan.delta or 0.0,
+        )
+
+    def _take_stored(self, item: _Item, outcome: Entry | HoldtrueError) -> None:
+        """Take what the ledger stored as a response: this one, or the one that another process stored first."""
+        if isinstance(outcome, Entry):
+            self.index.take(outcome, records=item.records if outcome.body == item.body else None)
+        else:
+            item.error = outcome
+
+    def _tell(self, items: Iterable[_Item]) -> None:
+        """Let whoever waits know what became of a request, which is durable."""
+        for item in items:
+            future = item.job.future
+            if future.done():
+                continue
+            if item.error is None:
+                self._find_responses(item)
+            if item.error is not None:
+                future.set_exception(item.error)
+            else:
+                future.set_result(item.told)
+
+    def _find_responses(self, item: _Item) -> None:
+        """Read what the index has for each part. It is a repeat where another charge than this request's own paid for it."""
+        own = 0
+        if item.entry is not None and (item.paid or item.entry.request_id == item.job.key):
+            own = item.entry.number
+        item.told = []
+        for part in item.planned.parts:
+            response = self.index.answer(part)
+            if response is None:
+                item.error = ReleaseError(_NOT_STORED)
+                return
+            item.told.append(mark_repeat(response, repeated=response.certificate.entry != own))
+
+
+def may_answer(entry: Entry, release: Release) -> bool:
+    """Return whether a charge that a crash left unanswered pays for this very release.
+
+    Law: it was never answered, and names the same parts, the same draws and the same event, at a cost no lower than the
+    release's. So what leaves under a charge is what that charge paid for: a look inside a run of above threshold, charged 0,
+    pays for no threshold of another run.
+    """
+    if entry.response is not None or entry.event != event_text(release.event) or release.cost > entry.cost:
+        return False
+    charged = read_charge(entry)
+    return charged.parts == release.parts and charged.draws == release.draws
+
+
+def name_private(name: str | None, *, key: str | None) -> str:
+    """Name a request whose contents are private: by its public name, else by the request's key, else at random.
+
+    Law: nothing of the contents goes into it, so nobody learns from a repeat whether two private vectors are equal; under
+    one name they are one request, whatever they hold now.
+    """
+    if name is not None:
+        if not 1 <= len(text("name", name)) <= _LONGEST_NAME:
+            raise InvalidParameter("name", name, f"a public name of 1 to {_LONGEST_NAME} characters")
+        return f"named {name}"
+    return SYSTEM.words(4).tobytes().hex() if key is None else f"key {text('key', key)}"

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from holdtrue import events
 from holdtrue.accounting import curves
 from holdtrue.curator import Curator, predictions
+from holdtrue.curator.pipeline import Job
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import LaplaceMax, NoisyAverage, NoisyMax
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
@@ -75,11 +76,12 @@ def test_a_request_that_is_priced_piece_by_piece_is_caught(monkeypatch):
 
 
 def _buy_groups_one_by_one(curator):
-    model, house = curator.model("label"), curator.pipeline
+    model, pipeline = curator.model("label"), curator.pipeline
     for value in POINTS["x"].tolist():
-        release = predicting.group([[{"x": value}]], model=model.asked, epsilon=0.2, limit=house.limit)
-        request = {"verb": "predict"} | release.request
-        predictions._buy(house, model, release, {"0": {"x": value}}, request=request, key=None, analyst=None)
+        point = {"x": value}
+        release = predicting.group([[point]], model=model.asked, epsilon=0.2, limit=pipeline.limit)
+        planned = predictions._planned(pipeline, model, release.parts, release, [point], f'"{value}"')
+        pipeline.run(Job(lambda _, planned=planned: planned))
 
 
 def test_what_fits_is_charged_for_clear_points_only():

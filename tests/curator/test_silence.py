@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator import steps
+from holdtrue.curator.pipeline import Pipeline
 
 TEXT, NUMBER = "canary-8f3a", 424_242_424_243
 
@@ -89,8 +89,5 @@ def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
 
     assert TEXT not in seen()
 
-    def unsealed(releases, measure):
-        return [release.draw(found) for release, found in zip(releases, measure(releases), strict=True)]
-
-    monkeypatch.setattr(steps, "_measured_and_drawn", unsealed)
+    monkeypatch.setattr(Pipeline, "_respond", lambda _, items, measure: measure())
     assert TEXT in seen()

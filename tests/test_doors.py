@@ -1,0 +1,118 @@
+"""Verb by door: what can be asked in Python, by the command, over HTTP, by the client and on the page.
+
+Every hole has its reason here; a verb that is new, or a door that lost one, makes this test fail until that is said.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import holdtrue as ht
+from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
+from holdtrue.clients.remotes import Remote
+from holdtrue.command import application
+from service.conftest import closed, made
+
+DOORS = ("Python", "command", "HTTP", "client", "page")
+TEMPLATES = Path(ht.__file__).parent / "service" / "page" / "templates"
+
+# The verb, and the objects that have it in Python and at a distance.
+VERBS = {
+    "ask": (ht.Curator, Remote),
+    "preview": (ht.Curator, Remote),
+    "select": (ht.Curator, Remote),
+    "learn": (ht.Curator, Remote),
+    "train": (ht.Curator, Remote),
+    "predict": (ht.Curator, Remote),
+    "distill": (ht.Curator, Remote),
+    "predictions_left": (ht.Curator, Remote),
+    "grant": (ht.Curator, Remote),
+    "budget": (ht.Curator, Remote),
+    "history": (ht.Curator, Remote),
+    "report": (ht.Curator, Remote),
+    "verify": (ht, Remote),
+    "plan": (ht, Remote),
+    "score": (ht.Holdout, RemoteHoldout),
+    "compare": (ht.Holdout, RemoteHoldout),
+    "compare_cases": (ht.Holdout, RemoteHoldout),
+    "gate": (ht.Holdout, RemoteHoldout),
+    "certify": (ht.Holdout, RemoteHoldout),
+    "submit": (ht.Leaderboard, RemoteLeaderboard),
+    "standings": (ht.Leaderboard, RemoteLeaderboard),
+}
+
+LATER = "not built yet"
+LOCAL = "a student is an estimator in the caller's process"
+HOLES = {
+    ("train", "page"): LATER,
+    ("learn", "page"): LATER,
+    ("predict", "page"): LATER,
+    ("distill", "HTTP"): LATER,
+    ("distill", "client"): LOCAL,
+    ("distill", "page"): LATER,
+    ("predictions_left", "command"): LATER,
+    ("predictions_left", "HTTP"): LATER,
+    ("predictions_left", "client"): LATER,
+    ("predictions_left", "page"): LATER,
+    ("grant", "command"): "an owner gives an allowance with a key (holdtrue keys create --allowance)",
+    ("grant", "HTTP"): "as above",
+    ("grant", "client"): "as above",
+    ("grant", "page"): "as above",
+    ("budget", "page"): "the dataset's page shows it",
+    ("history", "page"): "the page /history shows it",
+    ("report", "page"): "a link on the dataset's page, no form",
+    ("verify", "page"): LATER,
+    ("score", "page"): LATER,
+    ("compare", "command"): "holdtrue score takes two files",
+    ("compare", "page"): LATER,
+    ("compare_cases", "command"): "as compare",
+    ("compare_cases", "page"): LATER,
+    ("compare_cases", "HTTP"): "a form of compare there",
+    ("gate", "command"): "holdtrue score --create --yes makes one, and holdtrue score asks it",
+    ("gate", "page"): LATER,
+    ("certify", "command"): LATER,
+    ("certify", "page"): LATER,
+    ("submit", "command"): LATER,
+    ("submit", "page"): LATER,
+    ("standings", "command"): LATER,
+    ("standings", "page"): "the holdout's page shows them",
+    ("plan", "page"): "the page /planner has it",
+}
+
+
+@pytest.fixture(scope="module")
+def open_doors(tmp_path_factory):
+    held = made(tmp_path_factory.mktemp("doors"))
+    paths = {route.path for route in held.app.routes if hasattr(route, "path")}
+    described = set(held.app.openapi()["paths"])
+    closed(held)
+    routes = {part for path in paths | described if path.startswith("/v1") for part in re.split(r"[/{}]", path)}
+    commands = set(typer.main.get_command(application).commands)
+    forms = {
+        part
+        for template in TEMPLATES.rglob("*.html")
+        for action in re.findall(r'(?:action|hx-post)="([^"]+)"', template.read_text(encoding="utf-8"))
+        for part in action.split("/")
+    }
+    found = set()
+    for verb, (here, there) in VERBS.items():
+        words = {verb, verb.replace("_", "-"), verb + "s"}
+        doors = (hasattr(here, verb), words & commands, words & routes, hasattr(there, verb), words & forms)
+        found |= {(verb, door) for door, is_open in zip(DOORS, doors, strict=True) if is_open}
+    return found
+
+
+def test_every_verb_goes_through_every_door_or_says_why_not(open_doors):
+    width = max(map(len, VERBS))
+    lines = ["".ljust(width) + "".join(door.rjust(9) for door in DOORS)]
+    lines += [
+        verb.ljust(width) + "".join(("yes" if (verb, door) in open_doors else "-").rjust(9) for door in DOORS)
+        for verb in VERBS
+    ]
+    print("\n" + "\n".join(lines))  # noqa: T201 - the matrix is what this test is for
+    shut = {(verb, door) for verb in VERBS for door in DOORS} - open_doors
+    assert shut - set(HOLES) == set()
+    assert set(HOLES) - shut == set()
+    assert not {door for door in HOLES if door[1] == "Python"}

@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import holdtrue as ht
-from holdtrue.accounting import composition, conversions, curves
+from holdtrue.accounting import closed_forms, composition, conversions, event_privacy
 from holdtrue.bounds import (
     accuracy,
     baselines,
@@ -74,7 +74,7 @@ def titles(axes: Axes, x: str, y: str, *, top: float | None = None) -> None:
 def gaussian_tv(axes: Axes) -> None:
     """A2: the exact distance and the lecture's bound."""
     x = np.linspace(0.1, 3, 146)
-    draw(axes, x, lambda at: curves.tv(Gaussian(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
+    draw(axes, x, lambda at: event_privacy.tv(Gaussian(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
     draw(axes, x, lambda at: 1 / (math.sqrt(2 * math.pi) * at), "Lecture 12: 1 / (√(2π) ms)", RED + " --")
     axes.axhline(1, color=GREY, linewidth=1)
     titles(axes, "noise in units of one row's share, ms", "total variation", top=2)
@@ -111,7 +111,7 @@ def compositions(axes: Axes) -> None:
     draw(
         axes,
         x,
-        lambda k: conversions.zero_concentrated_epsilon(k * curves.pure_rho(0.1), delta=1e-6),
+        lambda k: conversions.zero_concentrated_epsilon(k * closed_forms.pure_rho(0.1), delta=1e-6),
         "zCDP, any ε-DP",
         ORANGE,
     )
@@ -124,10 +124,10 @@ def compositions(axes: Axes) -> None:
 def costs(axes: Axes) -> None:
     """T2, T2b: what a release of epsilon costs in either currency."""
     x = np.linspace(0.02, 2, 100)
-    draw(axes, x, lambda at: (curves.mu(Pure(at)) or 0) ** 2 / 2, "any ε-DP, μ²/2", BLUE)
-    draw(axes, x, lambda at: curves.rho(Pure(at)) or 0, "any ε-DP, ρ", BLUE + " :")
-    draw(axes, x, lambda at: (curves.mu(BoundedRange(at)) or 0) ** 2 / 2, "bounded range, μ²/2", GREEN)
-    draw(axes, x, lambda at: curves.rho(BoundedRange(at)) or 0, "bounded range, ρ", GREEN + " :")
+    draw(axes, x, lambda at: (event_privacy.mu(Pure(at)) or 0) ** 2 / 2, "any ε-DP, μ²/2", BLUE)
+    draw(axes, x, lambda at: event_privacy.rho(Pure(at)) or 0, "any ε-DP, ρ", BLUE + " :")
+    draw(axes, x, lambda at: (event_privacy.mu(BoundedRange(at)) or 0) ** 2 / 2, "bounded range, μ²/2", GREEN)
+    draw(axes, x, lambda at: event_privacy.rho(BoundedRange(at)) or 0, "bounded range, ρ", GREEN + " :")
     titles(axes, "ε of the release", "cost", top=2)
 
 
@@ -199,7 +199,7 @@ def gap(axes: Axes) -> None:
 
 def best_jung(mu: float, beta: float) -> float:
     """Return the older theorem's gap, e^epsilon - 1 + 2 delta / beta, at its best epsilon."""
-    return min(math.expm1(e) + 2 * curves.delta(Gaussian(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
+    return min(math.expm1(e) + 2 * event_privacy.delta(Gaussian(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
 
 
 def interval(axes: Axes) -> None:

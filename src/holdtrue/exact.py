@@ -12,36 +12,21 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
 
-__all__ = [
-    "Integers",
-    "Number",
-    "Rationals",
-    "array_of",
-    "count",
-    "integer",
-    "integers",
-    "listed",
-    "nonnegative",
-    "positive",
-    "probability",
-    "rational",
-    "rationals",
-    "round_down",
-    "round_up",
-    "text_among",
-    "truth",
-    "units_down",
-    "units_up",
-]
-
 Number: TypeAlias = int | float | Fraction | Decimal
+
+UNIT: Final = Fraction(1, 10**15)
+"""Costs and budgets are whole multiples of this: of mu squared, of rho or of epsilon."""
+
+ROUNDING: Final = 1 + 2.0**-44
+"""What a handful of roundings and a library function may be off by, relative to the result."""
+
 _LARGEST = Fraction(sys.float_info.max)
 _LONGEST_LIST = 10**8
 _MOST_DIGITS = 1000
@@ -280,11 +265,11 @@ def round_down(value: Fraction) -> float:
     return -round_up(-value)
 
 
-def units_up(value: Fraction, *, unit: Fraction) -> int:
+def units_up(value: Fraction) -> int:
     """Return a cost as a whole number of units, rounded up."""
-    return math.ceil(value / unit)
+    return math.ceil(value / UNIT)
 
 
-def units_down(value: Fraction, *, unit: Fraction) -> int:
+def units_down(value: Fraction) -> int:
     """Return a budget as a whole number of units, rounded down."""
-    return math.floor(value / unit)
+    return math.floor(value / UNIT)

@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 import holdtrue as ht
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.bounds import partitions, prediction, responses
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.testing import drawing_from
@@ -224,7 +224,7 @@ def test_e5_realizable_vote_errs_less_than_alpha_in_simulation(rng):
 def test_e5_predictions_share_a_budget():
     each = prediction.epsilon_each(100, mu=1)
     assert each == pytest.approx(2 * special.logit(special.ndtr(1 / 20)), rel=1e-9)
-    assert curves.bounded_range_mu(each) * 10 <= 1
+    assert closed_forms.bounded_range_mu(each) * 10 <= 1
     assert prediction.epsilon_each(100, rho=0.5) == pytest.approx(math.sqrt(8 * 0.5 / 100))
     with pytest.raises(InvalidParameter, match="rho in its place"):
         prediction.epsilon_each(100, mu=1, rho=1)
@@ -299,10 +299,10 @@ def test_e11_tables_are_private_and_close(parts, epsilon, limit):
     assert all(a <= b for a, b in steps)
     if limit == "log-odds":
         assert max(math.log(b * (1 - a) / (a * (1 - b))) for a, b in steps) <= epsilon + 1e-14
-        assert curves.mu(table.event) == curves.bounded_range_mu(epsilon)
+        assert event_privacy.mu(table.event) == closed_forms.bounded_range_mu(epsilon)
     else:
         assert max(math.log(max(b / a, (1 - a) / (1 - b))) for a, b in steps) <= epsilon + 1e-14
-        assert curves.mu(table.event) == curves.pure_mu(epsilon)
+        assert event_privacy.mu(table.event) == closed_forms.pure_mu(epsilon)
 
 
 @pytest.mark.parametrize(

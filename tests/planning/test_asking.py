@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdtrue.accounting.curves import gaussian_delta
+from holdtrue.accounting.closed_forms import gaussian_delta
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.events import DiscreteLaplace, Gaussian
+from holdtrue.exact import UNIT
 from holdtrue.planning import Intractable, Plan, plan
 from holdtrue.planning.methods import METHODS
-from holdtrue.planning.tasks import UNIT, Task, largest_cap
+from holdtrue.planning.tasks import Task, largest_cap
 
 # THEORY P1, alpha = .1, beta = .05.
 TABLE = {

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms
 from holdtrue.bounds import prediction, responses
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.planning.predicting import PredictionPlan, plan_prediction
@@ -92,9 +92,9 @@ def test_e11_no_other_number_of_parts_is_cheaper():
 
 def test_e11_cost_is_bounded_range_unless_ratios_are_limited():
     parameters = {"epsilon": 0.5, "alpha": 0.1, "beta": 0.05, "size": 10, "realizable": False}
-    assert plan_prediction(**parameters).mu == pytest.approx(curves.bounded_range_mu(0.5))
-    assert plan_prediction(**parameters, ledger="pure").mu == pytest.approx(curves.pure_mu(0.5))
-    assert plan_prediction(**parameters, method="laplace").rho == pytest.approx(curves.pure_rho(0.5))
+    assert plan_prediction(**parameters).mu == pytest.approx(closed_forms.bounded_range_mu(0.5))
+    assert plan_prediction(**parameters, ledger="pure").mu == pytest.approx(closed_forms.pure_mu(0.5))
+    assert plan_prediction(**parameters, method="laplace").rho == pytest.approx(closed_forms.pure_rho(0.5))
 
 
 def test_p4_predictions_share_a_gaussian_budget():

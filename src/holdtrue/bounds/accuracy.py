@@ -6,7 +6,7 @@ Every number is on the safe side of its theorem: half-widths and row counts are 
 import math
 from typing import Any
 
-from holdtrue.accounting.normal import upper_quantile
+from holdtrue.accounting.closed_forms import upper_quantile
 from holdtrue.exact import Number, count, positive, probability, round_down
 
 __all__ = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdtrue.accounting.curves import pure_mu, pure_rho
+from holdtrue.accounting.closed_forms import pure_mu, pure_rho
 from holdtrue.bounds.accuracy import SAFE, hoeffding_alpha, hoeffding_rows, whole
 from holdtrue.bounds.searching import descend, golden
 from holdtrue.bounds.transfer import concentrated_shift, gaussian_shift, shift

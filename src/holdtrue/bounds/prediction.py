@@ -11,8 +11,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting import curves
-from holdtrue.accounting.normal import log_cdf
+from holdtrue.accounting import closed_forms
+from holdtrue.accounting.closed_forms import log_cdf
 from holdtrue.bounds.partitions import BaseRows, Partition, cheapest
 from holdtrue.bounds.sizes import ROUNDING, floored, fraction, rows_at_least
 from holdtrue.errors import InvalidParameter, PreconditionError
@@ -193,7 +193,7 @@ def epsilon_each(predictions: int, *, mu: Number | None = None, rho: Number | No
         return math.sqrt(8 * floored("rho", rho) / k) / ROUNDING
     share = floored("mu", mu) / math.sqrt(k) / ROUNDING
     each = 2 * (log_cdf(share / 2) - log_cdf(-share / 2))
-    while curves.bounded_range_mu(each) > share:
+    while closed_forms.bounded_range_mu(each) > share:
         each /= 1 + 2.0**-40
     return each
 

@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from holdtrue.accounting.curves import gaussian_delta, zero_concentrated_delta
-from holdtrue.accounting.normal import upper_quantile
+from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile, zero_concentrated_delta
 from holdtrue.bounds.accuracy import SAFE, gaussian_maximum, gaussian_quantile, hoeffding_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up

@@ -8,10 +8,9 @@ from holdtrue.bounds.accuracy import SAFE, grid
 from holdtrue.bounds.baselines import Thresholdout
 from holdtrue.bounds.watches import private_ladder, private_ladder_alpha, watched, watched_alpha
 from holdtrue.errors import InsufficientSamples
-from holdtrue.exact import Number, positive, units_up
+from holdtrue.exact import UNIT, Number, positive, units_up
 from holdtrue.holdouts.cases import BITS
 from holdtrue.planning import Plan, plan
-from holdtrue.planning.tasks import UNIT
 
 __all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan"]
 
@@ -70,7 +69,7 @@ def sparse_plan(  # noqa: PLR0913 - the numbers of T10
     if alpha >= 1:
         message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
         raise InsufficientSamples(message, required=None)
-    cost = 2 * units_up(1 / (Fraction(scale) * cases), unit=UNIT)
+    cost = 2 * units_up(1 / (Fraction(scale) * cases))
     total = cost * runs
     return _frozen(
         cases, looks, beta, alpha, method=method, theorem=theorem, cap=total, cost=0, epsilon=total * float(UNIT), delta=0.0

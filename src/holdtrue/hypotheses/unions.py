@@ -11,11 +11,11 @@ import numpy as np
 
 from holdtrue import exact
 from holdtrue.bounds.sizes import ROUNDING, floored, fraction
-from holdtrue.enclosures import logarithm
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+from holdtrue.noise.enclosures import logarithm
 
 __all__ = ["Union"]
 

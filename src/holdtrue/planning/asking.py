@@ -5,14 +5,14 @@ import warnings
 from fractions import Fraction
 from typing import cast
 
-from holdtrue.accounting.curves import gaussian_delta, smallest_epsilon, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.bounds.accuracy import SAFE
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
+from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.noise import LARGEST_SCALE
 from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
 from holdtrue.planning.plans import Plan
-from holdtrue.planning.tasks import UNIT, Design, Method, Rule, Task
+from holdtrue.planning.tasks import Design, Method, Rule, Task
 from holdtrue.planning.transferring import NoiseOnly
 
 __all__ = ["Intractable", "Plan", "plan"]

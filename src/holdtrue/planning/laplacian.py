@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from holdtrue.accounting.curves import rho
+from holdtrue.accounting.event_privacy import rho
 from holdtrue.bounds.accuracy import SAFE, grid, laplace_maximum
 from holdtrue.bounds.searching import descend
 from holdtrue.bounds.transfer import Shift, concentrated_rho, concentrated_shift, shift
 from holdtrue.events import DiscreteLaplace
-from holdtrue.planning.tasks import UNIT, Design, Ledger, Method, Task, Transfer, shares, too_little
+from holdtrue.exact import UNIT
+from holdtrue.planning.tasks import Design, Ledger, Method, Task, Transfer, shares, too_little
 
 __all__ = ["TransferLaplace"]
 

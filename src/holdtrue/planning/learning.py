@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds import learning as bounds
 from holdtrue.bounds.sizes import floored, fraction
 from holdtrue.errors import InsufficientSamples, InvalidParameter

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from holdtrue.bounds.accuracy import SAFE
 from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha, stitched_level
-from holdtrue.exact import round_up
-from holdtrue.planning.tasks import UNIT, Ledger
+from holdtrue.exact import UNIT, round_up
+from holdtrue.planning.tasks import Ledger
 
 __all__ = ["STITCH", "joint_gap", "level_shift"]
 

@@ -11,11 +11,11 @@ from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid, laplace_maxi
 from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_noise
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import Event
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_up
+from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, round_up, units_up
 from holdtrue.planning.documents import read_object
 from holdtrue.planning.levels import STITCH, joint_gap, level_shift
 from holdtrue.planning.plans import Plan
-from holdtrue.planning.tasks import UNIT, Ledger, largest_cap
+from holdtrue.planning.tasks import Ledger, largest_cap
 
 __all__ = ["AnyPlan", "OpenPlan", "open_plan", "read_plan"]
 
@@ -202,7 +202,7 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
     kind: Ledger = "pure" if pure else "gdp"
     mu, each = 1 / (size * Fraction(noise)), Fraction(math.sqrt(2)) / (size * Fraction(noise))
     event: Event = events.DiscreteLaplace(each, 1 << bits) if pure else events.Gaussian(mu)
-    cost = units_up(each if pure else mu**2, unit=UNIT)
+    cost = units_up(each if pure else mu**2)
     limit = largest_cap(kind, privacy, slack)
     if cost > limit:
         needed = math.ceil(cost / limit * size) if sigma is None else None

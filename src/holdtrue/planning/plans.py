@@ -12,10 +12,11 @@ from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
 from holdtrue.bounds.transfer import interval, position_alpha, position_interval
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
+from holdtrue.exact import UNIT
 from holdtrue.planning.comparing import Comparison, compared
 from holdtrue.planning.documents import read_object
 from holdtrue.planning.levels import joint_gap
-from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
+from holdtrue.planning.tasks import Ledger, Rule, Task, Transfer
 
 __all__ = ["Plan"]
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
-from holdtrue.accounting.curves import gaussian_delta
-from holdtrue.accounting.normal import upper_quantile
+from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile
 from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
 from holdtrue.bounds.generalization import (
     FEWEST_ROWS,
@@ -20,7 +19,8 @@ from holdtrue.bounds.generalization import (
 )
 from holdtrue.bounds.searching import descend, golden
 from holdtrue.events import DiscreteLaplace
-from holdtrue.planning.tasks import UNIT, Design, Method, Task
+from holdtrue.exact import UNIT
+from holdtrue.planning.tasks import Design, Method, Task
 from holdtrue.planning.transferring import GaussianMethod
 
 __all__ = ["Bassily", "Information", "Jung", "Lecture", "SharpInformation"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
 from holdtrue.bounds import partitions, prediction, responses
 from holdtrue.bounds.partitions import BaseRows, Partition
 from holdtrue.bounds.sizes import ROUNDING, floored, fraction

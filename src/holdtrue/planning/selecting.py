@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds.selection import selection_epsilon, selection_shortfall
 from holdtrue.bounds.sizes import floored, fraction
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, round_up
-from holdtrue.mechanisms.scoring import score_range
+from holdtrue.mechanisms.choosing import score_range
 from holdtrue.planning.documents import Document, table
 
 __all__ = ["SelectionPlan", "plan_selection"]

@@ -7,11 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.curves import gaussian_delta, zero_concentrated_delta
-from holdtrue.accounting.filters import UNIT
+from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
 from holdtrue.errors import InsufficientSamples
 from holdtrue.events import Event
-from holdtrue.exact import units_down
+from holdtrue.exact import UNIT, units_down
 
 __all__ = [
     "UNIT",
@@ -121,13 +120,13 @@ class Method(ABC):
 def largest_cap(ledger: Ledger, epsilon: float, delta: float) -> int:
     """Return the most units for which everything on a ledger is (epsilon, delta)-DP, rounded down (A7, T2)."""
     if ledger == "pure":
-        return units_down(Fraction(epsilon), unit=UNIT)
+        return units_down(Fraction(epsilon))
     low, high = -60.0, 60.0
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if _curve(ledger, math.exp(middle), epsilon) <= delta else (low, middle)
     value = Fraction(math.exp(low))
-    return units_down(value * value if ledger == "gdp" else value, unit=UNIT)
+    return units_down(value * value if ledger == "gdp" else value)
 
 
 def _curve(ledger: Ledger, cap: float, epsilon: float) -> float:

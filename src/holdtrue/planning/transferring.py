@@ -10,7 +10,8 @@ from holdtrue.bounds.accuracy import SAFE, gaussian_maximum, gaussian_quantile, 
 from holdtrue.bounds.searching import descend
 from holdtrue.bounds.transfer import Shift, concentrated_rho, concentrated_shift, gaussian_mu, gaussian_shift
 from holdtrue.events import Gaussian
-from holdtrue.planning.tasks import UNIT, Design, Ledger, Method, Task, Transfer, least_sigma, shares, too_little
+from holdtrue.exact import UNIT
+from holdtrue.planning.tasks import Design, Ledger, Method, Task, Transfer, least_sigma, shares, too_little
 
 __all__ = ["GaussianMethod", "NoiseOnly", "TransferConcentrated", "TransferGaussian"]
 

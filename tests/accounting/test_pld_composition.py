@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from holdtrue import events
-from holdtrue.accounting import curves
-from holdtrue.accounting.atoms import randomised_responses
-from holdtrue.accounting.losses import BoundedRangeLoss, DiscreteNormalLoss, LaplaceLoss, NormalLoss
-from holdtrue.accounting.spectra import _Aim, _aim, _Sum, spectral_epsilon
+from holdtrue.accounting import event_privacy
+from holdtrue.accounting.composition import _compose_responses
+from holdtrue.accounting.loss_distributions import BoundedRangeLoss, DiscreteNormalLoss, LaplaceLoss, NormalLoss
+from holdtrue.accounting.pld_composition import _Aim, _choose_aim, _Sum, spectral_epsilon
 
 LAWS = [
     (LaplaceLoss(1.0, 1), events.DiscreteLaplace(1, 1)),
@@ -30,7 +30,7 @@ def test_a_law_on_the_grid_is_never_better_and_nearly_as_good(law, event, step):
     losses = lattice.offset + step * lattice.positions
     for x in np.linspace(0, 1.2, 25):
         found = float(lattice.masses @ np.maximum(0, -np.expm1(x - losses))) + lattice.beyond
-        exact = curves.delta(event, float(x))
+        exact = event_privacy.delta(event, float(x))
         assert found >= exact * (1 - 1e-12) - 1e-14
         # Only where x falls between the grid points around an atom is the price of first order.
         assert found <= exact + step / 4
@@ -44,7 +44,7 @@ def test_the_price_of_a_fine_grid_is_of_second_order(law, event):
         losses = lattice.offset + step * lattice.positions
         for x in 0.3 + step * np.linspace(0, 1, 7):
             found = float(lattice.masses @ np.maximum(0, -np.expm1(x - losses))) + lattice.beyond
-            assert found <= curves.delta(event, float(x)) + step**2 / 4
+            assert found <= event_privacy.delta(event, float(x)) + step**2 / 4
 
 
 @pytest.mark.parametrize("sigma", [0.6, 3.0, 40.0])
@@ -101,7 +101,7 @@ def test_rounding_is_accounted_for_on_any_grid_and_tilt(rng):
         times, epsilon = int(rng.integers(1, 200)), float(10 ** rng.uniform(-2.5, 0.3))
         delta = float(10 ** rng.uniform(-12, -1))
         law = LaplaceLoss(epsilon, 1)
-        good = _aim([(law, times)], delta)
+        good = _choose_aim([(law, times)], delta)
         aim = _Aim(
             good.theta * float(10 ** rng.uniform(-0.7, 0.7)),
             good.epsilon * float(rng.uniform(0.3, 2)),
@@ -109,7 +109,7 @@ def test_rounding_is_accounted_for_on_any_grid_and_tilt(rng):
             int(rng.choice([256, 1024, 3072])),
         )
         found = _Sum([(law.lattice(aim.step, aim.theta), times)], aim).epsilon(delta)
-        exact = randomised_responses([(epsilon, times)])
+        exact = _compose_responses([(epsilon, times)])
         assert found >= exact.epsilon(delta) * (1 - 1e-9) - 1e-9
         assert exact.delta(found * (1 + 1e-12) + 1e-12) <= delta * (1 + 1e-9)
 
@@ -117,7 +117,7 @@ def test_rounding_is_accounted_for_on_any_grid_and_tilt(rng):
 @pytest.mark.parametrize("mu", [0.05, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_normal_losses_agree_with_their_curve(mu, delta):
-    exact = curves.epsilon(events.Gaussian(mu), delta)
+    exact = event_privacy.epsilon(events.Gaussian(mu), delta)
     found = spectral_epsilon([(NormalLoss(mu), 1)], delta=delta)
     assert exact * (1 - 1e-12) <= found <= exact * (1 + 5e-6) + 1e-9
 

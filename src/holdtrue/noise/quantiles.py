@@ -2,7 +2,7 @@
 
 Only operations that IEEE 754 rounds correctly are used (conversion, +, -, *, /) besides table look-ups, so that the
 bounds below are theorems about this code on any processor, not measurements of a library's logarithm. The tables are
-computed once, on first use, from :mod:`holdtrue.enclosures`.
+computed once, on first use, from :mod:`holdtrue.noise.enclosures`.
 
 A word of 64 bits gives a sign (its last bit) and the first 63 bits u of a uniform U = 0.u... in (0, 1). What a kernel
 returns is within its error bound of the quantile at U *whatever the unseen bits of U are*, except where u < 2^46
@@ -19,10 +19,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.enclosures import logarithm, normal_quantile
 from holdtrue.entropy import Words
-
-__all__ = ["ERROR", "SMALLEST", "Scratch", "exponentials", "logarithms", "normals"]
+from holdtrue.noise.enclosures import logarithm, normal_quantile
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]

@@ -15,8 +15,6 @@ from typing import TypeAlias
 
 from holdtrue.errors import InvalidParameter
 
-__all__ = ["Enclosure", "exponential", "logarithm", "logarithm_of_ratio", "normal_quantile", "normal_tail"]
-
 Enclosure: TypeAlias = tuple[int, int]
 
 # Guard bits for the sums below: far more than the number of terms could ever round away.

@@ -20,8 +20,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoundedRangeLoss", "DiscreteNormalLoss", "LaplaceLoss", "Lattice", "Law", "NormalLoss"]
-
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Laplace noise on so few whole numbers is kept on a grid that holds all its losses.

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdtrue.enclosures import exponential, logarithm, normal_quantile, normal_tail
 from holdtrue.errors import InvalidParameter
+from holdtrue.noise.enclosures import exponential, logarithm, normal_quantile, normal_tail
 
 TRUTH = {
     exponential: lambda x: mpmath.exp(-x),

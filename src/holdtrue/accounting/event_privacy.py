@@ -5,10 +5,17 @@ rounding is pushed outwards. All of it is for replace-one neighbours.
 """
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
-from holdtrue.accounting.normal import cdf, log_cdf, quantile_from_logit
+from holdtrue.accounting.closed_forms import (
+    bounded_range_mu,
+    bounded_range_rho,
+    gaussian_delta,
+    pure_mu,
+    pure_rho,
+    smallest_epsilon,
+    zero_concentrated_delta,
+)
 from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
 from holdtrue.events import (
     Approximate,
@@ -22,13 +29,7 @@ from holdtrue.events import (
     Pure,
     ZeroConcentrated,
 )
-from holdtrue.exact import Number, nonnegative, probability, round_up
-
-__all__ = ["delta", "epsilon", "mu", "rho", "tv"]
-
-# What a handful of roundings and a library function may be off by, relative to the result.
-_ROUNDING = 1 + 2.0**-44
-_BISECTIONS = 200
+from holdtrue.exact import ROUNDING, Number, nonnegative, probability, round_up
 
 
 def delta(event: Event, epsilon: Number) -> float:
@@ -67,24 +68,6 @@ def epsilon(event: Event, delta_: Number) -> float:
     if target == 0:
         return _pure_epsilon(event)
     return smallest_epsilon(lambda at: delta(event, at), float(target))
-
-
-def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
-    """Return the smallest epsilon at which a falling curve is at most the target, from above."""
-    if curve(0.0) <= target:
-        return 0.0
-    high = 1.0
-    while curve(high) > target:
-        high *= 2
-        if high > 2.0**60:
-            return math.inf
-    low = 0.0 if high == 1.0 else high / 2
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if curve(middle) <= target else (middle, high)
-    return high
 
 
 def _pure_epsilon(event: Event) -> float:
@@ -154,20 +137,6 @@ def _composite(event: Event) -> RequestError | NotPrivate:
     return InvalidParameter("event", event, "a single event; several are composed with holdtrue.compose")
 
 
-def gaussian_delta(mu_: float, at: float) -> float:
-    """Return Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), rounded up (A7)."""
-    upper = mu_ / 2 - at / mu_
-    lower = -mu_ / 2 - at / mu_
-    first = cdf(upper)
-    if first == 0:
-        return math.ulp(0.0)
-    log_first = log_cdf(upper)
-    difference = at + log_cdf(lower) - log_first
-    # The two terms nearly cancel: the error of their logarithms is counted in full.
-    error = 2.0**-51 * (4 + at + abs(log_first) + abs(upper * upper) + abs(lower * lower))
-    return first * (-math.expm1(min(difference, 0.0)) + error) * _ROUNDING
-
-
 def _laplace_delta(event: DiscreteLaplace, at: float) -> float:
     """Return F(z) - e^epsilon F(z - sensitivity), z the largest whole number with a loss above epsilon (A5)."""
     claimed, width = float(event.epsilon), event.sensitivity
@@ -177,7 +146,7 @@ def _laplace_delta(event: DiscreteLaplace, at: float) -> float:
     # The loss at z is (claimed / width)(width - 2 z) between 0 and width, and constant outside.
     z = max(math.ceil(Fraction(width, 2) * (1 - Fraction(at) / event.epsilon)) - 1, 0)
     both = math.exp(-rate * (z + 1)) + math.exp(at + rate * (z - width))
-    return (1 - both / (1 + math.exp(-rate))) * _ROUNDING + 2.0**-52
+    return (1 - both / (1 + math.exp(-rate))) * ROUNDING + 2.0**-52
 
 
 def _laplace_rho(event: DiscreteLaplace) -> float:
@@ -189,7 +158,7 @@ def _laplace_rho(event: DiscreteLaplace) -> float:
     claimed = round_up(event.epsilon)
     rate = round_up(event.epsilon / event.sensitivity)
     continuous = _exponential_excess(claimed)
-    return min(pure_rho(claimed), (continuous - math.expm1(-claimed) * _sinh_deficit(rate)) * _ROUNDING)
+    return min(pure_rho(claimed), (continuous - math.expm1(-claimed) * _sinh_deficit(rate)) * ROUNDING)
 
 
 def _exponential_excess(x: float) -> float:
@@ -218,59 +187,17 @@ def _bounded_range_delta(range_: float, at: float) -> float:
     """
     if at >= range_:
         return 0.0
-    return math.expm1((at - range_) / 2) ** 2 / -math.expm1(-range_) * _ROUNDING
+    return math.expm1((at - range_) / 2) ** 2 / -math.expm1(-range_) * ROUNDING
 
 
 def _pure_delta(claimed: float, at: float) -> float:
     """Return the delta of randomised response, (e^claimed - e^epsilon) / (1 + e^claimed), which no event exceeds."""
     if at >= claimed:
         return 0.0
-    return -math.expm1(at - claimed) / (1 + math.exp(-claimed)) * _ROUNDING
+    return -math.expm1(at - claimed) / (1 + math.exp(-claimed)) * ROUNDING
 
 
 def _approximate_delta(event: Approximate, at: float) -> float:
     """Return delta past the claimed epsilon; before it, that of the worst (epsilon, delta)-DP pair (A6)."""
     slack = round_up(event.delta)
     return slack + (1 - slack) * _pure_delta(round_up(event.epsilon), at) if at < event.epsilon else slack
-
-
-def zero_concentrated_delta(rho_: float, at: float) -> float:
-    """Return the smallest over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1), rounded up (T2, CKS20)."""
-
-    def exponent(a: float) -> float:
-        return (a - 1) * (a * rho_ - at) + a * math.log1p(-1 / a) - math.log(a - 1)
-
-    def slope(a: float) -> float:
-        return (2 * a - 1) * rho_ - at + math.log1p(-1 / a)
-
-    # The slope rises from -infinity to infinity; any a gives a valid delta, so its rounding costs nothing.
-    low, high = 1 + 2.0**-40, max(2.0, (at + 1) / rho_ + 2)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return math.exp(min(exponent(high), 0.0)) * _ROUNDING
-
-
-def bounded_range_rho(range_: float) -> float:
-    """Return eta - 1 - ln eta with eta = range / (1 - e^-range), at most range^2 / 8 (B3)."""
-    if range_ < 2.0**-8:
-        return range_ * range_ / 8
-    eta = range_ / -math.expm1(-range_)
-    return min(range_ * range_ / 8, (eta - 1 - math.log(eta)) * _ROUNDING + 2.0**-51)
-
-
-def pure_rho(claimed: float) -> float:
-    """Return epsilon tanh(epsilon / 2), attained by randomised response (T2)."""
-    return claimed * math.tanh(claimed / 2) * _ROUNDING
-
-
-def bounded_range_mu(range_: float) -> float:
-    """Return 2 Phi^-1(sigmoid(range / 2)) (T2b)."""
-    return 2 * quantile_from_logit(range_ / 2) * _ROUNDING
-
-
-def pure_mu(claimed: float) -> float:
-    """Return 2 Phi^-1(sigmoid(epsilon)) (T2b)."""
-    return 2 * quantile_from_logit(claimed) * _ROUNDING

@@ -1,7 +1,7 @@
 """Sums of many independent privacy losses, by one Fourier transform, never below the truth (T1).
 
-Given laws of losses on a common grid (:mod:`holdtrue.accounting.losses`), delta(x) = E[(1 - e^(x - S))_+] for their sum S
-is computed with these steps, each of which can only raise it:
+Given laws of losses on a common grid (:mod:`holdtrue.accounting.loss_distributions`), delta(x) = E[(1 - e^(x - S))_+] for
+their sum S is computed with these steps, each of which can only raise it:
 
 1. *Tilting.* Under the law with masses proportional to e^(theta S), theta > 0, values near the x that matters are
    typical, so that rounding is relative to delta and not to one. With K = ln E[e^(theta S)],
@@ -25,9 +25,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.losses import Lattice, Law
-
-__all__ = ["spectral_epsilon"]
+from holdtrue.accounting.loss_distributions import Lattice, Law
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 _Complexes: TypeAlias = npt.NDArray[np.complex128]
@@ -60,7 +58,7 @@ def spectral_epsilon(parts: Sequence[tuple[Law, int]], *, delta: float) -> float
 
     Infinite where a law has too many atoms for the grid, or losses are so large that floats end.
     """
-    aim = _aim(parts, delta)
+    aim = _choose_aim(parts, delta)
     if aim is None:
         return math.inf
     lattices = [(law.lattice(aim.step, aim.theta), times) for law, times in parts]
@@ -70,7 +68,7 @@ def spectral_epsilon(parts: Sequence[tuple[Law, int]], *, delta: float) -> float
     return _Sum(known, aim).epsilon(delta)
 
 
-def _aim(parts: Sequence[tuple[Law, int]], delta: float) -> _Aim | None:
+def _choose_aim(parts: Sequence[tuple[Law, int]], delta: float) -> _Aim | None:
     """Choose tilt and grid. Only tightness depends on this choice."""
     rarity = -math.log(delta)
 
@@ -194,11 +192,11 @@ class _Sum:
         decay = np.exp(-theta * y)
         upper = np.roll(self.circle, -first % points) * decay
         growth = np.exp(y)
-        above = _after(upper)
+        above = _suffix_sums(upper)
         fallen = upper / growth
-        again = _recurring(theta * step * points) + math.ulp(0.0)
+        again = _geometric_sum(theta * step * points) + math.ulp(0.0)
         wrapped = again * float(upper.sum())
-        rest = _after(fallen) + float(fallen.sum()) * _recurring((theta + 1) * step * points)
+        rest = _suffix_sums(fallen) + float(fallen.sum()) * _geometric_sum((theta + 1) * step * points)
         norm = self.noise / math.sqrt(-math.expm1(-2 * theta * step))
         rounding = 4 * points * _ROUNDOFF
         least = above * (1 + rounding) + (wrapped * (1 + rounding) + norm * again) + norm * decay
@@ -213,7 +211,7 @@ class _Sum:
         return start + min(float(y[at]), max(within, float(y[at - 1]))) + 2.0**-50 * (abs(start) + float(y[at]))
 
 
-def _after(values: _Floats) -> _Floats:
+def _suffix_sums(values: _Floats) -> _Floats:
     """Return for each position the sum of all later values."""
     sums: _Floats = np.empty_like(values)
     np.cumsum(values[:0:-1], out=sums[-2::-1])
@@ -221,7 +219,7 @@ def _after(values: _Floats) -> _Floats:
     return sums
 
 
-def _recurring(x: float) -> float:
+def _geometric_sum(x: float) -> float:
     """Return e^-x + e^-2x + e^-3x + ..."""
     return -math.exp(-x) / math.expm1(-x)
 

@@ -17,9 +17,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
 
 Number: TypeAlias = int | float | Fraction | Decimal
+
+STITCH: Final = 6 / math.pi**2
+"""The shares 6 / (pi^2 k^2) of all k >= 1 sum to one."""
 
 UNIT: Final = Fraction(1, 10**15)
 """Costs and budgets are whole multiples of this: of mu squared, of rho or of epsilon."""
@@ -28,6 +31,8 @@ ROUNDING: Final = 1 + 2.0**-44
 """What a handful of roundings and a library function may be off by, relative to the result."""
 
 _LARGEST = Fraction(sys.float_info.max)
+_LEAST_FLOORED, _MOST_FLOORED = Fraction(1, 10**300), Fraction(10**300)
+_MOST_ROWS = 2.0**63
 _LONGEST_LIST = 10**8
 _MOST_DIGITS = 1000
 _MOST = 10**_MOST_DIGITS  # more digits than any float has, few enough for every sum and message
@@ -273,3 +278,36 @@ def units_up(value: Fraction) -> int:
 def units_down(value: Fraction) -> int:
     """Return a budget as a whole number of units, rounded down."""
     return math.floor(value / UNIT)
+
+
+def floor_positive(name: str, value: object) -> float:
+    """Return a positive number as the float just below it: a smaller epsilon or alpha only asks for more rows."""
+    return _floor(name, positive(name, value))
+
+
+def floor_probability(name: str, value: object) -> float:
+    """Return a number in (0, 1) as the float just below it."""
+    return _floor(name, probability(name, value))
+
+
+def require_constant(name: str, value: object) -> float:
+    """Return a public constant above 0; anything else is no certificate."""
+    expected = "a finite number above 0 that is proven for every dataset"
+    if value is None or rational(name, value, expected=expected) <= 0:
+        message = f"{name} must be {expected}; got {value!r}"
+        raise NotCertified(message)
+    return floor_positive(name, value)
+
+
+def _floor(name: str, value: Fraction) -> float:
+    if value < _LEAST_FLOORED:
+        raise InvalidParameter(name, value, "at least 1e-300")
+    return round_down(min(value, _MOST_FLOORED))
+
+
+def rows_at_least(value: float) -> int:
+    """Return the smallest whole number of rows, 1 or above, that is not below a real one; rounding counts upwards."""
+    if not value * ROUNDING < _MOST_ROWS:
+        message = "no number of rows below 2^63 is enough; ask for less"
+        raise InsufficientSamples(message, required=None)
+    return max(1, math.ceil(value * ROUNDING))

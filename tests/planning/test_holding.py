@@ -5,7 +5,7 @@ import json
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.baselines import ladder_alpha, rounding_alpha
+from holdtrue.bounds.transcripts import ladder_alpha, rounding_alpha
 from holdtrue.planning.holding import plan_holdout
 
 

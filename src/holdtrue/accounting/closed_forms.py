@@ -52,6 +52,16 @@ def quantile_from_logit(x: float) -> float:
     return root * math.sqrt(2)
 
 
+def sigmoid(x: float) -> float:
+    """Return 1 / (1 + e^-x)."""
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def logit(p: float) -> float:
+    """Return the inverse of :func:`sigmoid`."""
+    return math.log(p) - math.log1p(-p)
+
+
 def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
     """Return the smallest epsilon at which a falling curve is at most the target, from above."""
     if curve(0.0) <= target:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
+from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases

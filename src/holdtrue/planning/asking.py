@@ -6,9 +6,8 @@ from fractions import Fraction
 from typing import cast
 
 from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
-from holdtrue.bounds.accuracy import SAFE
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, round_up, text_among, truth
+from holdtrue.exact import ROUNDING, UNIT, Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.noise import LARGEST_SCALE
 from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
 from holdtrue.planning.plans import Plan
@@ -227,7 +226,7 @@ def _privacy(task: Task, rows: int, design: Design) -> tuple[float | None, float
         return total, 0.0
     delta = min(1e-6, 1 / (10 * rows))
     if design.ledger == "gdp":
-        mu = math.sqrt(total) * SAFE
+        mu = math.sqrt(total) * ROUNDING
         return smallest_epsilon(lambda at: gaussian_delta(mu, at), delta), delta
     return smallest_epsilon(lambda at: zero_concentrated_delta(total, at), delta), delta
 

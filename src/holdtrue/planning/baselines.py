@@ -1,7 +1,7 @@
 """Answers that hold for the population and keep no privacy (T9)."""
 
 from holdtrue.bounds.accuracy import hoeffding_alpha, hoeffding_rows
-from holdtrue.bounds.baselines import rounding_alpha, rounding_rows, splitting_alpha, splitting_rows
+from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting_alpha, splitting_rows
 from holdtrue.planning.tasks import Design, Method, Task
 
 __all__ = ["NonAdaptive", "Rounding", "Splitting"]

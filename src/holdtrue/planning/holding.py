@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
-from holdtrue.bounds.baselines import ladder_alpha, rounding_alpha
-from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha
-from holdtrue.bounds.searching import smallest
-from holdtrue.bounds.watches import private_ladder_alpha, watched_alpha
+from holdtrue.bounds.optimisation import smallest
+from holdtrue.bounds.sparse_vector import private_ladder_alpha, thresholdout_alpha
+from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
 from holdtrue.exact import Number, count, probability, round_down, truth
 from holdtrue.planning.asking import plan
@@ -226,7 +225,7 @@ def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
 
 
 def _thresholdout(cases: int, wish: _Wish) -> float:
-    found = watched_alpha(cases, looks=wish.looks, runs=wish.overfits, beta=wish.beta)
+    found = thresholdout_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta, by_position=True)
     return found.alpha + quiet_threshold(cases, looks=wish.looks, scale=found.scale)
 
 
@@ -256,7 +255,9 @@ _MODES = {
         "yes or no, and the score after a yes",
         "above threshold, by position (T10, T6b)",
         private=True,
-        width=lambda cases, wish: watched_alpha(cases, looks=wish.looks, runs=wish.yes, beta=wish.beta).alpha,
+        width=lambda cases, wish: (
+            thresholdout_alpha(cases, queries=wish.looks, overfits=wish.yes, beta=wish.beta, by_position=True).alpha
+        ),
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
     ),
     "ladder": _Mode(

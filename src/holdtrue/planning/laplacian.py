@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from holdtrue.accounting.event_privacy import rho
-from holdtrue.bounds.accuracy import SAFE, grid, laplace_maximum
-from holdtrue.bounds.searching import descend
+from holdtrue.bounds.accuracy import grid, laplace_maximum
+from holdtrue.bounds.optimisation import descend
 from holdtrue.bounds.transfer import Shift, concentrated_rho, concentrated_shift, shift
 from holdtrue.events import DiscreteLaplace
-from holdtrue.exact import UNIT
+from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.tasks import Design, Ledger, Method, Task, Transfer, shares, too_little
 
 __all__ = ["TransferLaplace"]
@@ -57,11 +57,11 @@ class TransferLaplace(Method):
         limit = task.limit(ledger)
         if limit is not None:
             total = limit if task.rule == "privacy" else min(total, limit)
-        scale = float(1 / (rows * event.epsilon)) * SAFE
+        scale = float(1 / (rows * event.epsilon)) * ROUNDING
         noise_beta, gap = self._gap(task, point, total, ledger)
-        noise = (scale * laplace_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * SAFE
+        noise = (scale * laplace_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
         frozen = Transfer(gap.epsilon, gap.slack, noise, gap.gamma, noise_beta, task.beta - noise_beta)
-        return Design((noise + gap.gamma) * SAFE, math.sqrt(2) * scale, event, ledger, cost, total, frozen)
+        return Design((noise + gap.gamma) * ROUNDING, math.sqrt(2) * scale, event, ledger, cost, total, frozen)
 
     def _terms(self, task: Task, point: Sequence[float], ledger: Ledger) -> tuple[float, float, float]:
         """Return C, the gap and the privacy of one answer (of the continuous law, to start from)."""
@@ -76,7 +76,7 @@ class TransferLaplace(Method):
 
     def _gap(self, task: Task, point: Sequence[float], total: int, ledger: Ledger) -> tuple[float, Shift]:
         """Return the share of beta for the noise, and T5's gap at the whole cap."""
-        cap = float(total * UNIT) * SAFE
+        cap = float(total * UNIT) * ROUNDING
         if ledger == "pure":
             return task.beta, Shift(shift(cap), cap, 0.0)
         noise_beta, transfer_beta = shares(task, point[0])

@@ -2,7 +2,7 @@
 
 import math
 
-from holdtrue.bounds.searching import largest, smallest
+from holdtrue.bounds.optimisation import largest, smallest
 from holdtrue.errors import UnknownName
 from holdtrue.planning.baselines import NonAdaptive, Rounding, Splitting
 from holdtrue.planning.laplacian import TransferLaplace

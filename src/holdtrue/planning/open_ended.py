@@ -7,13 +7,12 @@ from fractions import Fraction
 from typing import Any, Self, TypeAlias
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid, laplace_maximum
-from holdtrue.bounds.transfer import Shift, interval, position_interval, stitched_noise
+from holdtrue.bounds.accuracy import gaussian_quantile, grid, laplace_maximum
+from holdtrue.bounds.transfer import Shift, interval, joint_gap, level_shift, position_interval, stitched_noise
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import Event
-from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, round_up, units_up
+from holdtrue.exact import ROUNDING, STITCH, UNIT, Number, count, positive, probability, round_down, round_up, units_up
 from holdtrue.planning.documents import read_object
-from holdtrue.planning.levels import STITCH, joint_gap, level_shift
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.tasks import Ledger, largest_cap
 
@@ -111,7 +110,7 @@ class OpenPlan:
             width = self.sigma * gaussian_quantile(1, beta=failure)
         else:
             width = self.sigma / math.sqrt(2) * -math.log(failure)
-        return (width + grid(self.rows, bits=self.bits)) * SAFE
+        return (width + grid(self.rows, bits=self.bits)) * ROUNDING
 
     def interval(self, answer: float, *, draw: int, spent: int, by_position: bool = False) -> tuple[float, float] | None:
         """Return the ends for the population value behind answer number ``draw``; ``spent`` counts its own cost (T7)."""
@@ -130,7 +129,7 @@ class OpenPlan:
             width = self.sigma * stitched_noise(draw, beta=self.noise_beta)
         else:
             width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * STITCH / draw**2)
-        return (width + grid(self.rows, bits=self.bits)) * SAFE
+        return (width + grid(self.rows, bits=self.bits)) * ROUNDING
 
     def _shift(self, spent: int, beta: float) -> Shift:
         return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)

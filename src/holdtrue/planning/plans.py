@@ -8,14 +8,13 @@ from functools import lru_cache
 from typing import Any, Self
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
-from holdtrue.bounds.transfer import interval, position_alpha, position_interval
+from holdtrue.bounds.accuracy import gaussian_quantile, grid
+from holdtrue.bounds.transfer import interval, joint_gap, position_alpha, position_interval
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event
-from holdtrue.exact import UNIT
+from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.comparing import Comparison, compared
 from holdtrue.planning.documents import read_object
-from holdtrue.planning.levels import joint_gap
 from holdtrue.planning.tasks import Ledger, Rule, Task, Transfer
 
 __all__ = ["Plan"]
@@ -107,7 +106,9 @@ class Plan:
         if self.event is None:
             return 0.0
         normal = isinstance(self.event, events.Gaussian)
-        return (self.sigma * _largest_noise(self.queries, self.beta, normal=normal) + grid(self.rows, bits=self.bits)) * SAFE
+        return (
+            self.sigma * _largest_noise(self.queries, self.beta, normal=normal) + grid(self.rows, bits=self.bits)
+        ) * ROUNDING
 
     @property
     def position_alpha(self) -> float | None:

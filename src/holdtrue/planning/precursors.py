@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile
-from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
+from holdtrue.bounds.accuracy import gaussian_quantile, grid
 from holdtrue.bounds.generalization import (
     FEWEST_ROWS,
     bassily16,
@@ -17,9 +17,9 @@ from holdtrue.bounds.generalization import (
     lecture19_terms,
     rrstww20,
 )
-from holdtrue.bounds.searching import descend, golden
+from holdtrue.bounds.optimisation import descend, golden
 from holdtrue.events import DiscreteLaplace
-from holdtrue.exact import UNIT
+from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.tasks import Design, Method, Task
 from holdtrue.planning.transferring import GaussianMethod
 
@@ -139,9 +139,9 @@ class Information(GaussianMethod):
         """Return the theorem for the information of the asks and of whatever else the ledger allows."""
         del point
         asks = task.queries / (rows * sigma) ** 2
-        information = rows * (asks / self.divisor + max(0.0, cap * cap - asks) / 2) * SAFE
+        information = rows * (asks / self.divisor + max(0.0, cap * cap - asks) / 2) * ROUNDING
         width = rrstww20(rows, information=information, sigma=sigma, queries=task.queries, beta=task.beta)
-        return Design((width + grid(rows, bits=task.bits)) * SAFE)
+        return Design((width + grid(rows, bits=task.bits)) * ROUNDING)
 
 
 def rrstww20_gap(information: float, rows: float, task: Task) -> float:
@@ -186,7 +186,7 @@ class Lecture(Method):
     def design(self, task: Task, rows: int) -> Design:
         """Try a grid over the theorem's region, as a reader of the lecture would: 6 epsilon + noise/rows is to be small."""
         most = _LARGEST_EPSILON if task.epsilon is None else task.epsilon
-        low = min(most, math.sqrt(12 / rows) * SAFE)
+        low = min(most, math.sqrt(12 / rows) * ROUNDING)
 
         def width(epsilon: float, share: float) -> float:
             noise, gap, least = self._terms(task, epsilon, share)
@@ -200,7 +200,7 @@ class Lecture(Method):
         cost = math.ceil(event.epsilon / UNIT)
         sigma = math.sqrt(2) * float(1 / (rows * Fraction(each)))
         return Design(
-            (alpha + grid(rows, bits=task.bits)) * SAFE,
+            (alpha + grid(rows, bits=task.bits)) * ROUNDING,
             sigma,
             event,
             "pure",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from holdtrue.bounds.accuracy import SAFE, gaussian_maximum, gaussian_quantile, grid
-from holdtrue.bounds.searching import descend
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, grid
+from holdtrue.bounds.optimisation import descend
 from holdtrue.bounds.transfer import Shift, concentrated_rho, concentrated_shift, gaussian_mu, gaussian_shift
 from holdtrue.events import Gaussian
-from holdtrue.exact import UNIT
+from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.tasks import Design, Ledger, Method, Task, Transfer, least_sigma, shares, too_little
 
 __all__ = ["GaussianMethod", "NoiseOnly", "TransferConcentrated", "TransferGaussian"]
@@ -58,7 +58,7 @@ class GaussianMethod(Method):
         point = descend(width, self.start(task, min(0.9, closed_form)))
         cost, total = self._units(task, self.terms(task, point, rows)[2])
         sigma = least_sigma(rows, cost * self._weight * UNIT)
-        cap = math.sqrt(total * self._weight * UNIT) * SAFE
+        cap = math.sqrt(total * self._weight * UNIT) * ROUNDING
         proof = self.certified(task, point, rows=rows, sigma=sigma, cap=cap)
         event = Gaussian(1 / (rows * Fraction(sigma)))
         return Design(proof.alpha, sigma, event, self.ledger, cost, total, proof.transfer)
@@ -129,9 +129,9 @@ class TransferGaussian(GaussianMethod):
         """Return sigma C + gamma by T5 at the ledger's whole cap."""
         noise_beta, transfer_beta = shares(task, point[0])
         gap = self.shift(cap, transfer_beta)
-        noise = (sigma * gaussian_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * SAFE
+        noise = (sigma * gaussian_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
         frozen = Transfer(gap.epsilon, gap.slack, noise, gap.gamma, noise_beta, transfer_beta)
-        return Design((noise + gap.gamma) * SAFE, transfer=frozen)
+        return Design((noise + gap.gamma) * ROUNDING, transfer=frozen)
 
 
 class TransferConcentrated(TransferGaussian):
@@ -143,7 +143,7 @@ class TransferConcentrated(TransferGaussian):
 
     def shift(self, cap: float, beta: float) -> Shift:
         """Return T5's gap at rho = cap^2 / 2."""
-        return concentrated_shift(cap * cap / 2 * SAFE, beta=beta)
+        return concentrated_shift(cap * cap / 2 * ROUNDING, beta=beta)
 
     def cap(self, gamma: float, beta: float) -> float:
         """Return the mu whose rho has the gap gamma."""
@@ -169,4 +169,4 @@ class NoiseOnly(GaussianMethod):
     def certified(self, task: Task, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return sigma times the quantile, and the rounding."""
         del point, cap
-        return Design((sigma * gaussian_quantile(task.queries, beta=task.beta) + grid(rows, bits=task.bits)) * SAFE)
+        return Design((sigma * gaussian_quantile(task.queries, beta=task.beta) + grid(rows, bits=task.bits)) * ROUNDING)

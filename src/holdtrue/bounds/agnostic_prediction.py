@@ -1,38 +1,36 @@
-"""Answering with a probability close to the share of votes: for labels that no hypothesis gets right always (E11).
+"""Predictions of labels that no hypothesis gets right always: response tables (E11) and the threshold predictor (T13).
 
-r predictors vote, c of them for label 1, and label 1 is answered with probability p(c). If |p(c) - c / r| <= tau for all
-c, the answer errs at most tau more often than the predictors do on average. A table of p is private when neighbouring
-entries are close, in one of two senses.
+E11 answers with a probability close to the share of votes. r predictors vote, c of them for label 1, and label 1 is answered
+with probability p(c). If |p(c) - c / r| <= tau for all c, the answer errs at most tau more often than the predictors do on
+average. A table of p is private when neighbouring entries are close, in one of two senses.
+
+T13 does not depend on how many thresholds there are. Points are ordered and h_t(x) = 1 if x >= t. E_b(x) is the least number
+of errors on the rows among thresholds with h(x) = b, and the label 1 is answered with probability
+sigmoid(epsilon (E_0(x) - E_1(x)) / 2). One row moves each E_b by at most 1, so one answer is epsilon-DP and
+epsilon-bounded-range, for any class whose constrained minimum is exact. The bounds on error are for thresholds only.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from holdtrue.bounds.partitions import BaseRows, Partition, cheapest
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction
+from holdtrue.accounting.closed_forms import logit, sigmoid
+from holdtrue.bounds.optimisation import smallest_float
+from holdtrue.bounds.prediction import BaseRows, Partition, find_cheapest
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import BoundedRange, Event, Pure
-from holdtrue.exact import Number, count, positive, probability
-
-__all__ = [
-    "Limit",
-    "ResponseTable",
-    "agnostic_partition",
-    "clipped_laplace_bias",
-    "laplace_partition",
-    "response_table",
-    "response_tau",
-    "seed_agnostic_partition",
-]
+from holdtrue.exact import ROUNDING, Number, count, floor_positive, floor_probability, nonnegative, positive, probability
 
 Limit: TypeAlias = Literal["log-odds", "ratio"]
+Points: TypeAlias = Sequence[float] | npt.NDArray[np.generic]
 
-_BISECTIONS = 60
+_TERMS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +61,12 @@ def response_table(parts: int, *, epsilon: Number, limit: Limit = "log-odds") ->
     min(c / r + tau, sigmoid(logit tau + c epsilon)), or with tau e^(c epsilon) where ratios are limited; the rest is
     mirrored, p(r - c) = 1 - p(c). The report adds Laplace noise and clips, at twice to four times the tau.
     """
-    r, privacy = count("parts", parts), floored("epsilon", epsilon)
+    r, privacy = count("parts", parts), floor_positive("epsilon", epsilon)
     tau = response_tau(r, epsilon=privacy, limit=limit)
     c = np.arange(r // 2 + 1)
-    step = _shaded(privacy)
+    step = _shade(privacy)
     if limit == "log-odds":
-        rising = 1 / (1 + np.exp(np.minimum(-(_logit(tau) + c * step), 700.0)))
+        rising = 1 / (1 + np.exp(np.minimum(-(logit(tau) + c * step), 700.0)))
     else:
         rising = np.exp(np.minimum(math.log(tau) + c * step, 0.0))
     lower = [Fraction(p) for p in np.minimum(np.minimum(rising, c / r + tau), 0.5).tolist()]
@@ -84,7 +82,7 @@ def response_tau(parts: int, *, epsilon: Number, limit: Limit = "log-odds") -> f
     About 0.2785 / (r epsilon) once r epsilon is large and epsilon small, and more before: plan with the number itself.
     For one part it is sigmoid(-epsilon / 2) under "log-odds" and sigmoid(-epsilon) under "ratio".
     """
-    r, privacy = count("parts", parts), _shaded(floored("epsilon", epsilon))
+    r, privacy = count("parts", parts), _shade(floor_positive("epsilon", epsilon))
     if limit == "log-odds":
         return _log_odds_tau(r, privacy)
     if limit == "ratio":
@@ -97,7 +95,7 @@ def clipped_laplace_bias(parts: int, *, epsilon: Number, share: Number) -> float
 
     At most b / 2 in size; the report uses b. Answering 1 with the clipped probability is epsilon-DP.
     """
-    scale = 1 / (count("parts", parts) * floored("epsilon", epsilon))
+    scale = 1 / (count("parts", parts) * floor_positive("epsilon", epsilon))
     s = float(probability("share", share, zero=True, one=True))
     return scale / 2 * (math.exp(-s / scale) - math.exp(-(1 - s) / scale))
 
@@ -111,19 +109,21 @@ def agnostic_partition(
     error is at most min err + a + tau. ``base_rows(a, b)`` is what one predictor needs for excess a with probability
     1 - b. Needs: nothing of the labels.
     """
-    target, failure = fraction("alpha", alpha), fraction("beta", beta)
-    privacy = floored("epsilon", epsilon)
+    target, failure = floor_probability("alpha", alpha), floor_probability("beta", beta)
+    privacy = floor_positive("epsilon", epsilon)
 
     def option(parts: int) -> Partition | None:
         excess = (target - response_tau(parts, epsilon=privacy, limit=limit)) / ROUNDING
         return Partition(parts, excess, base_rows(excess, failure / parts)) if excess > 0 else None
 
-    return cheapest(option, least=lambda parts: parts * base_rows(target, failure / parts))
+    return find_cheapest(option, least=lambda parts: parts * base_rows(target, failure / parts))
 
 
 def laplace_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: BaseRows) -> Partition:
     """Return r = ceil(1 / (alpha epsilon)) parts with base excess alpha / 2, for the clipped Laplace answer (E11)."""
-    return _halves(alpha, beta, base_rows, parts=math.ceil(1 / (probability("alpha", alpha) * positive("epsilon", epsilon))))
+    return _partition_at_half(
+        alpha, beta, base_rows, parts=math.ceil(1 / (probability("alpha", alpha) * positive("epsilon", epsilon)))
+    )
 
 
 def seed_agnostic_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: BaseRows) -> Partition:
@@ -132,15 +132,17 @@ def seed_agnostic_partition(*, alpha: Number, beta: Number, epsilon: Number, bas
     The report prints n = 2 m(alpha, 2 beta alpha epsilon) / (alpha epsilon), whose excess is 3 alpha / 2 and whose
     probability of failure is 4 beta. Half as many parts are enough: :func:`laplace_partition`.
     """
-    return _halves(alpha, beta, base_rows, parts=math.ceil(2 / (probability("alpha", alpha) * positive("epsilon", epsilon))))
+    return _partition_at_half(
+        alpha, beta, base_rows, parts=math.ceil(2 / (probability("alpha", alpha) * positive("epsilon", epsilon)))
+    )
 
 
-def _halves(alpha: Number, beta: Number, base_rows: BaseRows, *, parts: int) -> Partition:
-    half = fraction("alpha", alpha) / 2
-    return Partition(parts, half, base_rows(half, fraction("beta", beta) / parts))
+def _partition_at_half(alpha: Number, beta: Number, base_rows: BaseRows, *, parts: int) -> Partition:
+    half = floor_probability("alpha", alpha) / 2
+    return Partition(parts, half, base_rows(half, floor_probability("beta", beta) / parts))
 
 
-def _shaded(epsilon: float) -> float:
+def _shade(epsilon: float) -> float:
     """Return a slightly smaller epsilon to build a table with, so that the rounding of its entries is paid for."""
     return max(epsilon / 2, epsilon * (1 - 2.0**-40) - 2.0**-48)
 
@@ -159,21 +161,17 @@ def _log_odds_tau(parts: int, epsilon: float) -> float:
     half = parts // 2
 
     def enough(tau: float) -> bool:
-        start = _logit(tau)
+        start = logit(tau)
         if start < -product / 2:
             return False
         peak = math.floor(parts * (bend + tau))
         return all(
-            _logit(k / parts - tau) - start <= k * epsilon
+            logit(k / parts - tau) - start <= k * epsilon
             for k in {max(1, min(half, peak)), max(1, min(half, peak + 1))}
             if half and k / parts > tau
         )
 
-    low, high = 0.0, 0.5
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high * ROUNDING
+    return smallest_float(enough, 0.0, 0.5) * ROUNDING
 
 
 def _ratio_tau(parts: int, epsilon: float) -> float:
@@ -186,16 +184,72 @@ def _ratio_tau(parts: int, epsilon: float) -> float:
     """
     half = parts // 2
     peak = math.floor(1.2784645427610738 / epsilon) if epsilon > 1 / parts else half
-    needs = [k / parts * _sigmoid(-k * epsilon) for k in {min(half, peak), min(half, peak + 1)}]
-    knee = _sigmoid(-epsilon)
+    needs = [k / parts * sigmoid(-k * epsilon) for k in {min(half, peak), min(half, peak + 1)}]
+    knee = sigmoid(-epsilon)
     reach = math.exp(-half * epsilon)
     needs += [reach / 2] if parts % 2 == 0 else [reach * knee, knee - half / parts]
     return min(0.5, max(2.0**-1000, *needs) * ROUNDING)
 
 
-def _logit(p: float) -> float:
-    return math.log(p) - math.log1p(-p)
+def constrained_errors(rows: Points, labels: Points, *, at: Points) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return E_0 and E_1 at each of the given points: the fewest errors of a threshold that labels the point 0, or 1.
+
+    They are exact counts of the rows: for the mechanism, never to be released.
+    """
+    points, truth = np.asarray(rows), np.asarray(labels)
+    order = np.argsort(points, kind="stable")
+    values, firsts = np.unique(points[order], return_index=True)
+    ones = np.concatenate([[0], np.cumsum(truth[order] == 1)])
+    cuts = np.append(firsts, points.size)
+    # Cut j puts the threshold at the j-th distinct value; the last one lies above them all.
+    errors = ones[cuts] + (points.size - cuts) - (ones[-1] - ones[cuts])
+    from_left = np.minimum.accumulate(errors)
+    from_right = np.minimum.accumulate(errors[::-1])[::-1]
+    # A point between two values may have its threshold just at it or just after it: both are the cut of the next value.
+    below = np.searchsorted(values, np.asarray(at), side="right")
+    next_value = np.searchsorted(values, np.asarray(at), side="left")
+    present = np.append(values, np.inf)[next_value] == np.asarray(at)
+    zero = from_right[np.where(present, next_value + 1, next_value)]
+    one = from_left[np.where(present, next_value, below)]
+    return zero, one
 
 
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+def threshold_probabilities(rows: Points, labels: Points, *, at: Points, epsilon: Number) -> npt.NDArray[np.float64]:
+    """Return the probability of answering 1 at each of the given points; it rises from left to right (T13)."""
+    zero, one = constrained_errors(rows, labels, at=at)
+    logits = floor_positive("epsilon", epsilon) / 2 * (zero - one)
+    return np.asarray(np.exp(-np.logaddexp(0.0, -logits)), dtype=np.float64)
+
+
+def threshold_rate(epsilon: Number, *, tolerance: Number = 0) -> float:
+    """Return epsilon / (2 + 2 a), the weight of one error where E_b is only known to within a (T13)."""
+    return floor_positive("epsilon", epsilon) / (2 + 2 * float(nonnegative("tolerance", tolerance))) / ROUNDING
+
+
+def threshold_excess(rows: int, *, epsilon: Number) -> float:
+    """Return (2 / n) sum over g >= 1 of 1 / (1 + e^(epsilon g / 2)), at most 4 ln 2 / (epsilon n) (T13).
+
+    The predictor's expected errors on the rows themselves exceed those of the best threshold by no more, as a share of
+    them; nearly attained. After a fixed number of terms the integral of the rest is added.
+    """
+    n, rate = count("rows", rows), floor_positive("epsilon", epsilon) / 2
+    last = min(_TERMS, math.ceil(750 / rate)) if rate > 750 / _TERMS else _TERMS
+    total = float((1 / (1 + np.exp(np.minimum(rate * np.arange(1, last + 1), 700.0)))).sum())
+    rest = math.log1p(math.exp(-rate * last)) / rate
+    return min(2 / n * (total + rest), 2 * math.log(2) / (rate * n)) * ROUNDING
+
+
+def threshold_realizable_error(rows: int, *, epsilon: Number) -> float:
+    """Return 2 / ((n + 1)(1 - e^(-epsilon / 2))): the expected error on a fresh point if some threshold is right (T13)."""
+    return min(1.0, 2 / ((count("rows", rows) + 1) * -math.expm1(-floor_positive("epsilon", epsilon) / 2)) * ROUNDING)
+
+
+def threshold_population_excess(rows: int, *, epsilon: Number, beta: Number) -> float:
+    """Return :func:`threshold_excess` + 4 sqrt(ln(4 / beta) / (2 n)), for every distribution (T13).
+
+    With probability 1 - beta over the rows the expected error on a fresh point exceeds the best threshold's by no more:
+    the Dvoretzky-Kiefer-Wolfowitz inequality on the distributions of points labelled 0 and 1. Nothing depends on the
+    number of thresholds, where choosing one privately (B6) needs ln |H| / (alpha epsilon) rows.
+    """
+    n, failure = count("rows", rows), floor_probability("beta", beta)
+    return threshold_excess(n, epsilon=epsilon) + 4 * math.sqrt(math.log(4 / failure) / (2 * n)) * ROUNDING

@@ -1,4 +1,4 @@
-"""Answers without the transfer theorem: THEORY T9, T10, T11, T12."""
+"""Answers that tell little: THEORY T9, T11, T12."""
 
 import itertools
 import math
@@ -6,21 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from holdtrue.bounds.baselines import (
-    guess_and_check_cells,
+from holdtrue.bounds.transcripts import (
+    check_width,
     guess_and_check_level,
-    guess_and_check_rows,
     ladder_alpha,
     ladder_transcripts,
     rounding_alpha,
     rounding_rows,
     splitting_alpha,
     splitting_rows,
-    thresholdout,
-    thresholdout_alpha,
 )
-from holdtrue.bounds.transfer import concentrated_shift, shift
-from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter
+from holdtrue.errors import InsufficientSamples, InvalidParameter
 
 
 @pytest.mark.parametrize(
@@ -41,7 +37,7 @@ def test_t9_sizes(queries, split, rounded):
     assert rounding_rows(0.1, queries=queries, beta=0.05) == rounded
     assert splitting_alpha(split, queries=queries, beta=0.05) <= 0.1
     assert rounding_alpha(rounded, queries=queries, beta=0.05) <= 0.1
-    assert rounding_alpha(rounded - rounded // 50, queries=queries, beta=0.05) > 0.1
+    assert rounding_alpha(rounded - rounded // 40, queries=queries, beta=0.05) > 0.1
 
 
 def test_t9_parts_fit_into_the_rows():
@@ -62,24 +58,6 @@ def test_t9_rounding_counts_every_query_an_analyst_can_reach():
 def test_t9_rounding_of_very_narrow_answers_and_of_few_rows():
     assert rounding_rows(1e-5, queries=5, beta=0.05) > 1e10
     assert rounding_alpha(1, queries=10**6, beta=0.05) > 1
-
-
-def test_t10_numbers():
-    assert thresholdout_alpha(10**4, queries=10**6, overfits=10, beta=0.05).alpha == pytest.approx(0.353, abs=1e-3)
-    assert thresholdout_alpha(10**4, queries=10**3, overfits=10, beta=0.05).alpha == pytest.approx(0.293, abs=1e-3)
-    assert thresholdout_alpha(10**5, queries=10**6, overfits=100, beta=0.05).alpha == pytest.approx(0.204, abs=1e-3)
-
-
-def test_t10_formula():
-    rows, queries, overfits, s = 20_000, 500, 7, 0.001
-    each = 1 / (rows * s)
-    found = thresholdout(rows, queries=queries, overfits=overfits, scale=s, noise_beta=0.02, beta=0.03)
-    noise = s * (4 * (math.log(507 / 0.02) + 1) + 2 * (math.log(8 / 0.02) + 1))
-    assert found.epsilon == pytest.approx(14 * each)
-    assert found.rho == pytest.approx(14 * each * math.tanh(each / 2))
-    assert found.alpha <= noise + min(shift(found.epsilon), concentrated_shift(found.rho, beta=0.03).gamma) + 1e-9
-    # Each run and each release is charged as any pure event: never less than the continuous law's cost.
-    assert found.rho >= overfits * (each * math.tanh(each / 2) + each + math.expm1(-each))
 
 
 def test_t11_numbers():
@@ -109,7 +87,8 @@ def test_t12_sizes(failures, rows):
     ours = guess_and_check_level(0.05, query=1000, cells=[50] * failures)
     recorded = ours + math.log(1000 / (1000 - failures))
     assert math.ceil((math.log(2) + recorded) / (2 * 0.05**2)) == rows
-    assert rows - 12 <= guess_and_check_rows(0.05, query=1000, beta=0.05, cells=[50] * failures) <= rows
+    assert check_width(rows, query=1000, beta=0.05, cells=(50,) * failures) <= 0.05
+    assert check_width(rows - 12, query=1000, beta=0.05, cells=(50,) * failures) > 0.05
 
 
 def test_t12_levels_sum_to_beta():
@@ -124,24 +103,14 @@ def test_t12_levels_sum_to_beta():
         assert total(1, (), last) <= 0.05
 
 
-def test_t12_answers_after_a_failure_are_cells():
-    cells = guess_and_check_cells(5000, tolerance=0.1, query=10, beta=0.05)
-    used = math.sqrt((math.log(2) + guess_and_check_level(0.05, query=10)) / 10_000)
-    assert cells == math.ceil(1 / (0.1 - used))
-    with pytest.raises(BudgetExceeded):
-        guess_and_check_cells(50, tolerance=0.1, query=10, beta=0.05)
-
-
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: thresholdout(10, queries=5, overfits=0, scale=0.1, noise_beta=0.1, beta=0.1),
-        lambda: thresholdout(10, queries=5, overfits=1, scale=0, noise_beta=0.1, beta=0.1),
         lambda: ladder_alpha(10, submissions=3, beta=0.05, step=1),
         lambda: ladder_transcripts(3, step=0),
         lambda: splitting_rows(0, queries=3, beta=0.05),
         lambda: rounding_rows(0.1, queries=0, beta=0.05),
-        lambda: guess_and_check_rows(0.1, query=0, beta=0.05),
+        lambda: check_width(10, query=0, beta=0.05),
     ],
 )
 def test_bad_numbers_are_refused(call):

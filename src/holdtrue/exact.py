@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,9 @@ Number: TypeAlias = int | float | Fraction | Decimal
 STITCH: Final = 6 / math.pi**2
 """The shares 6 / (pi^2 k^2) of all k >= 1 sum to one."""
 
+LedgerKind: TypeAlias = Literal["gdp", "zcdp", "pure"]
 UNIT: Final = Fraction(1, 10**15)
-"""Costs and budgets are whole multiples of this: of mu squared, of rho or of epsilon."""
+"""Costs and budgets are whole multiples of this: of mu squared, of rho or of epsilon, by the kind of ledger."""
 
 ROUNDING: Final = 1 + 2.0**-44
 """What a handful of roundings and a library function may be off by, relative to the result."""

@@ -37,7 +37,7 @@ def test_t9_sizes(queries, split, rounded):
     assert rounding_rows(0.1, queries=queries, beta=0.05) == rounded
     assert splitting_alpha(split, queries=queries, beta=0.05) <= 0.1
     assert rounding_alpha(rounded, queries=queries, beta=0.05) <= 0.1
-    assert rounding_alpha(rounded - rounded // 40, queries=queries, beta=0.05) > 0.1
+    assert rounding_alpha(rounded - rounded // 50, queries=queries, beta=0.05) > 0.1
 
 
 def test_t9_parts_fit_into_the_rows():

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any
 
 from holdtrue.accounting.closed_forms import gaussian_delta
-from holdtrue.accounting.event_privacy import rho as rho_of
 from holdtrue.errors import InvalidParameter, MissingExtra, NotPrivate, PreconditionError
 from holdtrue.events import (
     Approximate,
@@ -204,7 +203,7 @@ def to_dp_events(events: Iterable[Event]) -> list[Any]:
     return [_export(event, dp_event) for event in events]
 
 
-def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401 - dp_accounting carries no types
+def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_accounting carries no types; one case for each kind
     match event:
         case NoCost():
             return kinds.NoOpDpEvent()
@@ -218,8 +217,10 @@ def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401 - dp_accounting ca
             return kinds.DiscreteLaplaceDpEvent(round_up(value), 1)
         case Approximate(epsilon=value, delta=slack) if slack == 0:
             return kinds.DiscreteLaplaceDpEvent(round_up(value), 1) if value else kinds.NoOpDpEvent()
-        case ZeroConcentrated() | DiscreteGaussian():
-            return kinds.ZCDpEvent(rho_of(event))
+        case ZeroConcentrated(rho=value):
+            return kinds.ZCDpEvent(round_up(value))
+        case DiscreteGaussian():
+            return kinds.ZCDpEvent(round_up(event.sensitivity**2 / (2 * event.sigma**2)))
         case Repeated(event=inner, times=times):
             return kinds.SelfComposedDpEvent(_export(inner, kinds), times)
         case Composed(events=inner):

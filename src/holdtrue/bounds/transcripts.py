@@ -33,6 +33,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 # Cells are at least alpha/60 wide: finer ones gain less than two per cent, and only for a single query.
 _FINEST = 60
 _FINER = 0.01
+_MOST_CELLS = 1 << 20
 _LEAST_ROOM = 2.0**-20
 _TOLERANCES = 1 << 12
 
@@ -58,16 +59,23 @@ def rounding_rows(alpha: Number, *, queries: int, beta: Number) -> int:
     many holds for all: ln(2 (L^k - 1) / ((L - 1) beta)) / (2 (alpha - 1/(2 L))^2), least over whole L < 60/alpha (T9).
     """
     width = floor_probability("alpha", alpha)
-    least, most = math.floor(1 / (2 * width)) + 1, math.ceil(_FINEST / width) - 1
-    every = most - least < 1 << 14
-    cells = np.arange(max(2, least), most + 1.0) if every else np.rint(np.geomspace(max(2, least), most, 1 << 14))
+    cells = _cell_numbers(math.floor(1 / (2 * width)) + 1, math.ceil(_FINEST / width) - 1)
     cells = cells[2 * cells * width > 1 + 2.0**-40]
     return rows_at_least(float((_description(cells, queries, beta) / (2 * (width - 1 / (2 * cells)) ** 2)).min()))
 
 
 def rounding_alpha(rows: int, *, queries: int, beta: Number) -> float:
-    """Return :func:`rounding_width` at its best number of cells."""
-    return rounding_width(rounding_cells(rows, looks=queries, beta=beta), cases=rows, looks=queries, beta=beta)
+    """Return :func:`rounding_width`, least over whole L < 60/width (T9)."""
+    cells = _cell_numbers(2, _MOST_CELLS)
+    widths = _rounding_widths(cells, rows, queries, beta)
+    return float(widths[widths * cells < _FINEST].min(initial=math.inf)) * ROUNDING
+
+
+def _cell_numbers(least: int, most: int) -> Floats:
+    """Return every number of cells in a range, or a fine selection where there are very many; any number is valid."""
+    if most - least < 1 << 14:
+        return np.arange(max(2, least), max(2, least, most) + 1, dtype=np.float64)
+    return np.rint(np.geomspace(max(2, least), most, 1 << 14))
 
 
 def rounding_width(cells: int, *, cases: int, looks: int, beta: Number) -> float:

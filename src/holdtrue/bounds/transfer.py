@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
 from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
@@ -20,6 +19,7 @@ from holdtrue.exact import (
     ROUNDING,
     STITCH,
     UNIT,
+    LedgerKind,
     Number,
     count,
     nonnegative,
@@ -28,8 +28,6 @@ from holdtrue.exact import (
     round_down,
     round_up,
 )
-
-LedgerKind: TypeAlias = Literal["gdp", "zcdp", "pure"]
 
 _LARGEST_EPSILON = 700.0
 _NEAR_ONE = 1 - 2.0**-40

@@ -30,7 +30,7 @@ from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
-from holdtrue.planning.tasks import largest_cap
+from holdtrue.planning.methods import largest_cap
 
 __all__ = ["StableClassifier", "StableRegressor"]
 

@@ -12,7 +12,7 @@ from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["LearningPlan", "plan_learning"]
 
-Method: TypeAlias = Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"]
+LearningMethod: TypeAlias = Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"]
 RowsFor: TypeAlias = Callable[..., int]
 
 _METHODS: dict[str, RowsFor] = {
@@ -78,7 +78,7 @@ def plan_learning(  # noqa: PLR0913 - three of these are solved for each other
     alpha: Number | None = None,
     epsilon: Number | None = None,
     rows: int | None = None,
-    method: Method = "best",
+    method: LearningMethod = "best",
     realizable: bool = False,
 ) -> LearningPlan:
     """Return the plan for a private pick from a finite class; exactly one of rows, alpha and epsilon is left out.

@@ -10,13 +10,12 @@ from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds import agnostic_prediction, learning, prediction
 from holdtrue.bounds.prediction import BaseRows, Partition
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import ROUNDING, Number, count, floor_positive, floor_probability, text_among, truth
+from holdtrue.exact import ROUNDING, LedgerKind, Number, count, floor_positive, floor_probability, text_among, truth
 from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["PredictionPlan", "plan_prediction"]
 
-Method: TypeAlias = Literal["best", "seed", "laplace"]
-Ledger: TypeAlias = Literal["gdp", "zcdp", "pure"]
+PredictionMethod: TypeAlias = Literal["best", "seed", "laplace"]
 Cut: TypeAlias = Callable[[float], Partition]
 
 _LARGEST_BOUNDED_ALPHA = 1 / 4
@@ -82,8 +81,8 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     rho: Number | None = None,
     predictions: int = 1,
     realizable: bool = True,
-    method: Method = "best",
-    ledger: Ledger | None = None,
+    method: PredictionMethod = "best",
+    ledger: LedgerKind | None = None,
 ) -> PredictionPlan:
     """Return the plan for private predictions by vote; one of alpha and rows is left out and solved for.
 
@@ -145,9 +144,9 @@ _THEOREMS = {
 }
 
 
-def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> Ledger:
+def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> LedgerKind:
     """Return the ledger that the budget belongs to."""
-    implied: Ledger | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
+    implied: LedgerKind | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
     name = "mu" if mu is not None else "rho"
     if implied is not None and noisy:
         raise InvalidParameter(

@@ -1,7 +1,7 @@
-"""Answers certified by the theorems before the transfer theorem, to compare with and to fall back on (P1, P2)."""
+"""Answers without the transfer theorem, to compare with and to fall back on (P1, P2), and without privacy (T9)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import ClassVar
@@ -18,12 +18,10 @@ from holdtrue.bounds.generalization import (
     rrstww20,
 )
 from holdtrue.bounds.optimisation import descend, golden
+from holdtrue.errors import InsufficientSamples
 from holdtrue.events import DiscreteLaplace
 from holdtrue.exact import ROUNDING, UNIT
-from holdtrue.planning.tasks import Design, Method, Task
-from holdtrue.planning.transferring import GaussianMethod
-
-__all__ = ["Bassily", "Information", "Jung", "Lecture", "SharpInformation"]
+from holdtrue.planning.methods import AskingMethod, AskingTask, Design, GaussianMethod
 
 _LEAST_DELTA = 1e-300
 _LARGEST_EPSILON = 0.125
@@ -38,13 +36,13 @@ class Jung(GaussianMethod):
     name = "jung20"
     theorem = "Jung et al. 2020 (T4)"
 
-    def start(self, task: Task, alpha: float) -> list[float]:
+    def start(self, task: AskingTask, alpha: float) -> list[float]:
         """Start with a third of alpha for e^epsilon - 1, and little for the failures."""
         epsilon = min(0.5, alpha / 3)
         ratio = upper_quantile(task.beta * 1e-3)
         return [math.log(epsilon / ratio), math.log(ratio), math.log(task.beta * alpha * 1e-2)]
 
-    def terms(self, task: Task, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
+    def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Take ln mu, ln(epsilon/mu) and the logarithm of the noise's failure as parameters."""
         del rows
         mu, noise_beta = self.capped(task, math.exp(point[0])), min(0.5, math.exp(point[2]))
@@ -52,7 +50,7 @@ class Jung(GaussianMethod):
         failures = (math.sqrt(noise_beta) + math.sqrt(2 * gaussian_delta(mu, epsilon))) ** 2
         return gaussian_quantile(task.queries, beta=noise_beta), math.expm1(epsilon) + failures / task.beta, mu, 1.0
 
-    def certified(self, task: Task, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem at the ledger's cap."""
         noise_beta, epsilon = min(0.5, math.exp(point[2])), min(cap * math.exp(point[1]), 50.0)
         noise = sigma * gaussian_quantile(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)
@@ -67,16 +65,16 @@ class Bassily(GaussianMethod):
     theorem = "Bassily et al. 2016 (D1)"
     fewest = FEWEST_ROWS
 
-    def check(self, task: Task, rows: int) -> None:
+    def check(self, task: AskingTask, rows: int) -> None:
         """Hold rows and privacy to theorem 1.1."""
         preconditions(task, rows)
 
-    def start(self, task: Task, alpha: float) -> list[float]:
+    def start(self, task: AskingTask, alpha: float) -> list[float]:
         """Start with a third of alpha for the gap."""
         ratio = upper_quantile(task.beta * 1e-3)
         return [math.log(min(0.1, alpha / 3) / ratio), math.log(ratio)]
 
-    def terms(self, task: Task, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
+    def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Take ln mu and ln(epsilon/mu) as parameters."""
         del rows
         mu = self.capped(task, math.exp(point[0]))
@@ -86,7 +84,7 @@ class Bassily(GaussianMethod):
         noisy = bassily16_gaussian(task.queries, epsilon=epsilon, delta=delta, sigma=1.0, beta=task.beta)
         return noisy - gap, gap, mu, FEWEST_ROWS
 
-    def certified(self, task: Task, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem at the ledger's cap."""
         epsilon = min(cap * math.exp(point[1]), 50.0)
         delta = max(gaussian_delta(cap, epsilon), _LEAST_DELTA)
@@ -102,21 +100,21 @@ class Information(GaussianMethod):
     theorem = "Rogers et al. 2020 (T8)"
     divisor: ClassVar[int] = 2
 
-    def start(self, task: Task, alpha: float) -> list[float]:
+    def start(self, task: AskingTask, alpha: float) -> list[float]:
         """Start where the information is about a nat."""
         del task, alpha
         return [1.0]
 
-    def rows(self, task: Task, alpha: float) -> float:
+    def rows(self, task: AskingTask, alpha: float) -> float:
         """Both terms fall as 1/sqrt(rows), so the best parameter does not depend on rows."""
         least = self._scaled(task, descend(lambda point: self._scaled(task, point), self.start(task, alpha)))
         return (least / (alpha - grid(1 << 40, bits=task.bits))) ** 2 if alpha > grid(1 << 40, bits=task.bits) else math.inf
 
-    def _scaled(self, task: Task, point: Sequence[float]) -> float:
-        factor, gap, mu, _ = self.terms(Task(task.queries, task.beta, task.reserve, task.bits, "validity"), point, 1.0)
+    def _scaled(self, task: AskingTask, point: Sequence[float]) -> float:
+        factor, gap, mu, _ = self.terms(AskingTask(task.queries, task.beta, task.reserve, task.bits, "validity"), point, 1.0)
         return factor * math.sqrt(task.queries / (1 - task.reserve)) / mu + gap
 
-    def terms(self, task: Task, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
+    def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Take ln(u - 1) as parameter: 2 I = u - 1 - ln u, so that nothing has to be solved."""
         u = 1 + math.exp(min(point[0], 500.0))
         per_row = self._per_row(task)
@@ -128,14 +126,14 @@ class Information(GaussianMethod):
         gap = math.sqrt(u / (2 * rows * task.beta))
         return (self._noise(task), gap, mu, 1.0) if mu > 0 else (math.inf, math.inf, 1.0, math.inf)
 
-    def _noise(self, task: Task) -> float:
+    def _noise(self, task: AskingTask) -> float:
         return math.sqrt(2 * math.log(4 * task.queries / task.beta))
 
-    def _per_row(self, task: Task) -> float:
+    def _per_row(self, task: AskingTask) -> float:
         """Return information per row and mu squared of the cap: the asks at 1/divisor, the reserve at one half (T8)."""
         return (1 - task.reserve) / self.divisor + task.reserve / 2
 
-    def certified(self, task: Task, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem for the information of the asks and of whatever else the ledger allows."""
         del point
         asks = task.queries / (rows * sigma) ** 2
@@ -144,7 +142,7 @@ class Information(GaussianMethod):
         return Design((width + grid(rows, bits=task.bits)) * ROUNDING)
 
 
-def rrstww20_gap(information: float, rows: float, task: Task) -> float:
+def rrstww20_gap(information: float, rows: float, task: AskingTask) -> float:
     """Return the first of the two terms of rrstww20."""
     return rrstww20(max(1, int(rows)), information=information, sigma=0, queries=task.queries, beta=task.beta)
 
@@ -157,7 +155,7 @@ class SharpInformation(Information):
     divisor = 8
 
 
-class Lecture(Method):
+class Lecture(AskingMethod):
     """Lecture 19 as it stands: Laplace noise, strong composition, theorem 1.2 (D2, D5, P2)."""
 
     name = "lecture19"
@@ -166,11 +164,11 @@ class Lecture(Method):
     shares = False
     needs_delta = False
 
-    def check(self, task: Task, rows: int) -> None:
+    def check(self, task: AskingTask, rows: int) -> None:
         """Hold rows and privacy to theorem 1.1."""
         preconditions(task, rows)
 
-    def rows(self, task: Task, alpha: float) -> float:
+    def rows(self, task: AskingTask, alpha: float) -> float:
         """Minimise over the whole transcript's epsilon, for a few shares of beta."""
         target = alpha - grid(1 << 40, bits=task.bits)
 
@@ -183,7 +181,7 @@ class Lecture(Method):
             return math.inf
         return min(needed(golden(partial(needed, share=share), most * 1e-3, most), share) for share in _GAP_SHARES)
 
-    def design(self, task: Task, rows: int) -> Design:
+    def design(self, task: AskingTask, rows: int) -> Design:
         """Try a grid over the theorem's region, as a reader of the lecture would: 6 epsilon + noise/rows is to be small."""
         most = _LARGEST_EPSILON if task.epsilon is None else task.epsilon
         low = min(most, math.sqrt(12 / rows) * ROUNDING)
@@ -210,18 +208,45 @@ class Lecture(Method):
             (epsilon, delta),
         )
 
-    def _delta(self, task: Task, epsilon: float, gap_beta: float) -> float:
+    def _delta(self, task: AskingTask, epsilon: float, gap_beta: float) -> float:
         delta = epsilon * min(1 / 16, gap_beta / 4)
         return min(delta, task.delta) if task.delta else delta
 
-    def _terms(self, task: Task, epsilon: float, share: float) -> tuple[float, float, float]:
+    def _terms(self, task: AskingTask, epsilon: float, share: float) -> tuple[float, float, float]:
         part = share * task.beta
         return lecture19_terms(task.queries, epsilon=epsilon, gap_beta=part, noise_beta=task.beta - part, delta=task.delta)
 
 
-def preconditions(task: Task, rows: int) -> None:
+def preconditions(task: AskingTask, rows: int) -> None:
     """Check theorem 1.1's preconditions on the rows and on the privacy that was asked for, and name what fails (D1)."""
     if task.epsilon is not None:
         bassily16(max(rows, FEWEST_ROWS), epsilon=task.epsilon, delta=task.delta or 0.0)
     if rows < FEWEST_ROWS:
         bassily16(rows, epsilon=_LARGEST_EPSILON)
+
+
+class NonPrivateMethod(AskingMethod):
+    """Answers that hold for the population and keep no privacy, by the rows and the half-width of a bound (T9)."""
+
+    private = False
+    shares = False
+
+    def __init__(
+        self, name: str, theorem: str, *, rows: Callable[..., int], alpha: Callable[..., float], adaptive: bool = True
+    ) -> None:
+        self.name = name
+        self.theorem = theorem
+        self.adaptive = adaptive
+        self._rows = rows
+        self._alpha = alpha
+
+    def rows(self, task: AskingTask, alpha: float) -> float:
+        """Return the bound's number of rows."""
+        return self._rows(alpha, queries=task.queries, beta=task.beta)
+
+    def design(self, task: AskingTask, rows: int) -> Design:
+        """Return the bound's half-width."""
+        try:
+            return Design(self._alpha(rows, queries=task.queries, beta=task.beta))
+        except InsufficientSamples:
+            return Design(math.inf)

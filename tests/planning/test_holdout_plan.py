@@ -6,7 +6,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.bounds.transcripts import ladder_alpha, rounding_alpha
-from holdtrue.planning.holding import plan_holdout
+from holdtrue.planning.holdout_plan import plan_holdout
 
 
 def test_the_example_of_the_issue():

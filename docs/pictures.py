@@ -17,19 +17,19 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import holdtrue as ht
-from holdtrue.accounting import composition, conversions, curves
+from holdtrue.accounting import closed_forms, composition, conversions, event_privacy
 from holdtrue.bounds import (
     accuracy,
-    baselines,
-    evaluation,
+    agnostic_prediction,
     generalization,
     learning,
     prediction,
-    responses,
     selection,
-    thresholds,
+    sparse_vector,
+    transcripts,
     transfer,
 )
+from holdtrue.bounds.accuracy import hoeffding_rows
 from holdtrue.events import BoundedRange, Gaussian, Pure
 from holdtrue.noise import rounded_gaussian
 from holdtrue.testing import SeededBits
@@ -74,7 +74,7 @@ def titles(axes: Axes, x: str, y: str, *, top: float | None = None) -> None:
 def gaussian_tv(axes: Axes) -> None:
     """A2: the exact distance and the lecture's bound."""
     x = np.linspace(0.1, 3, 146)
-    draw(axes, x, lambda at: curves.tv(Gaussian(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
+    draw(axes, x, lambda at: event_privacy.tv(Gaussian(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
     draw(axes, x, lambda at: 1 / (math.sqrt(2 * math.pi) * at), "Lecture 12: 1 / (√(2π) ms)", RED + " --")
     axes.axhline(1, color=GREY, linewidth=1)
     titles(axes, "noise in units of one row's share, ms", "total variation", top=2)
@@ -111,7 +111,7 @@ def compositions(axes: Axes) -> None:
     draw(
         axes,
         x,
-        lambda k: conversions.zero_concentrated_epsilon(k * curves.pure_rho(0.1), delta=1e-6),
+        lambda k: conversions.zero_concentrated_epsilon(k * closed_forms.pure_rho(0.1), delta=1e-6),
         "zCDP, any ε-DP",
         ORANGE,
     )
@@ -124,10 +124,10 @@ def compositions(axes: Axes) -> None:
 def costs(axes: Axes) -> None:
     """T2, T2b: what a release of epsilon costs in either currency."""
     x = np.linspace(0.02, 2, 100)
-    draw(axes, x, lambda at: (curves.mu(Pure(at)) or 0) ** 2 / 2, "any ε-DP, μ²/2", BLUE)
-    draw(axes, x, lambda at: curves.rho(Pure(at)) or 0, "any ε-DP, ρ", BLUE + " :")
-    draw(axes, x, lambda at: (curves.mu(BoundedRange(at)) or 0) ** 2 / 2, "bounded range, μ²/2", GREEN)
-    draw(axes, x, lambda at: curves.rho(BoundedRange(at)) or 0, "bounded range, ρ", GREEN + " :")
+    draw(axes, x, lambda at: (event_privacy.mu(Pure(at)) or 0) ** 2 / 2, "any ε-DP, μ²/2", BLUE)
+    draw(axes, x, lambda at: event_privacy.rho(Pure(at)) or 0, "any ε-DP, ρ", BLUE + " :")
+    draw(axes, x, lambda at: (event_privacy.mu(BoundedRange(at)) or 0) ** 2 / 2, "bounded range, μ²/2", GREEN)
+    draw(axes, x, lambda at: event_privacy.rho(BoundedRange(at)) or 0, "bounded range, ρ", GREEN + " :")
     titles(axes, "ε of the release", "cost", top=2)
 
 
@@ -166,7 +166,7 @@ def convergence(axes: Axes) -> None:
     """C2: rows for uniform convergence of a hundred hypotheses."""
     x = floats(0.05, 0.3, 26)
     draw(axes, x, lambda a: learning.lecture4_uniform_rows(100, half_width=a, beta=0.05), "Lecture 4", RED + " --")
-    draw(axes, x, lambda a: learning.hoeffding_uniform_rows(100, half_width=a, beta=0.05), "Hoeffding", ORANGE)
+    draw(axes, x, lambda a: hoeffding_rows(a, beta=0.05, queries=100), "Hoeffding", ORANGE)
     draw(axes, x, lambda a: accuracy.uniform_rows(a, beta=0.05, size=100), "exact binomial", BLUE)
     axes.set(xscale="log", yscale="log")
     titles(axes, "half-width a", "rows for 100 hypotheses, β = 0.05")
@@ -199,7 +199,7 @@ def gap(axes: Axes) -> None:
 
 def best_jung(mu: float, beta: float) -> float:
     """Return the older theorem's gap, e^epsilon - 1 + 2 delta / beta, at its best epsilon."""
-    return min(math.expm1(e) + 2 * curves.delta(Gaussian(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
+    return min(math.expm1(e) + 2 * event_privacy.delta(Gaussian(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
 
 
 def interval(axes: Axes) -> None:
@@ -233,18 +233,18 @@ def open_ended(axes: Axes) -> None:
 def holdouts(axes: Axes) -> None:
     """T9 to T12: half-widths for ten thousand rows."""
     x = [int(k) for k in np.unique(np.geomspace(2, 9000, 40).astype(int))]
-    draw(axes, x, lambda k: baselines.splitting_alpha(10_000, queries=k, beta=0.05), "splitting", GREY)
-    draw(axes, x, lambda k: baselines.rounding_alpha(10_000, queries=k, beta=0.05), "rounding", VIOLET)
+    draw(axes, x, lambda k: transcripts.splitting_alpha(10_000, queries=k, beta=0.05), "splitting", GREY)
+    draw(axes, x, lambda k: transcripts.rounding_alpha(10_000, queries=k, beta=0.05), "rounding", VIOLET)
     draw(axes, x, lambda k: ht.plan(rows=10_000, queries=k, beta=0.05).alpha, "private answers (plan)", BLUE)
     draw(axes, x, thresholdout, "thresholdout, 10 overfits, beyond T", ORANGE)
-    draw(axes, x, lambda k: baselines.ladder_alpha(10_000, submissions=k, beta=0.05), "ladder (best score only)", GREEN)
+    draw(axes, x, lambda k: transcripts.ladder_alpha(10_000, submissions=k, beta=0.05), "ladder (best score only)", GREEN)
     axes.set_xscale("log")
     titles(axes, "looks at 10,000 rows", "half-width, β = 0.05", top=0.6)
 
 
 def thresholdout(queries: int) -> float:
     """Return thresholdout's half-width beyond its threshold."""
-    return baselines.thresholdout_alpha(10_000, queries=queries, overfits=10, beta=0.05).alpha
+    return sparse_vector.thresholdout_alpha(10_000, queries=queries, overfits=10, beta=0.05).alpha
 
 
 def soft_majority(axes: Axes) -> None:
@@ -264,7 +264,7 @@ def response(axes: Axes) -> None:
     share = np.arange(parts + 1) / parts
     axes.plot(share, share, color=GREY, linewidth=1, label="share of votes")
     for epsilon, color in ((0.2, ORANGE), (0.5, BLUE), (2.0, GREEN)):
-        table = responses.response_table(parts, epsilon=epsilon)
+        table = agnostic_prediction.response_table(parts, epsilon=epsilon)
         axes.plot(
             share, [float(p) for p in table.probabilities], "o-", color=color, markersize=3, label=f"table, ε = {epsilon}"
         )
@@ -278,7 +278,7 @@ def thresholded_answers(axes: Axes) -> None:
     labels[[7, 30]] = 1 - labels[[7, 30]]
     at = np.linspace(0, 41, 411)
     for epsilon, color in ((0.2, ORANGE), (0.5, BLUE), (2.0, GREEN)):
-        law = thresholds.threshold_probabilities(points, labels, at=at, epsilon=epsilon)
+        law = agnostic_prediction.threshold_probabilities(points, labels, at=at, epsilon=epsilon)
         axes.plot(at, law, color=color, label=f"ε = {epsilon}")
     axes.plot(points, labels, ".", color=GREY, label="rows")
     titles(axes, "x", "probability of answering 1")
@@ -287,7 +287,7 @@ def thresholded_answers(axes: Axes) -> None:
 def evaluations(axes: Axes) -> None:
     """E21: the exponent with whole k and the printed one."""
     x = floats(0.01, 10, 200)
-    draw(axes, x, lambda e: evaluation.evaluation_exponent(e, beta=0.05)[0], "least over whole k", BLUE)
+    draw(axes, x, lambda e: generalization.evaluation_exponent(e, beta=0.05)[0], "least over whole k", BLUE)
     draw(axes, x, lambda e: 2 * math.sqrt(e * math.log(20)), "report: 2√(ε ln(1/β))", RED + " --")
     axes.set(xscale="log", yscale="log")
     titles(axes, "ε", "exponent at β = 0.05")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.baselines import guess_and_check_level
+from holdtrue.bounds.transcripts import guess_and_check_level
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import BITS
 from holdtrue.holdouts.guessing import checked

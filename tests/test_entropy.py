@@ -161,12 +161,16 @@ def test_a_process_with_another_number_draws_a_new_key(monkeypatch):
     """A process copied without Python's fork hooks still has another process number."""
     bits = SystemBits()
     bits.words(1)
-    generation = bits.generation
     stream = bits._stream
+    mechanism = ht.Gaussian(sigma=2**50)
+    mechanism.release(0)
+    waiting = set(mechanism._buffer._values)
     monkeypatch.setattr("os.getpid", lambda: -2)
-    assert bits.generation is not generation
     bits.words(1)
     assert bits._stream is not stream
+    mechanism.release(0)
+    assert len(waiting) == 1023
+    assert waiting.isdisjoint(mechanism._buffer._values)
 
 
 def test_seeded_bits_repeat_and_system_bits_do_not():

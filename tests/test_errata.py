@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from holdtrue.bounds import evaluation, learning, partitions, prediction, responses, selection, stability
+from holdtrue.bounds import agnostic_prediction, generalization, learning, prediction, selection, stability
+from holdtrue.bounds.accuracy import hoeffding_rows
 from laws import generator
 
 
@@ -159,13 +160,13 @@ def test_x18_corollary_1_as_printed_has_excess_three_halves_and_failure_four_bet
     assert parts * 2 * beta * alpha * epsilon == pytest.approx(4 * beta)
     asked = []
     given = {"alpha": alpha, "beta": beta, "epsilon": epsilon}
-    found = responses.seed_agnostic_partition(**given, base_rows=lambda a, b: asked.append((a, b)) or 1)
+    found = agnostic_prediction.seed_agnostic_partition(**given, base_rows=lambda a, b: asked.append((a, b)) or 1)
     assert found.parts == parts
     assert asked[0][0] + 1 / (parts * epsilon) == pytest.approx(alpha)
     assert parts * asked[0][1] == pytest.approx(beta)
-    half = responses.laplace_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=lambda _a, _b: 1)
+    half = agnostic_prediction.laplace_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=lambda _a, _b: 1)
     assert half.parts == parts // 2
-    assert half.base_error + responses.clipped_laplace_bias(half.parts, epsilon=epsilon, share=0) <= alpha
+    assert half.base_error + agnostic_prediction.clipped_laplace_bias(half.parts, epsilon=epsilon, share=0) <= alpha
 
 
 def test_x19_constants_are_twice_what_is_needed():
@@ -222,7 +223,7 @@ def test_x22_moments_outside_are_at_most_the_bound_and_not_at_least(rng):
         inside = np.array([table[i, list(s)].mean() for i, s in enumerate(samples)])
         outside = np.array([[table[i, list(t)].mean() for t in samples] for i in range(9)])
         for k in (1, 2, 3):
-            bound = evaluation.moment_bound(inside, weights=np.full(9, 1 / 9), order=k, epsilon=epsilon)
+            bound = generalization.moment_bound(inside, weights=np.full(9, 1 / 9), order=k, epsilon=epsilon)
             assert (outside**k).mean() < bound * (1 - 1e-9)
 
 
@@ -233,7 +234,7 @@ def test_x23_lemma_7_fails_with_delta():
     printed = alpha * math.exp(2 * math.sqrt(epsilon * math.log(1 / beta)))
     assert printed == pytest.approx(7.7e-4, abs=1e-5)
     assert delta > printed
-    assert delta < evaluation.population_bound(alpha, epsilon=epsilon, beta=beta, delta=delta).bound
+    assert delta < generalization.population_bound(alpha, epsilon=epsilon, beta=beta, delta=delta).bound
 
 
 def test_x23_lemma_7_fails_without_a_whole_k():
@@ -244,8 +245,8 @@ def test_x23_lemma_7_fails_without_a_whole_k():
     outside = math.exp(epsilon) * alpha
     assert outside >= alpha * math.exp(printed)
     assert beta < 99 / 100
-    assert outside < evaluation.population_bound(alpha, epsilon=epsilon, beta=beta).bound
-    assert evaluation.evaluation_exponent(epsilon, beta=beta)[0] > epsilon
+    assert outside < generalization.population_bound(alpha, epsilon=epsilon, beta=beta).bound
+    assert generalization.evaluation_exponent(epsilon, beta=beta)[0] > epsilon
 
 
 # Lecture 4
@@ -261,11 +262,11 @@ def test_x24_a_small_empirical_error_is_not_the_goal():
     pick = learning.empirical_minimiser(seen)
     assert seen[pick] == 0
     assert learning.population_error(wrong, weights=np.full(16, 1 / 16))[pick] == 0.5
-    assert learning.hoeffding_uniform_rows(256, half_width=0.25, beta=0.05) > len(rows)
+    assert hoeffding_rows(0.25, beta=0.05, queries=256) > len(rows)
 
 
 def test_x25_the_weaker_inequality_is_true_and_asks_for_six_times_the_rows():
-    strong = learning.hoeffding_uniform_rows(1, half_width=0.1, beta=0.05)
+    strong = hoeffding_rows(0.1, beta=0.05, queries=1)
     weak = learning.lecture4_uniform_rows(1, half_width=0.1, beta=0.05)
     assert (strong, weak) == (185, 1107)
     for rows in (strong, weak):
@@ -334,6 +335,6 @@ def test_x29_failures_add_to_two_halves_of_beta():
 
 def test_x18_base_learner_of_the_plan_is_good_enough_together():
     parts = 20
-    assert partitions.uniform_base_rows(10, alpha=0.05, beta=0.05 / parts) == math.ceil(
+    assert prediction.uniform_base_rows(10, alpha=0.05, beta=0.05 / parts) == math.ceil(
         2 * math.log(20 * parts / 0.05) / 0.0025
     )

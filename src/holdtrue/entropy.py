@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 
 from holdtrue.errors import ReleaseError
 
-__all__ = ["SYSTEM", "Bits", "KeyStream", "SystemBits", "Words"]
-
 Words = npt.NDArray[np.uint64]
 
 _KEY_BYTES = 32
@@ -43,7 +41,7 @@ class Bits(Protocol):
 
     @property
     def generation(self) -> object:
-        """Return a value that changes whenever numbers drawn earlier must not be served any more."""
+        """Return a value that changes in a forked child: numbers drawn before must not be served any more."""
         ...
 
 
@@ -94,7 +92,7 @@ class SystemBits:
         self._process = -1
         self._stream: KeyStream | None = None
         self._second: KeyStream | None = None
-        self._generation: object = object()
+        self.generation: object = object()
 
     def _keyed(self) -> KeyStream:
         return KeyStream(self._read(_KEY_BYTES), self._read(_COUNTER_BYTES))
@@ -117,20 +115,11 @@ class SystemBits:
                 self._second = self._keyed()
             return int(self._second.words(1)[0])
 
-    @property
-    def generation(self) -> object:
-        """Return a value that is new in every process."""
-        if self._process != os.getpid():
-            with self._lock:
-                self._check_process()
-        return self._generation
-
     def _check_process(self) -> None:
         # Fork hooks run for os.fork only; a process copied by other means still has another number.
         if self._process != os.getpid():
             self._process = os.getpid()
             self._stream = self._second = None
-            self._generation = object()
 
 
 SYSTEM = SystemBits()

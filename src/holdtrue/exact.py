@@ -12,37 +12,28 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.errors import InvalidParameter
-
-__all__ = [
-    "Integers",
-    "Number",
-    "Rationals",
-    "array_of",
-    "count",
-    "integer",
-    "integers",
-    "listed",
-    "nonnegative",
-    "positive",
-    "probability",
-    "rational",
-    "rationals",
-    "round_down",
-    "round_up",
-    "text_among",
-    "truth",
-    "units_down",
-    "units_up",
-]
+from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
 
 Number: TypeAlias = int | float | Fraction | Decimal
+
+STITCH: Final = 6 / math.pi**2
+"""The shares 6 / (pi^2 k^2) of all k >= 1 sum to one."""
+
+LedgerKind: TypeAlias = Literal["gdp", "zcdp", "pure"]
+UNIT: Final = Fraction(1, 10**15)
+"""Costs and budgets are whole multiples of this: of mu squared, of rho or of epsilon, by the kind of ledger."""
+
+ROUNDING: Final = 1 + 2.0**-44
+"""What a handful of roundings and a library function may be off by, relative to the result."""
+
 _LARGEST = Fraction(sys.float_info.max)
+_LEAST_FLOORED, _MOST_FLOORED = Fraction(1, 10**300), Fraction(10**300)
+_MOST_ROWS = 2.0**63
 _LONGEST_LIST = 10**8
 _MOST_DIGITS = 1000
 _MOST = 10**_MOST_DIGITS  # more digits than any float has, few enough for every sum and message
@@ -280,11 +271,44 @@ def round_down(value: Fraction) -> float:
     return -round_up(-value)
 
 
-def units_up(value: Fraction, *, unit: Fraction) -> int:
+def units_up(value: Fraction) -> int:
     """Return a cost as a whole number of units, rounded up."""
-    return math.ceil(value / unit)
+    return math.ceil(value / UNIT)
 
 
-def units_down(value: Fraction, *, unit: Fraction) -> int:
+def units_down(value: Fraction) -> int:
     """Return a budget as a whole number of units, rounded down."""
-    return math.floor(value / unit)
+    return math.floor(value / UNIT)
+
+
+def floor_positive(name: str, value: object) -> float:
+    """Return a positive number as the float just below it: a smaller epsilon or alpha only asks for more rows."""
+    return _floor(name, positive(name, value))
+
+
+def floor_probability(name: str, value: object) -> float:
+    """Return a number in (0, 1) as the float just below it."""
+    return _floor(name, probability(name, value))
+
+
+def require_constant(name: str, value: object) -> float:
+    """Return a public constant above 0; anything else is no certificate."""
+    expected = "a finite number above 0 that is proven for every dataset"
+    if value is None or rational(name, value, expected=expected) <= 0:
+        message = f"{name} must be {expected}; got {value!r}"
+        raise NotCertified(message)
+    return floor_positive(name, value)
+
+
+def _floor(name: str, value: Fraction) -> float:
+    if value < _LEAST_FLOORED:
+        raise InvalidParameter(name, value, "at least 1e-300")
+    return round_down(min(value, _MOST_FLOORED))
+
+
+def rows_at_least(value: float) -> int:
+    """Return the smallest whole number of rows, 1 or above, that is not below a real one; rounding counts upwards."""
+    if not value * ROUNDING < _MOST_ROWS:
+        message = "no number of rows below 2^63 is enough; ask for less"
+        raise InsufficientSamples(message, required=None)
+    return max(1, math.ceil(value * ROUNDING))

@@ -11,8 +11,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import special
 
 import holdtrue as ht
-from holdtrue.accounting import curves
-from holdtrue.accounting.composition import Bound, advanced, basic, compose, counted, optimal_delta, optimal_epsilon
+from holdtrue.accounting import event_privacy
+from holdtrue.accounting.composition import Bound, advanced, basic, compose, count_events, optimal_delta, optimal_epsilon
 from holdtrue.accounting.conversions import zero_concentrated_epsilon, zero_concentrated_epsilon_simple
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import (
@@ -219,7 +219,7 @@ def test_compose_lies_between_dp_accountings_estimates(rng, part):
 )
 def test_a_hundred_thousand_events_of_one_kind_are_composed_as_one_group(event):
     """Their time is measured by `make bench NAME=accounting`; here, that the work does not grow with their number."""
-    assert counted([event] * 10**5) == {event: 10**5}
+    assert count_events([event] * 10**5) == {event: 10**5}
     assert compose([event] * 10**5, delta=1e-6) == compose([Repeated(event, 10**5)], delta=1e-6)
 
 
@@ -229,7 +229,7 @@ def test_equal_events_are_counted_however_they_are_written():
     assert compose([Composed([Repeated(Pure(0.1), 10), Pure(0.1)]), *(Pure(0.1) for _ in range(19))], delta=1e-6) == single
     assert compose(Repeated(Pure(0.1), 30), delta=1e-6) == single
     assert compose(iter([Pure(0.1), NoCost()] * 30), delta=1e-6) == single
-    assert counted([Composed([Repeated(Composed([Pure(1), NoCost()]), 3)]), Pure(1)]) == {Pure(1): 4, NoCost(): 3}
+    assert count_events([Composed([Repeated(Composed([Pure(1), NoCost()]), 3)]), Pure(1)]) == {Pure(1): 4, NoCost(): 3}
 
 
 def test_no_guarantee_and_no_cost_compose():
@@ -283,7 +283,7 @@ def test_bounded_range_events_gain_over_pure_ones():
 def test_one_event_alone_has_its_own_curve():
     for event in (ht.Laplace(epsilon=1).event, ht.Laplace(epsilon=1, sensitivity=7).event, BoundedRange(1), Gaussian(0.4)):
         for delta in (1e-9, 1e-4, 0.05):
-            exact = curves.epsilon(event, delta)
+            exact = event_privacy.epsilon(event, delta)
             assert compose([event], delta=delta).epsilon == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 

@@ -10,7 +10,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import special
 
 from holdtrue import events
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.accounting.conversions import (
     gaussian_mu,
     gaussian_sigma,
@@ -136,7 +136,7 @@ def test_t2_conversion_is_the_inverse_of_the_curve(rng):
         rho, delta = float(10 ** rng.uniform(-5, 1.5)), float(10 ** rng.uniform(-12, -1))
         epsilon = zero_concentrated_epsilon(rho, delta=delta)
         if epsilon > 0:
-            assert curves.zero_concentrated_delta(rho, epsilon) == pytest.approx(delta, rel=1e-8)
+            assert closed_forms.zero_concentrated_delta(rho, epsilon) == pytest.approx(delta, rel=1e-8)
         assert epsilon <= zero_concentrated_epsilon_simple(rho, delta=delta)
         back = zero_concentrated_rho(epsilon, delta=delta)
         assert zero_concentrated_epsilon(back, delta=delta) <= epsilon
@@ -168,7 +168,7 @@ def laplace_losses(epsilon, width):
 @pytest.mark.parametrize("width", [1, 2, 10, 1000])
 def test_t2_laplace_rho_is_the_supremum_of_renyi_over_order(epsilon, width):
     losses, masses = laplace_losses(epsilon, width)
-    rho = curves.rho(events.DiscreteLaplace(epsilon, width))
+    rho = event_privacy.rho(events.DiscreteLaplace(epsilon, width))
     ratios = [renyi(losses, masses, a) / a for a in 1 + np.geomspace(1e-5, 199, 400)]
     assert max(ratios) <= rho * (1 + 1e-9)
     assert ratios[0] >= 0.999 * rho
@@ -176,7 +176,7 @@ def test_t2_laplace_rho_is_the_supremum_of_renyi_over_order(epsilon, width):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_t2_bounded_range_rho_is_the_supremum_over_two_point_pairs(epsilon):
-    rho, best = curves.rho(events.BoundedRange(epsilon)), 0.0
+    rho, best = event_privacy.rho(events.BoundedRange(epsilon)), 0.0
     for t in np.linspace(1e-3, 1 - 1e-3, 400) * epsilon:
         p = math.expm1(epsilon - t) / (math.exp(epsilon - t) - math.exp(-t))
         for a in 1 + np.geomspace(1e-5, 199, 30):
@@ -193,26 +193,26 @@ def test_t2_rho_of_fine_laplace_noise_keeps_its_digits():
             for width in (2**20, 2**30, 2**40, 2**60):
                 rate = mpmath.mpf(epsilon) / width
                 exact = epsilon + mpmath.expm1(-mpmath.mpf(epsilon)) * rate / mpmath.sinh(rate)
-                found = curves.rho(events.DiscreteLaplace(epsilon, width))
+                found = event_privacy.rho(events.DiscreteLaplace(epsilon, width))
                 assert limit < exact <= found <= exact * (1 + 1e-12)
 
 
 def test_t2b_costs():
-    assert curves.mu(events.BoundedRange(1)) == pytest.approx(0.623893, abs=1e-6)
-    assert curves.mu(events.BoundedRange(0.1)) == pytest.approx(0.0626629, abs=1e-6)
-    assert curves.mu(events.Pure(1)) == pytest.approx(1.23204, abs=1e-5)
-    assert curves.mu(events.Pure(1)) == pytest.approx(curves.mu(events.BoundedRange(2)), abs=1e-12)
-    assert curves.mu(events.Pure(2000)) <= math.sqrt(2 * 2000) * 2 * (1 + 1e-9)
+    assert event_privacy.mu(events.BoundedRange(1)) == pytest.approx(0.623893, abs=1e-6)
+    assert event_privacy.mu(events.BoundedRange(0.1)) == pytest.approx(0.0626629, abs=1e-6)
+    assert event_privacy.mu(events.Pure(1)) == pytest.approx(1.23204, abs=1e-5)
+    assert event_privacy.mu(events.Pure(1)) == pytest.approx(event_privacy.mu(events.BoundedRange(2)), abs=1e-12)
+    assert event_privacy.mu(events.Pure(2000)) <= math.sqrt(2 * 2000) * 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1, 2, 4, 8])
 def test_t2b_two_point_pairs_stay_below_the_gaussian_curve(epsilon):
-    mu = curves.mu(events.BoundedRange(epsilon))
+    mu = event_privacy.mu(events.BoundedRange(epsilon))
     above = 0.0
     for t in np.linspace(0.01, 0.99, 49) * epsilon:
         p = math.expm1(epsilon - t) / (math.exp(epsilon - t) - math.exp(-t))
         for x in np.linspace(0, t, 15):
             delta = p * -math.expm1(x - t)
-            assert delta <= curves.gaussian_delta(mu, float(x)) + 1e-12
-            above = max(above, delta - curves.gaussian_delta(0.99 * mu, float(x)))
+            assert delta <= closed_forms.gaussian_delta(mu, float(x)) + 1e-12
+            above = max(above, delta - closed_forms.gaussian_delta(0.99 * mu, float(x)))
     assert above > 0

@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from holdtrue import events
-from holdtrue.accounting import curves
+from holdtrue.accounting import event_privacy
 from holdtrue.accounting.conversions import bounded_range_tv, private_tv
 from holdtrue.accounting.divergences import (
     approximate_max_divergence,
@@ -64,7 +64,7 @@ def test_a6_bounded_range_is_attained_by_two_losses(epsilon):
     high = 1 / (1 + math.exp(-epsilon / 2))
     exact = total_variation([high, 1 - high], [1 - high, high])
     assert bounded_range_tv(epsilon) == pytest.approx(exact, abs=1e-12)
-    assert curves.tv(events.BoundedRange(epsilon)) == pytest.approx(exact, abs=1e-12)
+    assert event_privacy.tv(events.BoundedRange(epsilon)) == pytest.approx(exact, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -79,22 +79,22 @@ def test_a2_gaussian_total_variation_by_integration():
     for rows, sigma in [(100, 0.01), (10, 0.01), (1000, 0.002)]:
         mu = 1 / (rows * sigma)
         numeric, _ = integrate.quad(lambda x, mu=mu: abs(stats.norm.pdf(x) - stats.norm.pdf(x - mu)) / 2, -40, 60, limit=500)
-        exact = curves.tv(events.Gaussian(mu))
+        exact = event_privacy.tv(events.Gaussian(mu))
         assert exact == pytest.approx(special.erf(mu / (2 * math.sqrt(2))), abs=1e-12)
         assert exact == pytest.approx(numeric, abs=1e-6)
-    assert curves.tv(events.Gaussian(1)) == pytest.approx(0.382925, abs=1e-6)
+    assert event_privacy.tv(events.Gaussian(1)) == pytest.approx(0.382925, abs=1e-6)
 
 
 def test_a2_gaussian_total_variation_by_simulation(rng):
     draws = rng.normal(size=(2, 10**6))
     frequency = (draws[0] > -0.5).mean() - (draws[1] > 0.5).mean()
-    assert frequency == pytest.approx(curves.tv(events.Gaussian(1)), abs=5e-3)
+    assert frequency == pytest.approx(event_privacy.tv(events.Gaussian(1)), abs=5e-3)
 
 
 def test_erratum_6_the_printed_gaussian_bound_can_exceed_one_and_ours_does_not():
     for rows, sigma in [(100, 0.01), (10, 0.01)]:
         printed = 1 / (math.sqrt(2 * math.pi) * rows * sigma)
-        assert curves.tv(events.Gaussian(1 / (rows * sigma))) <= min(1.0, printed)
+        assert event_privacy.tv(events.Gaussian(1 / (rows * sigma))) <= min(1.0, printed)
     assert printed == pytest.approx(3.989, abs=1e-3)
 
 
@@ -115,8 +115,8 @@ def test_erratum_7_events_that_cannot_happen_are_skipped():
 
 @pytest.mark.parametrize("event", ANY_EVENT, ids=str)
 def test_a4_delta_falls_from_total_variation(event):
-    values = [curves.delta(event, epsilon) for epsilon in np.linspace(0, 4, 50)]
-    assert values[0] == curves.tv(event)
+    values = [event_privacy.delta(event, epsilon) for epsilon in np.linspace(0, 4, 50)]
+    assert values[0] == event_privacy.tv(event)
     assert all(0 <= later <= earlier <= 1 for earlier, later in itertools.pairwise(values))
 
 

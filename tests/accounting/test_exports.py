@@ -7,7 +7,7 @@ import pytest
 from dp_accounting import pld, rdp
 
 from holdtrue.accounting.composition import compose
-from holdtrue.accounting.exports import to_dp_events
+from holdtrue.accounting.conversions import to_dp_events
 from holdtrue.errors import MissingExtra, NotPrivate
 from holdtrue.events import (
     Approximate,

@@ -1,6 +1,5 @@
 """T3, T7: filters never overspend, refuse what has no cost, and hold for trees of adaptively chosen events."""
 
-import itertools
 import math
 import threading
 from dataclasses import FrozenInstanceError
@@ -9,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from holdtrue.accounting import curves
-from holdtrue.accounting.filters import UNIT, GaussianFilter, Levels, PureFilter, ZeroConcentratedFilter
+from holdtrue.accounting import event_privacy
+from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
 from holdtrue.events import (
     Approximate,
@@ -25,6 +24,7 @@ from holdtrue.events import (
     Repeated,
     ZeroConcentrated,
 )
+from holdtrue.exact import UNIT
 
 FILTERS = [PureFilter.of(1.7), ZeroConcentratedFilter.of(0.3), GaussianFilter.of(0.9)]
 
@@ -98,7 +98,7 @@ def test_costs_are_rounded_up_and_caps_down():
     assert GaussianFilter.of(1).cost(Gaussian(third)) == math.ceil(third**2 / UNIT)
     assert ZeroConcentratedFilter.of(1).cost(Gaussian(third)) == math.ceil(third**2 / 2 / UNIT)
     assert GaussianFilter.of(third).budget == math.floor(third**2 / UNIT)
-    assert GaussianFilter.of(1).cost(Pure(1)) >= Fraction(curves.mu(Pure(1))) ** 2 / UNIT
+    assert GaussianFilter.of(1).cost(Pure(1)) >= Fraction(event_privacy.mu(Pure(1))) ** 2 / UNIT
     assert PureFilter.of(1).cost(Pure(Fraction(1, 10**30))) == 1
     assert PureFilter.of(3).charged(0, event=Repeated(Pure(1), 3)) == PureFilter.of(3).budget
 
@@ -206,38 +206,3 @@ def test_t3_exact_trees_of_adaptive_events_stay_within_the_guarantee(rng, guard)
                 assert found <= delta + 1e-12
                 closest = max(closest, found / delta)
     assert closest > 0 or isinstance(guard, PureFilter)
-
-
-def test_t7_levels():
-    levels = Levels.of_mu(Fraction(1, 10), failing=0.01)
-    assert [levels.mu(level) for level in range(5)] == pytest.approx(
-        [0.1 * 2 ** (level / 2) for level in range(5)], rel=1e-12
-    )
-    assert all(levels.mu(level) ** 2 >= levels.cap(level) * float(UNIT) * (1 - 1e-15) for level in range(20))
-    assert [levels.level(spent) for spent in (0, 1, levels.base, levels.base + 1, 2 * levels.base)] == [0, 0, 0, 1, 1]
-    for spent in (3 * levels.base, 4 * levels.base, 4 * levels.base + 1, 10**6 * levels.base + 7):
-        level = levels.level(spent)
-        assert levels.cap(level - 1) < spent <= levels.cap(level)
-    failures = [levels.failure(level) for level in range(10**5)]
-    assert failures[0] == pytest.approx(0.01 * 6 / math.pi**2, rel=1e-12)
-    assert sum(failures) < 0.01
-    assert sum(failures) == pytest.approx(0.01, rel=1e-4)
-    assert all(later < earlier for earlier, later in itertools.pairwise(failures))
-
-
-def test_t7_widths_do_not_fall_with_the_level():
-    levels = Levels.of_rho(0.001, failing=0.01)
-    assert levels.rho(3) == pytest.approx(0.008, rel=1e-12)
-    widths = []
-    for level in range(12):
-        delta = levels.failure(level) / 10
-        widths.append(curves.epsilon(ZeroConcentrated(levels.rho(level)), delta))
-    assert widths == sorted(widths)
-
-
-@pytest.mark.parametrize("bad", [0, 1, -0.1, math.nan])
-def test_t7_refuses_bad_failure_probabilities(bad):
-    with pytest.raises(InvalidParameter, match="failing"):
-        Levels.of_mu(0.1, failing=bad)
-    with pytest.raises(InvalidParameter, match="level"):
-        Levels.of_mu(0.1, failing=0.1).cap(-1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from holdtrue.bounds import evaluation, thresholds
+from holdtrue.bounds import agnostic_prediction, generalization
 from holdtrue.errors import InvalidParameter
 from laws import generator
 
@@ -26,11 +26,13 @@ def test_e18_expectations_of_close_variables(rng):
         p, q = rng.dirichlet(np.ones(6), 2)
         epsilon = rng.random()
         slack = np.maximum(p - math.exp(epsilon) * q, 0).sum()
-        assert p @ grid <= evaluation.expectation_bound(float(q @ grid), epsilon=epsilon, delta=float(slack)) + 1e-12
+        assert p @ grid <= generalization.expectation_bound(float(q @ grid), epsilon=epsilon, delta=float(slack)) + 1e-12
 
 
 def test_e18_is_attained():
-    assert evaluation.expectation_bound(0.2, epsilon=0.3, delta=0.05) == pytest.approx(math.exp(0.3) * 0.2 + 0.05, rel=1e-12)
+    assert generalization.expectation_bound(0.2, epsilon=0.3, delta=0.05) == pytest.approx(
+        math.exp(0.3) * 0.2 + 0.05, rel=1e-12
+    )
 
 
 def enumerated_moments(rng):
@@ -49,7 +51,7 @@ def enumerated_moments(rng):
 def test_e20_moment_outside_is_never_above_the_bound(rng):
     checked = 0
     for epsilon, k, outside, inside in enumerated_moments(rng):
-        bound = evaluation.moment_bound(inside, weights=np.full(9, 1 / 9), order=k, epsilon=epsilon)
+        bound = generalization.moment_bound(inside, weights=np.full(9, 1 / 9), order=k, epsilon=epsilon)
         assert outside <= bound * (1 + 1e-9)
         checked += 1
     assert checked == 600
@@ -59,21 +61,21 @@ def test_e20_moment_outside_is_never_above_the_bound(rng):
     ("epsilon", "beta", "exponent"), [(0.1, 0.05, 1.0991), (0.01, 0.01, 0.4293), (2, 0.05, 4.9957), (1, 0.9, 1.1054)]
 )
 def test_e21_exponents(epsilon, beta, exponent):
-    found, k = evaluation.evaluation_exponent(epsilon, beta=beta)
+    found, k = generalization.evaluation_exponent(epsilon, beta=beta)
     assert found == pytest.approx(exponent, abs=1e-4)
     assert found == pytest.approx(min(j * epsilon + math.log(1 / beta) / j for j in range(1, 2000)), rel=1e-9)
-    bound = evaluation.population_bound(0.01, epsilon=epsilon, beta=beta)
+    bound = generalization.population_bound(0.01, epsilon=epsilon, beta=beta)
     assert (bound.order, bound.bound) == (k, pytest.approx(0.01 * math.exp(found), rel=1e-9))
 
 
 def test_e21_least_over_whole_k_with_delta():
-    found = evaluation.population_bound(0.01, epsilon=0.01, beta=0.01, delta=0.001, bound=2)
+    found = generalization.population_bound(0.01, epsilon=0.01, beta=0.01, delta=0.001, bound=2)
     least = min(math.exp(k * 0.01 + math.log(100) / k) * (0.01 + k * 0.002) for k in range(1, 500))
     assert found.bound == pytest.approx(least, rel=1e-9)
     with pytest.raises(InvalidParameter, match="alpha"):
-        evaluation.population_bound(0, epsilon=1, beta=0.1)
+        generalization.population_bound(0, epsilon=1, beta=0.1)
     with pytest.raises(InvalidParameter, match="bound"):
-        evaluation.population_bound(0.1, epsilon=1, beta=0.1, bound=0)
+        generalization.population_bound(0.1, epsilon=1, beta=0.1, bound=0)
 
 
 # T13
@@ -97,7 +99,7 @@ def test_t13_sensitivity_is_one_by_brute_force_over_all_small_samples():
         found = {}
         for sample in rows:
             points, labels = zip(*sample, strict=True)
-            zero, one = thresholds.constrained_errors(points, labels, at=range(top + 1))
+            zero, one = agnostic_prediction.constrained_errors(points, labels, at=range(top + 1))
             brute = [brute_errors(points, labels, at, top) for at in range(top + 1)]
             assert list(zip(zero, one, strict=True)) == brute
             found[sample] = zero - one
@@ -114,14 +116,16 @@ def test_t13_sensitivity_on_random_samples_of_up_to_six(rng):
         i = rng.integers(0, n)
         others, flipped = points.copy(), labels.copy()
         others[i], flipped[i] = rng.integers(0, 6), rng.integers(0, 2)
-        here, there = (thresholds.constrained_errors(x, y, at=range(6)) for x, y in ((points, labels), (others, flipped)))
+        here, there = (
+            agnostic_prediction.constrained_errors(x, y, at=range(6)) for x, y in ((points, labels), (others, flipped))
+        )
         assert np.abs(here[0] - there[0]).max() <= 1
         assert np.abs(here[1] - there[1]).max() <= 1
         assert [brute_errors(points, labels, at, 5) for at in range(6)] == list(zip(*here, strict=True))
 
 
 def test_t13_points_between_the_rows():
-    zero, one = thresholds.constrained_errors([1.0, 2.0, 3.0], [0, 1, 1], at=[0.0, 1.5, 2.5, 9.0])
+    zero, one = agnostic_prediction.constrained_errors([1.0, 2.0, 3.0], [0, 1, 1], at=[0.0, 1.5, 2.5, 9.0])
     assert zero.tolist() == [0, 0, 1, 2]
     assert one.tolist() == [1, 0, 0, 0]
 
@@ -129,14 +133,14 @@ def test_t13_points_between_the_rows():
 def test_t13_response_rises_and_its_excess_is_within_the_bound_on_800_samples(rng):
     closest = 0.0
     for n, epsilon, noise in [(200, 0.2, 0.1), (200, 0.2, 0.4), (1000, 0.1, 0.3), (1000, 1.0, 0.45)]:
-        bound = thresholds.threshold_excess(n, epsilon=epsilon)
+        bound = agnostic_prediction.threshold_excess(n, epsilon=epsilon)
         assert bound <= 4 * math.log(2) / (epsilon * n) * (1 + 1e-12)
         for _ in range(200):
             points = np.sort(rng.integers(0, 400, n))
             labels = (points >= 200) ^ (rng.random(n) < noise)
-            one = thresholds.threshold_probabilities(points, labels, at=points, epsilon=epsilon)
+            one = agnostic_prediction.threshold_probabilities(points, labels, at=points, epsilon=epsilon)
             assert np.diff(one).min() >= -1e-12
-            zeros, ones = thresholds.constrained_errors(points, labels, at=points)
+            zeros, ones = agnostic_prediction.constrained_errors(points, labels, at=points)
             best = min(zeros.min(), ones.min())
             excess = (np.where(labels, 1 - one, one).sum() - best) / n
             closest = max(closest, excess / bound)
@@ -146,10 +150,10 @@ def test_t13_response_rises_and_its_excess_is_within_the_bound_on_800_samples(rn
 
 def test_t13_excess_is_the_series():
     series = 2 / 200 * sum(1 / (1 + math.exp(0.1 * g)) for g in range(1, 5000))
-    assert thresholds.threshold_excess(200, epsilon=0.2) == pytest.approx(series, rel=1e-9)
-    assert thresholds.threshold_excess(200, epsilon=0.2) == pytest.approx(0.06684, abs=1e-5)
-    assert thresholds.threshold_excess(10, epsilon=1e-9) == pytest.approx(4 * math.log(2) / 1e-8, rel=1e-6)
-    assert thresholds.threshold_excess(10, epsilon=100) == pytest.approx(0.2 * math.exp(-50), rel=1e-6)
+    assert agnostic_prediction.threshold_excess(200, epsilon=0.2) == pytest.approx(series, rel=1e-9)
+    assert agnostic_prediction.threshold_excess(200, epsilon=0.2) == pytest.approx(0.06684, abs=1e-5)
+    assert agnostic_prediction.threshold_excess(10, epsilon=1e-9) == pytest.approx(4 * math.log(2) / 1e-8, rel=1e-6)
+    assert agnostic_prediction.threshold_excess(10, epsilon=100) == pytest.approx(0.2 * math.exp(-50), rel=1e-6)
 
 
 def test_t13_realizable_error_in_simulation(rng):
@@ -159,15 +163,15 @@ def test_t13_realizable_error_in_simulation(rng):
         points = np.sort(rng.random(n))
         distance = np.abs(np.searchsorted(points, grid) - np.searchsorted(points, 0.37))
         errors.append(special.expit(-epsilon * distance / 2).mean())
-    bound = thresholds.threshold_realizable_error(n, epsilon=epsilon)
+    bound = agnostic_prediction.threshold_realizable_error(n, epsilon=epsilon)
     assert bound == pytest.approx(0.0226, abs=1e-4)
     assert np.mean(errors) == pytest.approx(0.0149, abs=3e-4)
     assert np.mean(errors) <= bound
 
 
 def test_t13_population_excess_and_rate():
-    assert thresholds.threshold_population_excess(10**4, epsilon=0.1, beta=0.05) == pytest.approx(
-        thresholds.threshold_excess(10**4, epsilon=0.1) + 4 * math.sqrt(math.log(80) / 20_000), rel=1e-9
+    assert agnostic_prediction.threshold_population_excess(10**4, epsilon=0.1, beta=0.05) == pytest.approx(
+        agnostic_prediction.threshold_excess(10**4, epsilon=0.1) + 4 * math.sqrt(math.log(80) / 20_000), rel=1e-9
     )
-    assert thresholds.threshold_rate(1) == pytest.approx(0.5)
-    assert thresholds.threshold_rate(1, tolerance=1) == pytest.approx(0.25)
+    assert agnostic_prediction.threshold_rate(1) == pytest.approx(0.5)
+    assert agnostic_prediction.threshold_rate(1, tolerance=1) == pytest.approx(0.25)

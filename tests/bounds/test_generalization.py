@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from holdtrue.accounting.curves import gaussian_delta
+from holdtrue.accounting.closed_forms import gaussian_delta
 from holdtrue.bounds.generalization import (
     FEWEST_ROWS,
     bassily16,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from holdtrue.bounds import learning, selection
+from holdtrue.bounds.accuracy import hoeffding_alpha, hoeffding_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from laws import generator
 
@@ -153,14 +154,14 @@ def test_c1_ties_go_to_the_lowest_index():
     [(1, 0.1, 0.05, 185, 1_107), (100, 0.1, 0.05, 415, 2_489), (10**4, 0.05, 0.01, 2_902, 17_411)],
 )
 def test_c2_uniform_convergence_sizes(size, half_width, beta, hoeffding, lecture):
-    assert learning.hoeffding_uniform_rows(size, half_width=half_width, beta=beta) == hoeffding
+    assert hoeffding_rows(half_width, beta=beta, queries=size) == hoeffding
     assert learning.lecture4_uniform_rows(size, half_width=half_width, beta=beta) == lecture
-    assert learning.hoeffding_half_width(size, rows=hoeffding, beta=beta) <= half_width
-    assert learning.hoeffding_half_width(size, rows=hoeffding - 1, beta=beta) > half_width
+    assert hoeffding_alpha(hoeffding, beta=beta, queries=size) <= half_width
+    assert hoeffding_alpha(hoeffding - 1, beta=beta, queries=size) > half_width
 
 
 def test_c2_hoeffding_holds_exactly_for_every_bias():
-    rows = learning.hoeffding_uniform_rows(1, half_width=0.1, beta=0.05)
+    rows = hoeffding_rows(0.1, beta=0.05, queries=1)
     for p in np.linspace(0, 1, 201):
         inside = stats.binom.cdf(math.floor(rows * (p + 0.1)), rows, p) - stats.binom.cdf(
             math.ceil(rows * (p - 0.1)) - 1, rows, p
@@ -274,7 +275,7 @@ def test_b6_law_of_three_hypotheses():
 
 def test_b7_is_uniform_convergence_at_a_quarter_and_a_choice_at_a_half():
     size, alpha, beta = 100, 0.1, 0.05
-    uniform = learning.hoeffding_uniform_rows(size, half_width=alpha / 4, beta=beta / 2)
+    uniform = hoeffding_rows(alpha / 4, beta=beta / 2, queries=size)
     assert learning.lecture16_rows(size, alpha=alpha, beta=beta) == uniform
     shortfall = selection.selection_shortfall(size, epsilon=0.01, beta=beta / 2)
     assert learning.lecture16_rows(size, alpha=alpha, beta=beta, epsilon=0.01) == math.ceil(shortfall / (alpha / 2))

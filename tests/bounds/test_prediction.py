@@ -9,8 +9,8 @@ import pytest
 from scipy import special, stats
 
 import holdtrue as ht
-from holdtrue.accounting import curves
-from holdtrue.bounds import partitions, prediction, responses
+from holdtrue.accounting import closed_forms, event_privacy
+from holdtrue.bounds import agnostic_prediction, learning, prediction
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.testing import drawing_from
 from laws import generator
@@ -99,9 +99,9 @@ def test_e4_bad_votes(counts):
 
 def test_e4_fewer_rows_than_parts():
     with pytest.raises(InsufficientSamples) as caught:
-        partitions.rows_of_a_part(9, parts=10)
+        prediction.rows_of_a_part(9, parts=10)
     assert caught.value.required == 10
-    assert partitions.rows_of_a_part(29, parts=10) == 2
+    assert prediction.rows_of_a_part(29, parts=10) == 2
 
 
 # E5
@@ -196,18 +196,18 @@ def test_e5_base_error_at_a_tenth():
 
 
 def test_e5_base_sizes():
-    assert partitions.finite_base_rows(1000, alpha=0.1, beta=0.05) == math.ceil(math.log(20_000) / 0.1)
+    assert prediction.finite_base_rows(1000, alpha=0.1, beta=0.05) == math.ceil(math.log(20_000) / 0.1)
     expected = max(40 * math.log2(40), 800 * math.log2(130))
-    assert partitions.dimension_base_rows(10, alpha=0.1, beta=0.05) == math.ceil(expected)
-    assert partitions.agnostic_base_rows(100, alpha=0.1, beta=0.05) == 1147
-    assert partitions.uniform_base_rows(100, alpha=0.1, beta=0.05) == math.ceil(2 * math.log(4000) / 0.01)
+    assert prediction.dimension_base_rows(10, alpha=0.1, beta=0.05) == math.ceil(expected)
+    assert learning.learning_rows(100, alpha=0.1, beta=0.05) == 1147
+    assert prediction.uniform_base_rows(100, alpha=0.1, beta=0.05) == math.ceil(2 * math.log(4000) / 0.01)
 
 
 def test_e5_realizable_vote_errs_less_than_alpha_in_simulation(rng):
     # Thresholds on 0..99, truth at 50; each part's predictor is the rightmost threshold that fits it.
     alpha, beta, epsilon, runs = 0.1, 0.05, 1.0, 300
     found = prediction.realizable_partition(
-        alpha=alpha, beta=beta, epsilon=epsilon, base_rows=lambda a, b: partitions.finite_base_rows(100, alpha=a, beta=b)
+        alpha=alpha, beta=beta, epsilon=epsilon, base_rows=lambda a, b: prediction.finite_base_rows(100, alpha=a, beta=b)
     )
     grid = np.arange(100)
     failures = 0
@@ -224,7 +224,7 @@ def test_e5_realizable_vote_errs_less_than_alpha_in_simulation(rng):
 def test_e5_predictions_share_a_budget():
     each = prediction.epsilon_each(100, mu=1)
     assert each == pytest.approx(2 * special.logit(special.ndtr(1 / 20)), rel=1e-9)
-    assert curves.bounded_range_mu(each) * 10 <= 1
+    assert closed_forms.bounded_range_mu(each) * 10 <= 1
     assert prediction.epsilon_each(100, rho=0.5) == pytest.approx(math.sqrt(8 * 0.5 / 100))
     with pytest.raises(InvalidParameter, match="rho in its place"):
         prediction.epsilon_each(100, mu=1, rho=1)
@@ -282,7 +282,7 @@ def least_tau(parts, epsilon, limit):
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 12, 25])
 def test_e11_tau_is_the_least_by_search(parts, epsilon, limit):
-    tau = responses.response_tau(parts, epsilon=epsilon, limit=limit)
+    tau = agnostic_prediction.response_tau(parts, epsilon=epsilon, limit=limit)
     assert tau == pytest.approx(least_tau(parts, epsilon, limit), rel=1e-6)
 
 
@@ -291,7 +291,7 @@ def test_e11_tau_is_the_least_by_search(parts, epsilon, limit):
     ("parts", "epsilon"), [(1, 1.0), (2, 0.1), (3, 1.0), (20, 0.5), (101, 0.2), (400, 0.1), (40, 30.0), (5, 1e-6)]
 )
 def test_e11_tables_are_private_and_close(parts, epsilon, limit):
-    table = responses.response_table(parts, epsilon=epsilon, limit=limit)
+    table = agnostic_prediction.response_table(parts, epsilon=epsilon, limit=limit)
     p = table.probabilities
     assert max(abs(value - Fraction(c, parts)) for c, value in enumerate(p)) <= table.tau + 1e-9
     assert all(p[c] + p[parts - c] == 1 for c in range(parts + 1))
@@ -299,10 +299,10 @@ def test_e11_tables_are_private_and_close(parts, epsilon, limit):
     assert all(a <= b for a, b in steps)
     if limit == "log-odds":
         assert max(math.log(b * (1 - a) / (a * (1 - b))) for a, b in steps) <= epsilon + 1e-14
-        assert curves.mu(table.event) == curves.bounded_range_mu(epsilon)
+        assert event_privacy.mu(table.event) == closed_forms.bounded_range_mu(epsilon)
     else:
         assert max(math.log(max(b / a, (1 - a) / (1 - b))) for a, b in steps) <= epsilon + 1e-14
-        assert curves.mu(table.event) == curves.pure_mu(epsilon)
+        assert event_privacy.mu(table.event) == closed_forms.pure_mu(epsilon)
 
 
 @pytest.mark.parametrize(
@@ -318,11 +318,11 @@ def test_e11_tables_are_private_and_close(parts, epsilon, limit):
     ],
 )
 def test_e11_values_of_tau(parts, epsilon, limit, tau):
-    assert responses.response_tau(parts, epsilon=epsilon, limit=limit) == pytest.approx(tau, abs=5.1e-5)
+    assert agnostic_prediction.response_tau(parts, epsilon=epsilon, limit=limit) == pytest.approx(tau, abs=5.1e-5)
 
 
 def test_e11_tau_reaches_its_limit():
-    assert responses.response_tau(10**6, epsilon=1e-2) * 10**4 == pytest.approx(0.2785, abs=5e-4)
+    assert agnostic_prediction.response_tau(10**6, epsilon=1e-2) * 10**4 == pytest.approx(0.2785, abs=5e-4)
 
 
 @pytest.mark.parametrize(("parts", "epsilon"), [(3, 1.0), (20, 0.5), (100, 0.2), (5, 0.1)])
@@ -332,9 +332,11 @@ def test_e11_laplace_bias_is_exact_below_half_its_scale_and_above_the_ratio_tabl
     density = np.exp(-np.abs(noise) / scale) / (2 * scale)
     for share in (0.0, 0.2, 0.5, 1.0):
         mean = np.trapezoid(np.clip(share + noise, 0, 1) * density, noise)
-        assert responses.clipped_laplace_bias(parts, epsilon=epsilon, share=share) == pytest.approx(mean - share, abs=1e-6)
-    worst = responses.clipped_laplace_bias(parts, epsilon=epsilon, share=0)
-    assert responses.response_tau(parts, epsilon=epsilon, limit="ratio") <= worst <= scale / 2
+        assert agnostic_prediction.clipped_laplace_bias(parts, epsilon=epsilon, share=share) == pytest.approx(
+            mean - share, abs=1e-6
+        )
+    worst = agnostic_prediction.clipped_laplace_bias(parts, epsilon=epsilon, share=0)
+    assert agnostic_prediction.response_tau(parts, epsilon=epsilon, limit="ratio") <= worst <= scale / 2
 
 
 def test_e11_partitions_keep_excess_and_failure():
@@ -345,18 +347,20 @@ def test_e11_partitions_keep_excess_and_failure():
         asked.append((a, b))
         return math.ceil(math.log(1 / b) / a**2)
 
-    for cut, parts in ((responses.laplace_partition, 20), (responses.seed_agnostic_partition, 40)):
+    for cut, parts in ((agnostic_prediction.laplace_partition, 20), (agnostic_prediction.seed_agnostic_partition, 40)):
         found = cut(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=base)
         assert found.parts == parts
         assert asked[-1] == (pytest.approx(alpha / 2), pytest.approx(beta / parts))
-        assert found.base_error + responses.clipped_laplace_bias(parts, epsilon=epsilon, share=0) <= alpha
-    best = responses.agnostic_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=base)
-    assert best.base_error + responses.response_tau(best.parts, epsilon=epsilon) <= alpha
-    assert best.rows < responses.laplace_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=base).rows / 2
+        assert found.base_error + agnostic_prediction.clipped_laplace_bias(parts, epsilon=epsilon, share=0) <= alpha
+    best = agnostic_prediction.agnostic_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=base)
+    assert best.base_error + agnostic_prediction.response_tau(best.parts, epsilon=epsilon) <= alpha
+    assert (
+        best.rows < agnostic_prediction.laplace_partition(alpha=alpha, beta=beta, epsilon=epsilon, base_rows=base).rows / 2
+    )
 
 
 def test_e11_large_alpha_times_epsilon_takes_one_part():
-    found = responses.laplace_partition(alpha=0.9, beta=0.05, epsilon=4, base_rows=lambda _a, _b: 10)
+    found = agnostic_prediction.laplace_partition(alpha=0.9, beta=0.05, epsilon=4, base_rows=lambda _a, _b: 10)
     assert found.parts == 1
     with pytest.raises(InvalidParameter, match="limit"):
-        responses.response_tau(3, epsilon=1, limit="odds")
+        agnostic_prediction.response_tau(3, epsilon=1, limit="odds")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from holdtrue.bounds import partitions, stability
+from holdtrue.bounds import prediction, stability
 from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified, PreconditionError
 from laws import generator
 
@@ -125,7 +125,7 @@ def test_e10_averages_are_stabler_and_no_worse(rng):
 
 def test_e10_fewer_rows_than_parts():
     with pytest.raises(InsufficientSamples) as caught:
-        partitions.rows_of_a_part(3, parts=4)
+        prediction.rows_of_a_part(3, parts=4)
     assert caught.value.required == 4
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit, logit
 
-from holdtrue.accounting.curves import gaussian_delta, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum
 from holdtrue.bounds.generalization import jung20
 from holdtrue.bounds.transfer import (

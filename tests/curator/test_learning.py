@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from holdtrue import hypotheses
-from holdtrue.bounds.learned import adaptive_excess, fixed_excess
+from holdtrue.bounds.learning import adaptive_excess, fixed_excess
 from holdtrue.curator import Curator
 from holdtrue.errors import (
     BudgetExceeded,

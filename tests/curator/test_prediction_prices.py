@@ -9,7 +9,7 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from holdtrue import events
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.curator import Curator, predictions
 from holdtrue.curator.pipeline import Job
 from holdtrue.ensembles.parts import PartRule
@@ -221,18 +221,18 @@ def test_v4_3_epsilon_of_a_number_is_a_draw_that_is_epsilon_dp():
     curator = _opened(epsilon=8.0)
     said = curator.predict("number", {"x": 0.5}, epsilon=0.5)
     assert said.certificate.event == events.DiscreteLaplace(Fraction(1, 2), 1 << 20)
-    assert curves.delta(said.certificate.event, 0.5) == 0
+    assert event_privacy.delta(said.certificate.event, 0.5) == 0
     assert said.certificate.cost == pytest.approx(0.6239**2, rel=1e-3)
     assert "discrete Laplace noise (E9, E10, A5)" in said.certificate.theorem
 
 
 def test_v4_3_normal_noise_under_an_epsilon_is_caught():
     """The control, as it was: normal noise of the mu that an epsilon-DP answer has is (.5, .093)-DP, and not (.5, 0)."""
-    mu = curves.pure_mu(0.5)
+    mu = closed_forms.pure_mu(0.5)
     old = NoisyAverage(50, low=0, high=1, mu=Fraction(mu))
-    assert curves.delta(old.event, 0.5) == pytest.approx(0.093, abs=5e-4)
+    assert event_privacy.delta(old.event, 0.5) == pytest.approx(0.093, abs=5e-4)
     exact = special.ndtr(-0.5 / mu + mu / 2) - np.exp(0.5) * special.ndtr(-0.5 / mu - mu / 2)
-    assert curves.delta(old.event, 0.5) == pytest.approx(exact, rel=1e-6)
+    assert event_privacy.delta(old.event, 0.5) == pytest.approx(exact, rel=1e-6)
 
 
 def test_v4_3_mu_of_a_number_is_normal_noise_and_the_default():

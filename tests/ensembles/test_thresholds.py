@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from holdtrue import events
-from holdtrue.bounds.thresholds import constrained_errors
+from holdtrue.bounds.agnostic_prediction import constrained_errors
 from holdtrue.ensembles.thresholds import Constrained, answer_thresholds, constrained_minima
 from holdtrue.errors import InvalidParameter
 from holdtrue.testing import drawing_from

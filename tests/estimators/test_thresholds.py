@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from holdtrue import events
-from holdtrue.bounds.thresholds import threshold_excess, threshold_probabilities
+from holdtrue.bounds.agnostic_prediction import threshold_excess, threshold_probabilities
 from holdtrue.ensembles.thresholds import constrained_minima
 from holdtrue.errors import BudgetExceeded, InvalidParameter
 from holdtrue.estimators import EXPECTED_FAILED_CHECKS, Handle, ThresholdClassifier

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.looks import gate_alpha, gate_cells, gate_gain, gate_interval, gate_transcripts
+from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_transcripts
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 

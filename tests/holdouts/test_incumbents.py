@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.looks import gate_gain
+from holdtrue.bounds.transcripts import gate_gain
 from holdtrue.holdouts import Holdout
 
 RANDOM = np.random.default_rng(19)

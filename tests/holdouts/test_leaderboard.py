@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.baselines import ladder_alpha
+from holdtrue.bounds.transcripts import ladder_alpha
 from holdtrue.holdouts import Leaderboard
 from holdtrue.holdouts.ladders import best_step
 from laws import generator

@@ -9,7 +9,6 @@ from scipy import stats
 from holdtrue.exact import units_up
 from holdtrue.holdouts import Holdout
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.tasks import UNIT
 
 CASES, MANY, FEW = 2000, 2500, 500
 TRUTH = np.arange(CASES) % 2
@@ -62,7 +61,7 @@ def test_the_scores_of_all_looks_are_as_private_as_the_plans_cap_says():
         assert as_private_as_charged(noise, mu)
         assert float(last.event.mu) == pytest.approx(mu, rel=1e-6)
         # mu squared adds up to the cap, rounded up by a unit a look at most.
-        assert units_up(last.event.mu**2, unit=UNIT) * MANY <= holdout.plan.cap_units
+        assert units_up(last.event.mu**2) * MANY <= holdout.plan.cap_units
 
 
 @pytest.mark.parametrize(("fault", "looks"), [(Halved, FEW), (Bare, FEW), (Quarter, MANY)])

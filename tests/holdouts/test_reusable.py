@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 import holdtrue as ht
-from holdtrue.bounds.baselines import guess_and_check_level
-from holdtrue.bounds.looks import check_cells, check_passes, check_width, guess_and_check_alpha
+from holdtrue.bounds.transcripts import check_cells, check_passes, check_width, guess_and_check_alpha, guess_and_check_level
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts.cases import BITS

@@ -5,8 +5,7 @@ import pytest
 
 import holdtrue as ht
 from holdouts.analysts import ANALYSTS, lower_rate
-from holdtrue.bounds.baselines import rounding_alpha
-from holdtrue.bounds.looks import rounding_cells, rounding_width
+from holdtrue.bounds.transcripts import rounding_alpha, rounding_cells, rounding_width
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 from laws import generator

@@ -11,8 +11,7 @@ import pytest
 
 import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
-from holdtrue.bounds.baselines import guess_and_check_level
-from holdtrue.bounds.looks import check_cells
+from holdtrue.bounds.transcripts import check_cells, guess_and_check_level
 from holdtrue.curator import steps
 from holdtrue.holdouts import Holdout, Leaderboard, gating, guessing, ladders, sparse
 from holdtrue.holdouts.transcripts import Transcript

@@ -176,8 +176,8 @@ def test_a_copied_mechanism_serves_none_of_the_original_noise(duplicate):
     assert set(ours).isdisjoint(theirs)
 
 
-def test_a_pool_cannot_be_pickled():
+def test_a_buffer_cannot_be_pickled():
     mechanism = ht.Laplace(epsilon=1)
     mechanism.release(0)
     with pytest.raises(TypeError, match="cannot be copied"):
-        pickle.dumps(mechanism._pool)
+        pickle.dumps(mechanism._buffer)

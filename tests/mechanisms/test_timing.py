@@ -39,7 +39,7 @@ def test_pooled_noise_has_one_size_in_memory():
     """What Python allocates does not depend on the value: small integers, which it keeps ready, are never in the list."""
     mechanism = ht.Gaussian(sigma=2)
     mechanism.release(0)
-    assert {sys.getsizeof(value) for value in mechanism._pool._values} == {sys.getsizeof(2**61)}
+    assert {sys.getsizeof(value) for value in mechanism._buffer._values} == {sys.getsizeof(2**61)}
     assert sys.getsizeof(3) != sys.getsizeof(2**61)
 
 

@@ -14,9 +14,9 @@ from holdtrue.noise import (
     geometric,
     gumbel_argmax,
     permute_and_flip,
-    races,
     rounded_gaussian,
     samplers,
+    selection,
     uniform_below,
 )
 from holdtrue.testing import SeededBits
@@ -41,7 +41,7 @@ def test_every_draw_settled_exactly_is_every_draw_proposed(name, monkeypatch):
     """The same bits with the margin forced wide, so that floats decide nothing, over a million draws."""
     normal = FORCED[name](SeededBits(name))
     monkeypatch.setattr(samplers, "MARGIN", math.inf)
-    monkeypatch.setattr(races, "CLOSE", math.inf)
+    monkeypatch.setattr(selection, "CLOSE", math.inf)
     assert np.array_equal(normal, FORCED[name](SeededBits(name)))
 
 
@@ -198,14 +198,14 @@ def test_looking_closely_at_a_few_chooses_what_looking_at_all_does(rate, spread)
     """Long rows are screened by one comparison a candidate: with the same words, the choice is the same."""
     scores = np.arange(60_000).reshape(2, -1) * 2654435761 % spread
     screened = gumbel_argmax(scores, rate=rate, bits=SeededBits(f"{rate} {spread}"))
-    field = races._field(scores, rate, None)
+    candidates = selection._prepare(scores, rate, None)
     bits = SeededBits(f"{rate} {spread}")
-    assert screened.tolist() == [races._one_long_row_in_full(field, number, bits) for number in range(2)]
+    assert screened.tolist() == [selection._choose_in_any_long_row(candidates, number, bits) for number in range(2)]
 
 
-def test_a_race_without_survivors_is_run_again(monkeypatch):
-    """With a bound that lets almost nobody pass, many races are needed; the law does not change."""
-    monkeypatch.setattr(races, "SURVIVORS", 0.25)
+def test_a_choice_without_survivors_is_drawn_again(monkeypatch):
+    """With a bound that lets almost nobody pass, many draws are needed; the law does not change."""
+    monkeypatch.setattr(selection, "SURVIVORS", 0.25)
     scores = np.zeros((200, 20_000), dtype=np.int64)
     scores[:, 10_000:] = 1
     upper = int((gumbel_argmax(scores, rate=Fraction(1), bits=SeededBits("again")) >= 10_000).sum())
@@ -213,13 +213,11 @@ def test_a_race_without_survivors_is_run_again(monkeypatch):
     assert abs(upper - 200 * chance) < 6.2 * math.sqrt(200 * chance * (1 - chance))
 
 
-def test_ladders_bound_the_exponential_from_above():
-    from holdtrue.noise.ladders import Ladder
-
+def test_looked_up_bounds_are_above_the_exponential():
     for rate in (Fraction(1, 10**7), Fraction(1, 97), Fraction(2), Fraction(400)):
-        ladder = Ladder.of(rate)
-        for rung in (0, 1, 7, 500, 4095):
-            gap = rung << ladder.shift
+        bounds = selection._ExpBounds.of(rate)
+        for step in (0, 1, 7, 500, 4095):
+            gap = step << bounds.shift
             truth = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator * gap)
-            assert truth <= ladder.weights[rung]
-            assert truth < mpmath.mpf(2) ** -30 or ladder.weights[rung] <= truth * (1 + mpmath.mpf(2) ** -29)
+            assert truth <= bounds.weights[step]
+            assert truth < mpmath.mpf(2) ** -30 or bounds.weights[step] <= truth * (1 + mpmath.mpf(2) ** -29)

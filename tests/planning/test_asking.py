@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdtrue.accounting.curves import gaussian_delta
+from holdtrue.accounting.closed_forms import gaussian_delta
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.events import DiscreteLaplace, Gaussian
+from holdtrue.exact import UNIT
 from holdtrue.planning import Intractable, Plan, plan
-from holdtrue.planning.methods import METHODS
-from holdtrue.planning.tasks import UNIT, Task, largest_cap
+from holdtrue.planning.comparing import METHODS
+from holdtrue.planning.methods import AskingTask, largest_cap
 
 # THEORY P1, alpha = .1, beta = .05.
 TABLE = {
@@ -386,4 +387,4 @@ def test_limits_are_rounded_down():
         assert units > 0
     assert largest_cap("pure", 0.7, 0.0) == math.floor(Fraction(0.7) * 10**15)
     assert gaussian_delta(math.sqrt(largest_cap("gdp", 0.7, 1e-7) * 1e-15), 0.7) <= 1e-7 * (1 + 1e-9)
-    assert Task(1, 0.05, 0.0, 20, "validity").limit("gdp") is None
+    assert AskingTask(1, 0.05, 0.0, 20, "validity").limit("gdp") is None

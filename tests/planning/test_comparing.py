@@ -9,7 +9,7 @@ import pytest
 
 from holdtrue.errors import InvalidParameter, MissingExtra, UnknownName
 from holdtrue.planning import Comparison, plan
-from holdtrue.planning.methods import METHODS
+from holdtrue.planning.comparing import METHODS
 
 mpl.use("Agg")
 
@@ -115,9 +115,9 @@ def test_plot_labels_every_method_and_marks_the_plan(comparison):
 
 
 def test_labels_keep_their_distance():
-    from holdtrue.planning.comparing import _spaced
+    from holdtrue.planning.plotting import _space_out
 
-    places = _spaced([0.5, 0.5, 0.5, 0.52, 0.9], gap=0.05)
+    places = _space_out([0.5, 0.5, 0.5, 0.52, 0.9], gap=0.05)
     ordered = sorted(places)
     assert all(upper - lower >= 0.049 for lower, upper in pairwise(ordered))
     assert places[4] == 0.9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.planning.learning import LearningPlan, plan_learning
 
@@ -71,8 +71,8 @@ def test_p3_no_row_fewer_and_no_alpha_smaller():
 
 def test_plan_costs_what_the_pick_costs():
     plan = plan_learning(size=100, alpha=0.1, beta=0.05, epsilon=1)
-    assert plan.mu == curves.bounded_range_mu(1.0) == pytest.approx(0.623893, abs=1e-6)
-    assert plan.rho == curves.bounded_range_rho(1.0) == pytest.approx(0.123302, abs=1e-6)
+    assert plan.mu == closed_forms.bounded_range_mu(1.0) == pytest.approx(0.623893, abs=1e-6)
+    assert plan.rho == closed_forms.bounded_range_rho(1.0) == pytest.approx(0.123302, abs=1e-6)
 
 
 @pytest.mark.parametrize("realizable", [False, True])

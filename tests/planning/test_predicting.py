@@ -5,8 +5,9 @@ import math
 
 import pytest
 
-from holdtrue.accounting import curves
-from holdtrue.bounds import prediction, responses
+from holdtrue.accounting import closed_forms
+from holdtrue.bounds import agnostic_prediction, prediction
+from holdtrue.bounds.learning import learning_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.planning.predicting import PredictionPlan, plan_prediction
 
@@ -68,7 +69,7 @@ def test_e11_plan_keeps_alpha_and_beats_laplace_and_the_report(alpha, epsilon, l
     parameters = {"epsilon": epsilon, "alpha": alpha, "beta": 0.05, "size": 1000, "realizable": False}
     plan = plan_prediction(**parameters, ledger=ledger)
     limit = "ratio" if ledger == "pure" else "log-odds"
-    assert plan.tau == responses.response_tau(plan.parts, epsilon=epsilon, limit=limit)
+    assert plan.tau == agnostic_prediction.response_tau(plan.parts, epsilon=epsilon, limit=limit)
     assert plan.base_error + plan.tau <= alpha
     laplace, seed = (plan_prediction(**parameters, method=method) for method in ("laplace", "seed"))
     assert laplace.parts == math.ceil(1 / (alpha * epsilon))
@@ -81,20 +82,19 @@ def test_e11_plan_keeps_alpha_and_beats_laplace_and_the_report(alpha, epsilon, l
 
 
 def test_e11_no_other_number_of_parts_is_cheaper():
-    from holdtrue.bounds.partitions import agnostic_base_rows
 
     plan = plan_prediction(epsilon=0.3, alpha=0.1, beta=0.05, size=1000, realizable=False)
     for parts in range(1, 120):
-        excess = 0.1 - responses.response_tau(parts, epsilon=0.3)
+        excess = 0.1 - agnostic_prediction.response_tau(parts, epsilon=0.3)
         if excess > 0:
-            assert parts * agnostic_base_rows(1000, alpha=excess, beta=0.05 / parts) >= plan.rows
+            assert parts * learning_rows(1000, alpha=excess, beta=0.05 / parts) >= plan.rows
 
 
 def test_e11_cost_is_bounded_range_unless_ratios_are_limited():
     parameters = {"epsilon": 0.5, "alpha": 0.1, "beta": 0.05, "size": 10, "realizable": False}
-    assert plan_prediction(**parameters).mu == pytest.approx(curves.bounded_range_mu(0.5))
-    assert plan_prediction(**parameters, ledger="pure").mu == pytest.approx(curves.pure_mu(0.5))
-    assert plan_prediction(**parameters, method="laplace").rho == pytest.approx(curves.pure_rho(0.5))
+    assert plan_prediction(**parameters).mu == pytest.approx(closed_forms.bounded_range_mu(0.5))
+    assert plan_prediction(**parameters, ledger="pure").mu == pytest.approx(closed_forms.pure_mu(0.5))
+    assert plan_prediction(**parameters, method="laplace").rho == pytest.approx(closed_forms.pure_rho(0.5))
 
 
 def test_p4_predictions_share_a_gaussian_budget():

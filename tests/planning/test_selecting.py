@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import holdtrue as ht
-from holdtrue.accounting import curves
+from holdtrue.accounting import closed_forms
 from holdtrue.errors import InvalidParameter
 from holdtrue.planning.selecting import SelectionPlan, plan_selection
 from holdtrue.testing import drawing_from
@@ -19,7 +19,7 @@ from laws import generator
 def test_p5_shortfall_in_rows():
     plan = plan_selection(candidates=50, epsilon=0.5, beta=0.05)
     assert plan.shortfall == pytest.approx(4 * (math.log(50) + math.log(20)), rel=1e-9)
-    assert (plan.mu, plan.rho) == (curves.bounded_range_mu(0.5), curves.bounded_range_rho(0.5))
+    assert (plan.mu, plan.rho) == (closed_forms.bounded_range_mu(0.5), closed_forms.bounded_range_rho(0.5))
 
 
 @pytest.mark.parametrize("kind", [ht.Exponential, ht.PermuteAndFlip])

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import get_args
 
-from holdtrue.accounting import curves
-from holdtrue.accounting.atoms import Atoms, randomised_responses
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.accounting.conversions import zero_concentrated_epsilon
-from holdtrue.accounting.losses import BoundedRangeLoss, DiscreteNormalLoss, LaplaceLoss, Law, NormalLoss
-from holdtrue.accounting.spectra import spectral_epsilon
+from holdtrue.accounting.loss_distributions import BoundedRangeLoss, DiscreteNormalLoss, LaplaceLoss, Law, NormalLoss
+from holdtrue.accounting.pld_composition import spectral_epsilon
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import (
     Approximate,
@@ -29,11 +31,12 @@ from holdtrue.events import (
     Pure,
     Repeated,
 )
-from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up, truth
+from holdtrue.exact import ROUNDING, Number, count, nonnegative, positive, probability, round_down, round_up, truth
 
-__all__ = ["Bound", "advanced", "basic", "compose", "counted", "optimal_delta", "optimal_epsilon"]
-
-_ROUNDING = 1 + 2.0**-44
+_MOST_ATOMS = 1 << 15
+# Masses below this part of the largest can be left out without being seen in a float delta.
+_NEGLIGIBLE = -760.0
+_UNIT = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def _advanced(groups: Sequence[tuple[float, int]], delta: float, *, lecture: boo
     drift = math.fsum(
         times * epsilon * (_expm1(epsilon) if lecture else math.tanh(epsilon / 2)) for epsilon, times in groups
     )
-    return (math.sqrt(-2 * math.log(delta) * square) + drift) * _ROUNDING
+    return (math.sqrt(-2 * math.log(delta) * square) + drift) * ROUNDING
 
 
 def _expm1(x: float) -> float:
@@ -88,8 +91,8 @@ def optimal_epsilon(epsilon: Number, *, times: int, delta: Number) -> float:
     return every if slack == 0 else min(every, _optimal(epsilon, times).epsilon(round_down(slack)))
 
 
-def _optimal(epsilon: Number, times: int) -> Atoms:
-    atoms = randomised_responses([(round_up(positive("epsilon", epsilon)), count("times", times))])
+def _optimal(epsilon: Number, times: int) -> "_Atoms":
+    atoms = _compose_responses([(round_up(positive("epsilon", epsilon)), count("times", times))])
     if atoms is None:
         raise InvalidParameter("times", times, "at most 100,000 events of one epsilon; compose has other bounds for more")
     return atoms
@@ -116,7 +119,7 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
     """
     slack = probability("delta", delta, zero=True)
     adaptive = truth("adaptive", adaptive)
-    groups = counted(events)
+    groups = count_events(events)
     groups.pop(NoCost(), None)
     if not groups:
         return Bound(0.0, float(slack), "basic")
@@ -127,20 +130,20 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
     return Bound(epsilon, float(slack), method if epsilon < math.inf else "none")
 
 
-def counted(events: Iterable[Event]) -> dict[Event, int]:
+def count_events(events: Iterable[Event]) -> dict[Event, int]:
     """Return how often each single event occurs, with repeated and composed events taken apart."""
     given: object = events
     if not isinstance(given, (*get_args(Event), Iterable)) or isinstance(given, (str, bytes)):
         raise InvalidParameter("events", type(given).__name__, "a list of events")
     listed = [events] if isinstance(events, get_args(Event)) else list(events)
     totals: dict[Event, int] = {}
-    for event, times in _occurrences(listed):
-        for single, inner in _taken_apart(event):
+    for event, times in _count_objects(listed):
+        for single, inner in _take_apart(event):
             totals[single] = totals.get(single, 0) + inner * times
     return totals
 
 
-def _occurrences(listed: Sequence[Event]) -> Iterable[tuple[Event, int]]:
+def _count_objects(listed: Sequence[Event]) -> Iterable[tuple[Event, int]]:
     """Count by identity first: hashing a record costs a hundred times more than comparing addresses."""
     if listed and all(event is listed[0] for event in listed):
         return [(listed[0], len(listed))]
@@ -155,12 +158,12 @@ def _occurrences(listed: Sequence[Event]) -> Iterable[tuple[Event, int]]:
     return [(first[key], times) for key, times in seen.items()]
 
 
-def _taken_apart(event: Event) -> Iterable[tuple[Event, int]]:
+def _take_apart(event: Event) -> Iterable[tuple[Event, int]]:
     match event:
         case Repeated(event=inner, times=times):
-            return [(single, times * count) for single, count in _taken_apart(inner)]
+            return [(single, times * count) for single, count in _take_apart(inner)]
         case Composed(events=inner):
-            return list(counted(inner).items())
+            return list(count_events(inner).items())
         case _ if isinstance(event, get_args(Event)):
             return [(event, 1)]
         case _:
@@ -180,7 +183,7 @@ def _filters(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, 
 
 def _theorems(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, str]]:
     """Return every bound that holds with parameters fixed in advance."""
-    whole, room = _peeled(groups, delta)
+    whole, room = _take_off_failures(groups, delta)
     if room < 0:
         return []
     found = [(_pure_sum(whole, delta), "basic")]
@@ -188,11 +191,11 @@ def _theorems(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float,
         return found
     found += _totals(whole, room)
     if list(whole.values()) == [1]:
-        found.append((curves.epsilon(next(iter(whole)), room), "curve"))
+        found.append((event_privacy.epsilon(next(iter(whole)), room), "curve"))
     pure = _pure_groups(whole)
     if pure is not None:
         found.append((_advanced(pure, room), "advanced"))
-        atoms = randomised_responses(pure)
+        atoms = _compose_responses(pure)
         if atoms is not None:
             found.append((atoms.epsilon(room), "optimal"))
             if all(isinstance(event, Pure) for event in whole):
@@ -203,7 +206,7 @@ def _theorems(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float,
     return found
 
 
-def _peeled(groups: Mapping[Event, int], delta: Fraction) -> tuple[dict[Event, int], float]:
+def _take_off_failures(groups: Mapping[Event, int], delta: Fraction) -> tuple[dict[Event, int], float]:
     """Return the events with their failure probabilities taken off, and a lower bound of the delta that is left.
 
     With D = 1 - prod(1 - delta_i), the composition is (epsilon, D + (1 - D) delta')-DP if the rest is (epsilon, delta')-DP.
@@ -237,7 +240,7 @@ def _pure_sum(groups: Mapping[Event, int], delta: Fraction) -> float:
                 total += times * value
             case _:
                 if delta == 0:
-                    curves.epsilon(event, 0)  # says why Gaussian noise has none
+                    event_privacy.epsilon(event, 0)  # says why Gaussian noise has none
                 return math.inf
     return round_up(total)
 
@@ -245,14 +248,14 @@ def _pure_sum(groups: Mapping[Event, int], delta: Fraction) -> float:
 def _totals(groups: Mapping[Event, int], delta: float) -> list[tuple[float, str]]:
     """Return the bounds by the sum of rho and by the sum of squared mu, where every event has one."""
     found = []
-    rhos = [(curves.rho(event), times) for event, times in groups.items()]
+    rhos = [(event_privacy.rho(event), times) for event, times in groups.items()]
     if all(value is not None for value, _ in rhos):
-        total = math.fsum(times * (value or 0.0) for value, times in rhos) * _ROUNDING
+        total = math.fsum(times * (value or 0.0) for value, times in rhos) * ROUNDING
         found.append((zero_concentrated_epsilon(total, delta=delta), "zcdp"))
-    mus = [(curves.mu(event), times) for event, times in groups.items()]
+    mus = [(event_privacy.mu(event), times) for event, times in groups.items()]
     if all(value is not None for value, _ in mus):
         total = math.sqrt(math.fsum(times * (value or 0.0) ** 2 for value, times in mus)) * (1 + 2.0**-50)
-        found.append((curves.smallest_epsilon(lambda at: curves.gaussian_delta(total, at), delta), "gdp"))
+        found.append((closed_forms.smallest_epsilon(lambda at: closed_forms.gaussian_delta(total, at), delta), "gdp"))
     return found
 
 
@@ -289,3 +292,105 @@ def _laws(groups: Mapping[Event, int]) -> list[tuple[Law, int]] | None:
     if square and not laws:
         return None  # the curve of the sum of squared mu is exact
     return [*laws, (NormalLoss(math.sqrt(round_up(square)) * (1 + 2.0**-50)), 1)] if square else laws
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Atoms:
+    """Losses of a composition of epsilon-DP events, in rising order, with their masses.
+
+    Every epsilon-DP pair of laws is a post-processing of randomised response, whose privacy loss is +epsilon with
+    probability 1 / (1 + e^-epsilon) and -epsilon otherwise. The losses of a composition therefore add up to finitely many
+    atoms, and delta(x) = sum over atoms of mass (1 - e^(x - loss))_+ is the smallest delta that holds for all such
+    compositions. Sums are kept with an account of their rounding: ``shift`` bounds the error of any loss, ``relative`` that
+    of any mass, and ``beyond`` is mass left out, taken as an infinite loss. Since delta rises with every loss and every
+    mass, delta(x) computed, times 1 + relative, plus beyond, is an upper bound of the true delta at x + shift.
+    """
+
+    losses: npt.NDArray[np.float64]
+    masses: npt.NDArray[np.float64]
+    beyond: float
+    shift: float
+    relative: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound of the composition's delta at epsilon."""
+        return self._raw(epsilon - self.shift) * (1 + self.relative) + self.beyond
+
+    def _raw(self, at: float) -> float:
+        start = int(np.searchsorted(self.losses, at, side="right"))
+        return -float((self.masses[start:] * np.expm1(at - self.losses[start:])).sum())
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon >= 0 at which :meth:`delta` is at most ``delta``, up to rounding, from above.
+
+        Between two atoms delta is A - B e^epsilon, which is solved directly; a bisection over atoms finds which two.
+        """
+        if self.delta(0.0) <= delta:
+            return 0.0
+        target = (delta - self.beyond) / (1 + self.relative)
+        if target < 0:
+            return math.inf
+        low, high = -1, self.losses.size - 1  # delta is above the target before atom low + 1, and at most it at high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._raw(float(self.losses[middle])) <= target else (middle, high)
+        above, top = self.masses[high:], float(self.losses[high])
+        rest = float((above * np.exp(top - self.losses[high:])).sum())
+        room = (float(above.sum()) - target) / rest
+        guess = top + math.log(room) if room > 0 else -math.inf
+        lowest = float(self.losses[low]) if low >= 0 else -math.inf
+        answer = max(0.0, lowest, min(top, guess)) + self.shift
+        step = _UNIT * (1 + answer)
+        while self.delta(answer) > delta:
+            answer, step = answer + step, 2 * step
+            if answer >= top + self.shift:
+                return (top + self.shift) * (1 + _UNIT) if self.beyond <= delta else math.inf
+        return answer
+
+
+def _compose_responses(groups: Sequence[tuple[float, int]]) -> _Atoms | None:
+    """Return the losses of ``times`` randomised responses for each (epsilon, times); None if they are too many atoms."""
+    sizes = [_likely_flips(epsilon, times) for epsilon, times in groups]
+    if math.prod(last - first + 1 for first, last in sizes) > _MOST_ATOMS:
+        return None
+    total = _Atoms(np.zeros(1), np.ones(1), 0.0, 0.0, 0.0)
+    for (epsilon, times), window in zip(groups, sizes, strict=True):
+        one = _binomial(epsilon, times, window)
+        total = _Atoms(
+            np.add.outer(total.losses, one.losses).ravel(),
+            np.multiply.outer(total.masses, one.masses).ravel(),
+            total.beyond + one.beyond,
+            total.shift + one.shift + _UNIT * (abs(float(total.losses[0])) + abs(float(one.losses[0]))),
+            total.relative + one.relative + _UNIT,
+        )
+    order = np.argsort(total.losses, kind="stable")
+    spread = 2 * (total.relative + total.losses.size * _UNIT)
+    return _Atoms(total.losses[order], total.masses[order], total.beyond, total.shift, spread)
+
+
+def _likely_flips(epsilon: float, times: int) -> tuple[int, int]:
+    """Return the numbers of flips worth keeping: all but those e^-760 times less likely than the likeliest.
+
+    By Chernoff's bound, within sqrt(2 * 760 / 4 * times) of the mean, for a variance of at most times / 4.
+    """
+    flips = times / (1 + math.exp(min(epsilon, 700.0)))
+    reach = math.sqrt(-_NEGLIGIBLE / 2 * times) + 1
+    return max(0, math.floor(flips - reach)), min(times, math.ceil(flips + reach))
+
+
+def _binomial(epsilon: float, times: int, window: tuple[int, int]) -> _Atoms:
+    """Return the atoms (times - 2 l) epsilon, l ~ Binomial(times, 1 / (1 + e^epsilon)).
+
+    Masses come from the logarithms of the ratios of neighbouring ones, and are divided by their own sum: it is at most
+    the whole, so what lies outside the window only makes them larger. What lies above the window, by Hoeffding's
+    inequality less than e^-760, is far below the least float that is not zero.
+    """
+    first, last = window
+    flips = np.arange(first, last + 1, dtype=np.float64)
+    logs = np.concatenate([np.zeros(1), np.cumsum(np.log((times - flips[:-1]) / flips[1:]) - epsilon)])
+    masses = np.exp(logs - logs.max())
+    masses /= masses.sum()
+    relative = 8 * flips.size * _UNIT * (1 + epsilon + math.log(times + 1))
+    beyond = math.ulp(0.0) if first > 0 else 0.0
+    losses = (times - 2 * flips) * epsilon
+    return _Atoms(losses[::-1], masses[::-1], beyond, 2 * _UNIT * times * epsilon, relative)

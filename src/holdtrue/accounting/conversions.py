@@ -1,13 +1,17 @@
 """From one guarantee to another: to total variation, to noise, to groups of rows, from zCDP to (epsilon, delta).
 
+And events in the words of Google's dp_accounting, for those who keep their books there (extra ``accounting``).
+
 Every number is rounded to the safe side: privacy parameters and noise up. Neighbours replace one row (0.1).
 """
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
-from holdtrue.accounting.curves import gaussian_delta
-from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.accounting.closed_forms import gaussian_delta
+from holdtrue.errors import InvalidParameter, MissingExtra, NotPrivate, PreconditionError
 from holdtrue.events import (
     Approximate,
     BoundedRange,
@@ -22,22 +26,8 @@ from holdtrue.events import (
     Repeated,
     ZeroConcentrated,
 )
-from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+from holdtrue.exact import ROUNDING, Number, count, nonnegative, positive, probability, round_down, round_up
 
-__all__ = [
-    "bounded_range_tv",
-    "gaussian_mu",
-    "gaussian_sigma",
-    "group",
-    "group_delta",
-    "private_tv",
-    "replace_one",
-    "zero_concentrated_epsilon",
-    "zero_concentrated_epsilon_simple",
-    "zero_concentrated_rho",
-]
-
-_ROUNDING = 1 + 2.0**-44
 _LEAST_MU, _MOST_MU = 1e-8, 1e4
 _ENDLESS = 700.0
 
@@ -50,13 +40,13 @@ def private_tv(epsilon: Number, *, delta: Number = 0) -> float:
     """
     at = round_up(nonnegative("epsilon", epsilon))
     slack = round_up(probability("delta", delta, zero=True))
-    spread = math.tanh(at / 2) * _ROUNDING + slack * (1 - math.tanh(at / 2) * (1 - 2.0**-50)) * _ROUNDING
+    spread = math.tanh(at / 2) * ROUNDING + slack * (1 - math.tanh(at / 2) * (1 - 2.0**-50)) * ROUNDING
     return min(1.0, spread)
 
 
 def bounded_range_tv(epsilon: Number) -> float:
     """Return tanh(epsilon / 4): no epsilon-bounded-range pair is farther apart in total variation (A6)."""
-    return min(1.0, math.tanh(round_up(nonnegative("epsilon", epsilon)) / 4) * _ROUNDING)
+    return min(1.0, math.tanh(round_up(nonnegative("epsilon", epsilon)) / 4) * ROUNDING)
 
 
 def gaussian_mu(epsilon: Number, *, delta: Number) -> float:
@@ -172,7 +162,7 @@ def zero_concentrated_epsilon(rho: Number, *, delta: Number) -> float:
 def zero_concentrated_epsilon_simple(rho: Number, *, delta: Number) -> float:
     """Return rho + 2 sqrt(rho ln(1/delta)), the older and looser conversion (T2; Bun and Steinke)."""
     total, logarithm = _zero_concentrated(rho, delta)
-    return (total + 2 * math.sqrt(total * logarithm)) * _ROUNDING
+    return (total + 2 * math.sqrt(total * logarithm)) * ROUNDING
 
 
 def zero_concentrated_rho(epsilon: Number, *, delta: Number) -> float:
@@ -193,4 +183,51 @@ def _zero_concentrated(rho: Number, delta: Number) -> tuple[float, float]:
     total = round_up(nonnegative("rho", rho))
     if delta == 0:
         raise InvalidParameter("delta", delta, "above 0: zCDP alone gives no epsilon at delta = 0")
-    return total, -math.log(round_down(probability("delta", delta))) * _ROUNDING
+    return total, -math.log(round_down(probability("delta", delta))) * ROUNDING
+
+
+def to_dp_events(events: Iterable[Event]) -> list[Any]:
+    """Return dp_accounting's DpEvents, one for each event, in the same order.
+
+    Guarantee: each is no more private than the event it stands for. Gaussian noise, discrete Laplace noise and zCDP have
+    an event of their own there. An epsilon-DP or bounded-range event becomes discrete Laplace noise on a count of
+    sensitivity 1: that is randomised response, which dominates it, in words that fit the same neighbours as all others. The
+    discrete Gaussian becomes its zCDP. An (epsilon, delta)-DP event with delta > 0 has no counterpart and is refused with
+    NotPrivate. Accountants there are to be set up so that their sensitivities mean one row replaced, as ours do
+    (``NeighboringRelation.REPLACE_SPECIAL`` for the PLD accountant). Needs the extra ``accounting``.
+    """
+    try:
+        from dp_accounting import dp_event
+    except ImportError:
+        raise MissingExtra("accounting", purpose="exporting events to dp_accounting") from None
+    return [_export(event, dp_event) for event in events]
+
+
+def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_accounting carries no types; one case for each kind
+    match event:
+        case NoCost():
+            return kinds.NoOpDpEvent()
+        case NonPrivate():
+            return kinds.NonPrivateDpEvent()
+        case Gaussian(mu=value):
+            return kinds.GaussianDpEvent(round_down(1 / value))
+        case DiscreteLaplace():
+            return kinds.DiscreteLaplaceDpEvent(round_up(event.epsilon / event.sensitivity), event.sensitivity)
+        case BoundedRange(epsilon=value) | Pure(epsilon=value):
+            return kinds.DiscreteLaplaceDpEvent(round_up(value), 1)
+        case Approximate(epsilon=value, delta=slack) if slack == 0:
+            return kinds.DiscreteLaplaceDpEvent(round_up(value), 1) if value else kinds.NoOpDpEvent()
+        case ZeroConcentrated(rho=value):
+            return kinds.ZCDpEvent(round_up(value))
+        case DiscreteGaussian():
+            return kinds.ZCDpEvent(round_up(event.sensitivity**2 / (2 * event.sigma**2)))
+        case Repeated(event=inner, times=times):
+            return kinds.SelfComposedDpEvent(_export(inner, kinds), times)
+        case Composed(events=inner):
+            return kinds.ComposedDpEvent([_export(one, kinds) for one in inner])
+        case _:
+            message = (
+                "dp_accounting has no event for an (epsilon, delta)-DP release with delta > 0; "
+                "give holdtrue.compose the list, or export the release's own mechanism"
+            )
+            raise NotPrivate(message)

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, probability, rational
 
-__all__ = ["approximate_max_divergence", "hockey_stick", "max_divergence", "total_variation"]
-
 Probabilities: TypeAlias = "npt.NDArray[Any] | list[float] | tuple[float, ...]"
 _Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Filters for events whose parameters are chosen along the way, in whole numbers; and the levels of open sessions (T3, T7).
+"""Filters for events whose parameters are chosen along the way, in whole numbers (T3).
 
 A filter is a property of a ledger, fixed before the first event: one currency and one cap. An event is charged only if the
 sum of all costs stays within the cap. Costs and caps are whole multiples of 1e-15, costs rounded up and caps down, so that
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from holdtrue.accounting import curves
+from holdtrue.accounting import event_privacy
 from holdtrue.accounting.conversions import gaussian_mu, zero_concentrated_epsilon, zero_concentrated_rho
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
 from holdtrue.events import (
@@ -28,11 +28,8 @@ from holdtrue.events import (
     Repeated,
     ZeroConcentrated,
 )
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, units_down, units_up
+from holdtrue.exact import UNIT, Number, count, positive, probability, round_up, units_down, units_up
 
-__all__ = ["UNIT", "Filter", "GaussianFilter", "Levels", "PureFilter", "ZeroConcentratedFilter", "amount"]
-
-UNIT = Fraction(1, 10**15)
 _BITS = 1024  # of a whole number that a float can stand for
 
 
@@ -79,7 +76,7 @@ class Filter(ABC):
             message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
             raise NotPrivate(message)
         # A float below may have underflowed to 0; what is not free costs a unit at least.
-        return max(1, units_up(Fraction(exact), unit=UNIT))
+        return max(1, units_up(Fraction(exact)))
 
     def admits(self, spent: int, *, cost: int) -> bool:
         """Return whether a cost still fits; both are in units."""
@@ -104,7 +101,7 @@ class PureFilter(Filter):
     @classmethod
     def of(cls, epsilon: Number) -> "PureFilter":
         """Return the filter with cap epsilon."""
-        return cls(_capped("epsilon", positive("epsilon", epsilon)))
+        return cls(_cap_units("epsilon", positive("epsilon", epsilon)))
 
     def _single(self, event: Event) -> Fraction | float | None:
         match event:
@@ -131,12 +128,12 @@ class ZeroConcentratedFilter(Filter):
     @classmethod
     def of(cls, rho: Number) -> "ZeroConcentratedFilter":
         """Return the filter with cap rho."""
-        return cls(_capped("rho", positive("rho", rho)))
+        return cls(_cap_units("rho", positive("rho", rho)))
 
     @classmethod
     def within(cls, epsilon: Number, *, delta: Number) -> "ZeroConcentratedFilter":
         """Return the filter with the largest cap that is (epsilon, delta)-DP by T2."""
-        return cls(_capped("epsilon", Fraction(zero_concentrated_rho(epsilon, delta=delta))))
+        return cls(_cap_units("epsilon", Fraction(zero_concentrated_rho(epsilon, delta=delta))))
 
     def _single(self, event: Event) -> Fraction | float | None:
         match event:
@@ -147,7 +144,7 @@ class ZeroConcentratedFilter(Filter):
             case ZeroConcentrated(rho=value):
                 return value
             case _:
-                return curves.rho(event)
+                return event_privacy.rho(event)
 
     def epsilon(self, delta: Number) -> float:
         """Return the conversion of the cap by T2."""
@@ -167,17 +164,17 @@ class GaussianFilter(Filter):
     @classmethod
     def of(cls, mu: Number) -> "GaussianFilter":
         """Return the filter with cap mu squared."""
-        return cls(_capped("mu", positive("mu", mu) ** 2))
+        return cls(_cap_units("mu", positive("mu", mu) ** 2))
 
     @classmethod
     def within(cls, epsilon: Number, *, delta: Number) -> "GaussianFilter":
         """Return the filter with the largest cap that is (epsilon, delta)-DP by A7."""
-        return cls(_capped("epsilon", Fraction(gaussian_mu(epsilon, delta=delta)) ** 2))
+        return cls(_cap_units("epsilon", Fraction(gaussian_mu(epsilon, delta=delta)) ** 2))
 
     def _single(self, event: Event) -> Fraction | float | None:
         if isinstance(event, Gaussian):
             return event.mu * event.mu
-        mu = curves.mu(event)
+        mu = event_privacy.mu(event)
         return None if mu is None or mu == math.inf else Fraction(mu) ** 2
 
     @property
@@ -187,11 +184,11 @@ class GaussianFilter(Filter):
 
     def epsilon(self, delta: Number) -> float:
         """Return the epsilon of one Gaussian mechanism with the cap's mu (A7)."""
-        return curves.epsilon(Gaussian(self.mu), delta)
+        return event_privacy.epsilon(Gaussian(self.mu), delta)
 
 
-def _capped(name: str, exact: Fraction) -> int:
-    budget = units_down(exact, unit=UNIT)
+def _cap_units(name: str, exact: Fraction) -> int:
+    budget = units_down(exact)
     if budget < 1:
         raise InvalidParameter(name, float(exact), "large enough for a cap of one unit, 1e-15")
     return budget
@@ -203,52 +200,3 @@ def _root_up(square: Fraction) -> float:
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """Caps fixed in advance that an open session passes one after the other: base 2^l units for l = 0, 1, 2, ... (T7).
-
-    In mu these are mu_0 2^(l/2), in rho rho_0 2^l. Guarantee: the prefix of the transcript up to the first charge that would
-    pass level l is private at level l, by the filter; so what is said at level l fails with probability at most
-    :meth:`failure` of l, and all levels together with at most ``failing``. A pure ledger needs no levels.
-    """
-
-    base: int
-    failing: float
-
-    def __init__(self, base: int, *, failing: Number) -> None:
-        object.__setattr__(self, "base", count("base", base))
-        object.__setattr__(self, "failing", round_down(probability("failing", failing)))
-
-    @classmethod
-    def of_mu(cls, mu: Number, *, failing: Number) -> "Levels":
-        """Return levels mu 2^(l/2), for totals of squared mu in units; mu is one query's cost, or any start."""
-        return cls(units_up(positive("mu", mu) ** 2, unit=UNIT), failing=failing)
-
-    @classmethod
-    def of_rho(cls, rho: Number, *, failing: Number) -> "Levels":
-        """Return levels rho 2^l, for totals of rho in units."""
-        return cls(units_up(positive("rho", rho), unit=UNIT), failing=failing)
-
-    def level(self, spent: int) -> int:
-        """Return the smallest l whose cap holds a total, the event's own cost included."""
-        parts = -(-count("spent", spent, least=0) // self.base)
-        return max(parts - 1, 0).bit_length()
-
-    def cap(self, level: int) -> int:
-        """Return the cap of a level in units."""
-        return self.base << count("level", level, least=0)
-
-    def mu(self, level: int) -> float:
-        """Return mu_l, rounded up, for levels of squared mu."""
-        return _root_up(self.cap(level) * UNIT)
-
-    def rho(self, level: int) -> float:
-        """Return rho_l, rounded up, for levels of rho."""
-        return round_up(self.cap(level) * UNIT)
-
-    def failure(self, level: int) -> float:
-        """Return failing 6 / (pi^2 (l + 1)^2), rounded down; over all levels these sum to at most ``failing``."""
-        rank = count("level", level, least=0) + 1
-        return self.failing * 6 / (math.pi * rank) ** 2 * (1 - 2.0**-50)

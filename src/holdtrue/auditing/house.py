@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.curves import epsilon as epsilon_at
+from holdtrue.accounting.event_privacy import epsilon as epsilon_at
 from holdtrue.auditing.exhibits import Exhibit
 from holdtrue.auditing.outputs import Outputs
 from holdtrue.curator import Curator

@@ -13,7 +13,7 @@ from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
-from holdtrue.planning import AnyPlan, Plan, read_plan
+from holdtrue.planning import AnyPlan, Plan, find_intervals, read_plan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
 from holdtrue.records import Answer, Certificate, Interval, Response
@@ -155,9 +155,7 @@ class Promises:
         if charge.verb == "ask":
             draw = standing.drawn - standing.draws + 1 + place
             by_position = standing.parts[place].startswith("values ")
-            near = plan.sample_alpha_at(draw)
-            rows = max(0.0, record.value - near), min(1.0, record.value + near)
-            ends = plan.interval(record.value, by_position=by_position, draw=draw, spent=charge.spent)
+            rows, ends = find_intervals(plan, record.value, draw=draw, spent=charge.spent, by_position=by_position)
             yield from _on_grid(record.value, self.rows << plan.bits)
             yield from _same(record.interval, ends, plan, "population")
             yield from _same(record.sample_interval, rows, plan, "sample")

@@ -6,33 +6,12 @@ Every number is on the safe side of its theorem: half-widths and row counts are 
 import math
 from typing import Any
 
-from holdtrue.accounting.normal import upper_quantile
-from holdtrue.exact import Number, count, positive, probability, round_down
+from holdtrue.accounting.closed_forms import upper_quantile
+from holdtrue.bounds.optimisation import smallest_float
+from holdtrue.exact import ROUNDING, Number, count, floor_probability, positive, probability, round_down, rows_at_least
 
-__all__ = [
-    "binomial_excess",
-    "chernoff_interval",
-    "gaussian_maximum",
-    "gaussian_quantile",
-    "grid",
-    "hoeffding_alpha",
-    "hoeffding_rows",
-    "laplace_maximum",
-    "laplace_rows",
-    "laplace_tail",
-    "uniform_rows",
-    "whole",
-]
-
-# What a handful of roundings and a library function may be off by, relative to the result.
-SAFE = 1 + 2.0**-44
 # Beyond so many rows the scan of uniform_rows would take minutes.
 _LONGEST_SCAN = 1 << 14
-
-
-def whole(rows: float) -> int:
-    """Return the smallest whole number that is not below a computed one, its rounding included."""
-    return max(1, math.ceil(rows * SAFE))
 
 
 def laplace_tail(alpha: Number, *, rows: int, epsilon: Number) -> float:
@@ -43,7 +22,7 @@ def laplace_tail(alpha: Number, *, rows: int, epsilon: Number) -> float:
     1 / (rows epsilon) (D4).
     """
     width, privacy = probability("alpha", alpha), positive("epsilon", epsilon)
-    return min(1.0, math.exp(-round_down(width * count("rows", rows) * privacy)) * SAFE)
+    return min(1.0, math.exp(-round_down(width * count("rows", rows) * privacy)) * ROUNDING)
 
 
 def laplace_rows(alpha: Number, *, epsilon: Number, beta: Number) -> int:
@@ -52,7 +31,7 @@ def laplace_rows(alpha: Number, *, epsilon: Number, beta: Number) -> int:
     That is ln(1/beta) / (epsilon alpha) with constant 1, both enough and needed (D4).
     """
     width, privacy, failure = probability("alpha", alpha), positive("epsilon", epsilon), probability("beta", beta)
-    return whole(-math.log(failure) / round_down(width * privacy))
+    return rows_at_least(-math.log(failure) / round_down(width * privacy))
 
 
 def laplace_maximum(queries: int, *, beta: Number) -> float:
@@ -60,13 +39,13 @@ def laplace_maximum(queries: int, *, beta: Number) -> float:
 
     Needs: at most ``queries`` draws, a number fixed in advance. The maximum's tail is at most queries e^-w (T5 ii).
     """
-    return (math.log(count("queries", queries)) - math.log(probability("beta", beta)) + 1) * SAFE
+    return (math.log(count("queries", queries)) - math.log(probability("beta", beta)) + 1) * ROUNDING
 
 
 def gaussian_quantile(queries: int, *, beta: Number) -> float:
     """Return w with Pr[max |Z_j| > w] <= beta for so many independent standard normals: the noise-only half-width."""
     tail = _one_tail(count("queries", queries), round_down(probability("beta", beta)))
-    return upper_quantile(tail / 2 * (1 - 2.0**-40)) * SAFE
+    return upper_quantile(tail / 2 * (1 - 2.0**-40)) * ROUNDING
 
 
 def gaussian_maximum(queries: int, *, beta: Number) -> float:
@@ -92,7 +71,7 @@ def gaussian_maximum(queries: int, *, beta: Number) -> float:
     pairs, triples = number * (number - 1) / 2, number * (number - 1) * (number - 2) / 6
     saved = max(0.0, (pairs - triples * tail) * second)
     # The closed forms lose a factor of about w^4 in relative accuracy; what is saved is pared by far more.
-    return (w + (number * first * (1 + 2.0**-36) - saved * (1 - 2.0**-20)) / failure) * SAFE
+    return (w + (number * first * (1 + 2.0**-36) - saved * (1 - 2.0**-20)) / failure) * ROUNDING
 
 
 def _one_tail(queries: int, beta: float) -> float:
@@ -107,7 +86,7 @@ def grid(rows: int, *, bits: int, boolean: bool = False) -> float:
     no rounding of its values (T2b, 0.7).
     """
     unit = math.ldexp(1.0, -count("bits", bits, least=0))
-    return (unit / count("rows", rows) + (0.0 if boolean else unit)) / 2 * SAFE
+    return (unit / count("rows", rows) + (0.0 if boolean else unit)) / 2 * ROUNDING
 
 
 def hoeffding_rows(alpha: Number, *, beta: Number, queries: int = 1) -> int:
@@ -116,14 +95,15 @@ def hoeffding_rows(alpha: Number, *, beta: Number, queries: int = 1) -> int:
     ln(2 queries/beta) / (2 alpha^2), for queries into [0, 1]. Lecture 4 uses 2 exp(-m a^2 / 3) by the same name: true
     and six times looser (C2).
     """
-    width, failure = probability("alpha", alpha), probability("beta", beta)
-    return whole((math.log(2 * count("queries", queries)) - math.log(failure)) / (2 * round_down(width * width)))
+    width, failure = floor_probability("alpha", alpha), probability("beta", beta)
+    # One division at a time: the square of a tiny number would be zero, the quotient is infinite at worst.
+    return rows_at_least((math.log(2 * count("queries", queries)) - math.log(failure)) / 2 / width / width)
 
 
 def hoeffding_alpha(rows: int, *, beta: Number, queries: int = 1) -> float:
     """Return the half-width for so many queries, fixed in advance: sqrt(ln(2 queries/beta) / (2 rows)) (C2, T9)."""
     exponent = math.log(2 * count("queries", queries)) - math.log(probability("beta", beta))
-    return math.sqrt(exponent / (2 * count("rows", rows))) * SAFE
+    return math.sqrt(exponent / (2 * count("rows", rows))) * ROUNDING
 
 
 def chernoff_interval(mean: Number, *, rows: int, beta: Number, queries: int = 1) -> tuple[float, float]:
@@ -133,22 +113,16 @@ def chernoff_interval(mean: Number, *, rows: int, beta: Number, queries: int = 1
     """
     centre = float(probability("mean", mean, zero=True, one=True))
     exponent = math.log(2 * count("queries", queries)) - math.log(probability("beta", beta))
-    reach = exponent / count("rows", rows) * SAFE
+    reach = exponent / count("rows", rows) * ROUNDING
     return _chernoff_end(centre, 0.0, reach), _chernoff_end(centre, 1.0, reach)
 
 
 def _chernoff_end(centre: float, far: float, reach: float) -> float:
     """Bisect between the centre and an end of [0, 1]; the answer is on the far side of the solution."""
-    near = centre
-    for _ in range(100):
-        middle = (near + far) / 2
-        if middle in (near, far):
-            break
-        near, far = (near, middle) if _divergence(centre, middle) > reach else (middle, far)
-    return far
+    return smallest_float(lambda at: binary_divergence(centre, at) > reach, centre, far, steps=100)
 
 
-def _divergence(a: float, p: float) -> float:
+def binary_divergence(a: float, p: float) -> float:
     """Return kl(a, p) = a ln(a/p) + (1 - a) ln((1 - a)/(1 - p)) for p strictly between 0 and 1."""
     first = 0.0 if a == 0 else a * math.log(a / p)
     return first + (0.0 if a == 1 else (1 - a) * (math.log1p(-a) - math.log1p(-p)))

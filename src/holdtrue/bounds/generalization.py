@@ -1,35 +1,38 @@
-"""From privacy to the population by the older theorems (B1, D1, D2, D3, D5, T4, T8), each with its constants.
+"""From privacy to the population by the older theorems (B1, D1, D2, D3, D5, T4, T8) and the report's (E18 to E21).
 
 They are kept to compare with, and to fall back on: the default is :mod:`.transfer`, whose half-widths are 4 to 6 times
 smaller at equal privacy. Rows are independent draws, privacy is under replace-one, and queries map a row to [0, 1].
+
+Private evaluations, E18 to E21: M(S, z) in [0, B] is (epsilon, delta)-DP in S for each z; its value on a sample T is the
+mean of E[M(S, z)] over z in T.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdtrue.bounds.accuracy import SAFE
-from holdtrue.errors import PreconditionError
-from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
+import numpy as np
+import numpy.typing as npt
 
-__all__ = [
-    "FEWEST_ROWS",
-    "Guarantee",
-    "bassily16",
-    "bassily16_gaussian",
-    "expected_gap",
-    "expected_gap_epsilon",
-    "information_factor",
-    "jung20",
-    "lecture19",
-    "lecture19_query_epsilon",
-    "lecture19_terms",
-    "rrstww20",
-]
+from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.exact import (
+    ROUNDING,
+    Number,
+    count,
+    floor_probability,
+    nonnegative,
+    positive,
+    probability,
+    round_down,
+    round_up,
+)
 
 FEWEST_ROWS = 768
 """Below so many rows no epsilon satisfies sqrt(12/rows) <= epsilon <= 1/8 (D1)."""
 _LARGEST_EPSILON = 0.125
 _NEWTON = 60
+_MOST_MOMENTS = 1 << 20
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def expected_gap(queries: int, *, epsilon: Number) -> float:
     each = round_up(positive("epsilon", epsilon))
     # e + exp(-e) - 1 cancels for a small e, where e^2/2 is as good and larger.
     divergence = count("queries", queries) * min(each * each / 2, each + math.expm1(-each) + 2.0**-52)
-    return min(1.0, math.sqrt(divergence / 2) * SAFE)
+    return min(1.0, math.sqrt(divergence / 2) * ROUNDING)
 
 
 def expected_gap_epsilon(tau: Number, *, queries: int) -> float:
@@ -58,7 +61,7 @@ def expected_gap_epsilon(tau: Number, *, queries: int) -> float:
     Lecture 16 prints tau / sqrt(queries rows): with that the noise, of scale sqrt(queries/rows) / tau, drowns the answer
     (B1, erratum 1).
     """
-    return 2 * round_down(probability("tau", tau)) / math.sqrt(count("queries", queries)) / SAFE
+    return 2 * round_down(probability("tau", tau)) / math.sqrt(count("queries", queries)) / ROUNDING
 
 
 def jung20(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
@@ -71,7 +74,7 @@ def jung20(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total
     width, privacy = round_up(nonnegative("alpha", alpha)), round_up(nonnegative("epsilon", epsilon))
     failure, slack = round_up(probability("beta", beta, zero=True)), round_up(probability("delta", delta, zero=True))
     most = round_down(probability("total", total))
-    return (width + math.expm1(privacy) + (math.sqrt(failure) + math.sqrt(2 * slack)) ** 2 / most) * SAFE
+    return (width + math.expm1(privacy) + (math.sqrt(failure) + math.sqrt(2 * slack)) ** 2 / most) * ROUNDING
 
 
 def bassily16(rows: int, *, epsilon: Number, delta: Number = 0) -> Guarantee:
@@ -98,7 +101,7 @@ def bassily16(rows: int, *, epsilon: Number, delta: Number = 0) -> Guarantee:
         nearest = f"delta = {float(privacy / 16) * (1 - 1e-5):.6g}"
         raise _unmet(needed="delta at most epsilon/16", given=f"delta = {float(slack):g}", nearest=nearest)
     failure = max(round_up(4 * slack / privacy), math.exp(-round_down(privacy * privacy * number / 8)))
-    return Guarantee(round_up(6 * privacy), min(1.0, failure * SAFE))
+    return Guarantee(round_up(6 * privacy), min(1.0, failure * ROUNDING))
 
 
 def _unmet(*, needed: str, given: str, nearest: str) -> PreconditionError:
@@ -116,7 +119,7 @@ def bassily16_gaussian(queries: int, *, epsilon: float, delta: float, sigma: flo
     """
     runs = max(1, round(1 / beta))
     noise = sigma * math.sqrt(2 * (math.log(4 * queries) - math.log(delta)))
-    return (math.expm1(epsilon) + 2 * runs * delta + noise) / -math.expm1(runs * math.log1p(-beta)) * SAFE
+    return (math.expm1(epsilon) + 2 * runs * delta + noise) / -math.expm1(runs * math.log1p(-beta)) * ROUNDING
 
 
 def lecture19(  # noqa: PLR0913 - every one is a number of the theorem
@@ -131,7 +134,9 @@ def lecture19(  # noqa: PLR0913 - every one is a number of the theorem
     """
     gap = bassily16(rows, epsilon=epsilon, delta=delta)
     failure = count("queries", queries) * round_up(probability("noise_beta", noise_beta)) + gap.beta
-    return Guarantee((gap.alpha + round_up(nonnegative("noise_alpha", noise_alpha))) * SAFE, min(1.0, failure * SAFE))
+    return Guarantee(
+        (gap.alpha + round_up(nonnegative("noise_alpha", noise_alpha))) * ROUNDING, min(1.0, failure * ROUNDING)
+    )
 
 
 def lecture19_query_epsilon(epsilon: float, *, queries: int, delta: float) -> float:
@@ -148,7 +153,7 @@ def lecture19_query_epsilon(epsilon: float, *, queries: int, delta: float) -> fl
         each -= step
         if abs(step) <= 2.0**-48 * each:
             break
-    return max(each / SAFE, epsilon / queries)
+    return max(each / ROUNDING, epsilon / queries)
 
 
 def lecture19_terms(
@@ -166,7 +171,7 @@ def lecture19_terms(
     delta = min(largest, delta) if delta else largest
     each = lecture19_query_epsilon(epsilon, queries=queries, delta=delta)
     least = max(12.0, -8 * math.log(gap_beta)) / (epsilon * epsilon)
-    return (math.log(queries) - math.log(noise_beta)) / each * SAFE, 6 * epsilon * SAFE, least * SAFE
+    return (math.log(queries) - math.log(noise_beta)) / each * ROUNDING, 6 * epsilon * ROUNDING, least * ROUNDING
 
 
 def information_factor(information: Number) -> float:
@@ -195,4 +200,85 @@ def rrstww20(rows: int, *, information: Number, sigma: Number, queries: int, bet
     failure, number = round_down(probability("beta", beta)), count("queries", queries)
     spread = math.sqrt(information_factor(information) / (2 * count("rows", rows) * failure))
     noise = round_up(nonnegative("sigma", sigma)) * math.sqrt(2 * (math.log(4 * number) - math.log(failure)))
-    return (spread + noise) * SAFE
+    return (spread + noise) * ROUNDING
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationBound:
+    """A bound on the value outside the sample, the moment it comes from, and the exponent of its factor."""
+
+    bound: float
+    order: int
+    exponent: float
+
+
+def expectation_bound(mean: Number, *, epsilon: Number, delta: Number = 0, bound: Number = 1) -> float:
+    """Return e^epsilon E[V] + delta B, which E[U] never exceeds if U, V in [0, B] are (epsilon, delta)-close (E18).
+
+    Lemma 5 of the report, by integrating Pr[U > t] over t in [0, B]. Attained where both are 0 or B.
+    """
+    value, limit = round_up(nonnegative("mean", mean)), round_up(positive("bound", bound))
+    grown = math.exp(round_up(nonnegative("epsilon", epsilon))) * value
+    return (grown + round_up(probability("delta", delta, zero=True)) * limit) * ROUNDING
+
+
+def moment_bound(  # noqa: PLR0913 - the statement has these symbols
+    values: Sequence[float] | npt.NDArray[np.generic],
+    *,
+    weights: Sequence[float] | npt.NDArray[np.generic],
+    order: int,
+    epsilon: Number,
+    delta: Number = 0,
+    bound: Number = 1,
+) -> float:
+    """Return e^(k^2 epsilon) E[(value on own sample + k delta B)^k], an upper bound on the k-th moment outside it (E20).
+
+    ``values`` are the values on the own sample for each sample, ``weights`` the samples' law. k rows are exchanged
+    between the two samples, which is group privacy of size k for each of k factors. Lemma 6 of the report prints ">=",
+    and evaluates M on the sample without the exchange.
+    """
+    k, limit = count("order", order), round_up(positive("bound", bound))
+    shift = k * round_up(probability("delta", delta, zero=True)) * limit
+    own = np.asarray(values, dtype=np.float64)
+    moment = float(np.asarray(weights, dtype=np.float64) @ (own + shift) ** k)
+    return math.exp(k * k * round_up(nonnegative("epsilon", epsilon))) * moment * ROUNDING
+
+
+def evaluation_exponent(epsilon: Number, *, beta: Number) -> tuple[float, int]:
+    """Return the least k epsilon + ln(1 / beta) / k over whole k >= 1, and its k (E21).
+
+    Near 2 sqrt(epsilon ln(1 / beta)), which Lemma 7 of the report prints and which needs a k that is whole.
+    """
+    privacy, log_odds = round_up(positive("epsilon", epsilon)), -math.log(floor_probability("beta", beta))
+    middle = math.floor(math.sqrt(log_odds / privacy))
+    best = min((k * privacy + log_odds / k, k) for k in {max(1, middle), middle + 1})
+    return best[0] * ROUNDING, best[1]
+
+
+def population_bound(
+    alpha: Number, *, epsilon: Number, beta: Number, delta: Number = 0, bound: Number = 1
+) -> EvaluationBound:
+    """Return b with Pr[value on the population >= b] <= beta, if the value on the own sample never passes alpha (E21).
+
+    b = e^(k epsilon + ln(1 / beta) / k) (alpha + k delta B), the least over whole k: Markov's inequality on the k-th
+    moment, :func:`moment_bound`. The same b holds for a fresh sample. Lemma 7 of the report has no k delta B and takes
+    k = sqrt(ln(1 / beta) / epsilon) as if it were whole: it is false in both respects.
+    """
+    level, limit = round_up(nonnegative("alpha", alpha)), round_up(positive("bound", bound))
+    privacy = round_up(nonnegative("epsilon", epsilon))
+    slack, log_odds = round_up(probability("delta", delta, zero=True)), -math.log(floor_probability("beta", beta))
+    if level + slack <= 0:
+        raise InvalidParameter("alpha", alpha, "above 0 when delta is 0: a value of 0 or more is certain")
+
+    def exponent(k: int) -> float:
+        return k * privacy + log_odds / k
+
+    def logarithm(k: int) -> float:
+        return exponent(k) + math.log(level + k * slack * limit)
+
+    # The derivative times k^2 rises with k, so the logarithm falls and then rises; every k is valid.
+    low, high = 1, _MOST_MOMENTS
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if logarithm(middle + 1) < logarithm(middle) else (low, middle)
+    return EvaluationBound(math.exp(min(logarithm(low), _LARGEST_EXPONENT)) * ROUNDING, low, exponent(low))

@@ -4,7 +4,17 @@ A class of ``size`` hypotheses is fixed before any row is seen; m rows are drawn
 probability of a wrong label, êrr(h) its share of wrong labels among the rows. The learner picks h with probability
 proportional to e^(-(epsilon / 2) m êrr(h)) (B6), and a size is enough when err(pick) <= min err + alpha with probability
 1 - beta over rows and coins. The same sizes hold for permute-and-flip, and ``epsilon=None`` gives those of the plain
-empirical minimiser, without privacy. The exact binomial form of uniform convergence is in the module on accuracy.
+empirical minimiser, without privacy. Uniform convergence by Hoeffding and in its exact binomial form is in
+:mod:`holdtrue.bounds.accuracy`.
+
+For S2, how far a pick may be behind the best when classes and epsilon come from earlier answers, classes may have
+handicaps: whole errors added to the counts of all members of a class, fixed before data. The pick is proportional to
+e^(-(epsilon / 2)(errors + handicap)), which is epsilon-DP as without (B6: one row moves each count by one). Write
+N_j = sum over classes i of size_i e^(-rate (handicap_i - handicap_j)) - 1, the other members as seen from a member of
+class j, h*; without handicaps it is the number of members less one, for every rate. A pick h with more errors than a fixed
+h* of class j is taken with probability at most e^(-rate (X_h - X_h* + c_h - c_j)), X counting errors, rate any number up to
+epsilon / 2: the weight of h* is part of what is divided by, and a probability is at most any power below one of itself.
+All bounds of S2 follow from this line.
 """
 
 import math
@@ -13,32 +23,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction, rows_at_least
+from holdtrue.bounds.optimisation import golden, smallest, smallest_float
 from holdtrue.errors import PreconditionError
-from holdtrue.exact import Number, count, nonnegative, probability
-
-__all__ = [
-    "empirical_error",
-    "empirical_minimiser",
-    "erm_excess",
-    "free_epsilon",
-    "hoeffding_half_width",
-    "hoeffding_uniform_rows",
-    "learning_rows",
-    "lecture4_hoeffding_rows",
-    "lecture4_rows",
-    "lecture4_uniform_rows",
-    "lecture16_rows",
-    "pair_rows",
-    "population_error",
-    "realizable_rows",
-    "split_excess",
-    "split_rows",
-]
+from holdtrue.exact import (
+    ROUNDING,
+    Number,
+    count,
+    floor_positive,
+    floor_probability,
+    nonnegative,
+    probability,
+    rows_at_least,
+)
 
 _LECTURE4_LIMIT = 0.5
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_GOLDEN_STEPS = 50
+_MOST_ROWS = 2**62
+_LOG_ROUNDING = 2.0**-44  # what products, logarithms and their sum may be off by, relative to the largest of them
+_SHARES = [2.0 ** (-k / 2) for k in range(1, 24)]
 
 Losses = Sequence[Sequence[int]] | npt.NDArray[np.generic]
 
@@ -61,23 +62,11 @@ def empirical_minimiser(counts: Sequence[int] | npt.NDArray[np.generic]) -> int:
     return int(np.argmin(np.asarray(counts)))
 
 
-def hoeffding_uniform_rows(size: int, *, half_width: Number, beta: Number) -> int:
-    """Return the smallest m with Pr[some |êrr(h) - err(h)| > half_width] <= beta, by Hoeffding (C2).
-
-    m >= ln(2 |H| / beta) / (2 half_width^2), for losses in [0, 1]. Lecture 4 calls 2 e^(-m a^2 / 3) by the same name:
-    :func:`lecture4_uniform_rows` keeps it; it is true and asks for six times as many rows.
-    """
-    return rows_at_least(_over_square(_log_ratio(2 * count("size", size), beta) / 2, fraction("half_width", half_width)))
-
-
 def lecture4_uniform_rows(size: int, *, half_width: Number, beta: Number) -> int:
     """Return m >= 3 ln(2 |H| / beta) / half_width^2: uniform convergence with Lecture 4's weaker exponent (C2)."""
-    return rows_at_least(_over_square(3 * _log_ratio(2 * count("size", size), beta), fraction("half_width", half_width)))
-
-
-def hoeffding_half_width(size: int, *, rows: int, beta: Number) -> float:
-    """Return a with Pr[some |êrr(h) - err(h)| > a] <= beta over so many rows, by Hoeffding (C2); 1 says nothing."""
-    return min(1.0, math.sqrt(_log_ratio(2 * count("size", size), beta) / (2 * count("rows", rows))) * ROUNDING)
+    return rows_at_least(
+        _over_square(3 * _log_ratio(2 * count("size", size), beta), floor_probability("half_width", half_width))
+    )
 
 
 def erm_excess(*, half_width: Number, slack: Number = 0) -> float:
@@ -112,7 +101,7 @@ def lecture16_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | 
     with probability beta / 2. The lecture uses alpha / 2 in one direction, which gives 3 alpha / 2, and leaves the
     statistical term out of its conclusion.
     """
-    members, excess = count("size", size), fraction("alpha", alpha)
+    members, excess = count("size", size), floor_probability("alpha", alpha)
     statistical = _over_square(8 * _log_ratio(4 * members, beta), excess)
     return rows_at_least(max(statistical, _private_term(4 * _log_ratio(2 * members, beta) / excess, epsilon)))
 
@@ -124,7 +113,7 @@ def pair_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None 
     counts errors; X_h - X_h* is a sum of m independent terms in [-1, 1] with mean above alpha, so its exponential moment
     is at most (cosh r - alpha sinh r)^m; union over h. Needs: nothing more. Replaces B7 and C4 (Lectures 16 and 4).
     """
-    members, excess = count("size", size), fraction("alpha", alpha)
+    members, excess = count("size", size), floor_probability("alpha", alpha)
     log_odds = _log_ratio(max(members - 1, 1), beta)
     if members == 1:
         return 1
@@ -151,25 +140,19 @@ def split_excess(size: int, *, rows: int, beta: Number, epsilon: Number | None =
         first = math.sqrt((certain - math.log(share)) / (2 * m))
         return first + _inverse_psi((rival - math.log1p(-share)) / m, rate)
 
-    return _least(total) * ROUNDING
+    return total(golden(total, 0.0, 1.0, steps=50)) * ROUNDING
 
 
 def split_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
     """Return the smallest m for which :func:`split_excess` is at most alpha (P3)."""
-    excess = fraction("alpha", alpha)
+    excess = floor_probability("alpha", alpha)
     if epsilon is None:  # then the excess falls exactly as one over the root of m
         return rows_at_least((split_excess(size, rows=1, beta=beta) / excess) ** 2)
 
     def enough(rows: int) -> bool:
         return split_excess(size, rows=rows, beta=beta, epsilon=epsilon) <= excess
 
-    low, high = 0, 1
-    while not enough(high):
-        low, high = high, rows_at_least(2.0 * high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return smallest(enough, 1, most=_MOST_ROWS) or rows_at_least(math.inf)
 
 
 def learning_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
@@ -190,7 +173,7 @@ def realizable_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number |
     is at most (1 - alpha (1 - e^(-epsilon / 2)))^m; union over h. Needs: min err = 0. Without privacy it is the familiar
     ln(|H| / beta) / alpha, a little below.
     """
-    members, excess = count("size", size), fraction("alpha", alpha)
+    members, excess = count("size", size), floor_probability("alpha", alpha)
     log_odds = _log_ratio(max(members - 1, 1), beta)
     if members == 1:
         return 1
@@ -203,11 +186,11 @@ def free_epsilon(alpha: Number) -> float:
     Below it the size grows as 2 ln(|H| / beta) / (alpha epsilon): inversely in alpha and epsilon, where Lecture 4 says
     "linear".
     """
-    return 2 * math.atanh(fraction("alpha", alpha)) * ROUNDING
+    return 2 * math.atanh(floor_probability("alpha", alpha)) * ROUNDING
 
 
 def _lecture4(size: int, alpha: Number, beta: Number, epsilon: Number | None, *, constant: float) -> int:
-    members, excess, failure = count("size", size), fraction("alpha", alpha), fraction("beta", beta)
+    members, excess, failure = count("size", size), floor_probability("alpha", alpha), floor_probability("beta", beta)
     for name, value in (("alpha", excess), ("beta", failure)):
         if value > _LECTURE4_LIMIT:
             message = f"Lecture 4's size needs {name} in (0, 1/2]; got {value:g}, and 0.5 would do"
@@ -217,12 +200,12 @@ def _lecture4(size: int, alpha: Number, beta: Number, epsilon: Number | None, *,
 
 
 def _private_term(numerator: float, epsilon: Number | None) -> float:
-    return 0.0 if epsilon is None else numerator / floored("epsilon", epsilon)
+    return 0.0 if epsilon is None else numerator / floor_positive("epsilon", epsilon)
 
 
 def _log_ratio(members: int, beta: Number) -> float:
     """Return ln(members / beta), for any number of members."""
-    return math.log(members) - math.log(fraction("beta", beta))
+    return math.log(members) - math.log(floor_probability("beta", beta))
 
 
 def _over_square(numerator: float, value: float) -> float:
@@ -232,7 +215,7 @@ def _over_square(numerator: float, value: float) -> float:
 
 def _rate(epsilon: Number | None) -> float:
     """Return epsilon / 2, the weight of one error (B6); without privacy there is no limit to it."""
-    return math.inf if epsilon is None else floored("epsilon", epsilon) / 2
+    return math.inf if epsilon is None else floor_positive("epsilon", epsilon) / 2
 
 
 def _quotient(log_odds: float, exponent: float) -> int:
@@ -244,18 +227,92 @@ def _inverse_psi(x: float, rate: float) -> float:
     return math.sqrt(x / 2) if 8 * x <= rate * rate else x / rate + rate / 8
 
 
-def _least(function: Callable[[float], float]) -> float:
-    """Return the least value on (0, 1) that a golden-section search finds."""
-    low, high = 0.0, 1.0
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = function(left), function(right)
-    for _ in range(_GOLDEN_STEPS):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
-    return min(at_left, at_right)
+def log_seen_size(sizes: Sequence[int], *, handicaps: Sequence[int], place: int, rate: float) -> float:
+    """Return ln N_j, rounded up: the logarithm of how many other members are seen from a member of the class at a place.
+
+    Minus infinity where there are none. Only logarithms are formed, so that handicaps of any size count in full.
+    """
+    others = [size - (number == place) for number, size in enumerate(sizes)]
+    logs = [
+        math.log(other) - rate * (handicap - handicaps[place])
+        for other, handicap in zip(others, handicaps, strict=True)
+        if other
+    ]
+    if not logs:
+        return -math.inf
+    largest = max(logs)
+    total = largest + math.log(math.fsum(math.exp(each - largest) for each in logs))
+    return total + _LOG_ROUNDING * (1 + max(map(abs, logs)))
+
+
+def adaptive_excess(  # noqa: PLR0913 - the statement has these symbols
+    log_seen: float, *, rows: int, epsilon: Number, beta: Number, gap: float, booked: Number | None = None
+) -> float:
+    """Return alpha with err(pick) <= err(h*) + alpha but for beta, where the classes may depend on earlier answers (S2).
+
+    alpha = 2 gap + (2 / (m epsilon))(ln(N / beta) + r - 1 - ln r), r = epsilon / booked. ``gap`` is
+    tanh(e / 4) + delta(e) / beta for an (e, delta(e))-DP ledger, e fixed before data. All of beta serves both parts, so no
+    split of it can be chosen after the past. ``booked``, fixed before data, is the epsilon for which the overshoot
+    eta = beta / (m booked) of the pick is set aside; the pick's own epsilon may then come from the past, as N may. At
+    booked = epsilon, the default, r is 1: that is for an epsilon that is itself fixed before data. Needs: independent rows.
+    """
+    m, privacy = count("rows", rows), floor_positive("epsilon", epsilon)
+    if log_seen == -math.inf:
+        return 0.0
+    return (2 * gap + 2 / (m * privacy) * _pick(log_seen, epsilon, beta, booked)) * ROUNDING
+
+
+def adaptive_rows(  # noqa: PLR0913 - the statement has these symbols
+    log_seen: float, *, alpha: Number, epsilon: Number, beta: Number, gap: float, booked: Number | None = None
+) -> int | None:
+    """Return the fewest rows for which :func:`adaptive_excess` is at most alpha; None where 2 gap alone is more."""
+    room = floor_probability("alpha", alpha) / ROUNDING - 2 * gap
+    if room <= 0:
+        return None
+    return rows_at_least(2 / (floor_positive("epsilon", epsilon) * room) * _pick(log_seen, epsilon, beta, booked))
+
+
+def _pick(log_seen: float, epsilon: Number, beta: Number, booked: Number | None) -> float:
+    """Return ln(N / beta) + r - 1 - ln r, at least 0: what the pick adds, in units of 2 / (m epsilon)."""
+    ratio = 1.0 if booked is None else floor_positive("epsilon", epsilon) / floor_positive("booked", booked)
+    return max(0.0, log_seen - math.log(floor_probability("beta", beta)) + max(0.0, ratio - 1 - math.log(ratio)))
+
+
+def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
+    sizes: Sequence[int], *, handicaps: Sequence[int], place: int, rows: int, epsilon: Number, beta: Number
+) -> float:  # fmt: skip
+    """Return alpha with err(pick) <= err(h*) + alpha but for beta, h* the best of the class at a place; 1 says nothing.
+
+    Needs: classes and handicaps fixed before any row is seen, independent rows. The smallest alpha with
+    N(r) (cosh r - alpha sinh r)^m <= beta, r = min(epsilon / 2, atanh alpha), or with the split bound's
+    a + t, e^(-2 m a^2) + N(r) e^(-m (r t - r^2 / 8)) <= beta, r = min(epsilon / 2, 4 t): P3's two bounds, whose proofs
+    need of |H| - 1 only that it is the sum of the factors in the last line at the head of this module.
+    """
+    failure, privacy, m = floor_probability("beta", beta), floor_positive("epsilon", epsilon), count("rows", rows)
+
+    def members(rate: float) -> float:
+        return log_seen_size(sizes, handicaps=handicaps, place=place, rate=rate)
+
+    def pair(alpha: float) -> bool:
+        rate = min(privacy / 2, math.atanh(alpha))
+        exponent = -math.log1p(2 * math.sinh(rate / 2) ** 2 - alpha * math.sinh(rate))
+        return members(rate) - m * exponent * (1 - 2.0**-40) <= math.log(failure)
+
+    def split(alpha: float, share: float) -> bool:
+        rest = alpha - math.sqrt((-math.log(failure) - math.log(share)) / (2 * m))
+        if rest <= 0:
+            return False
+        rate = min(privacy / 2, 4 * rest)
+        exponent = rate * rest - rate * rate / 8
+        return members(rate) - m * exponent * (1 - 2.0**-40) <= math.log(failure) + math.log1p(-share)
+
+    if sum(sizes) == 1:
+        return 0.0
+    found = [_least_alpha(pair)] + [_least_alpha(lambda alpha, share=share: split(alpha, share)) for share in _SHARES]  # type: ignore[misc]
+    return min(1.0, min(found) * ROUNDING)
+
+
+def _least_alpha(enough: Callable[[float], bool]) -> float:
+    """Return the smallest alpha in (0, 1) that is enough, found from above; 1 where none is."""
+    highest = 1 - 2.0**-40
+    return smallest_float(enough, 0.0, highest) if enough(highest) else 1.0

@@ -1,39 +1,121 @@
-"""Predictions by vote: privacy and error of the soft majority, and how to cut the rows into parts (E4-E6, P4).
+"""Predictions by vote: privacy and error of the soft majority, and how to cut the rows into parts (E4-E6, E10, P4).
 
 r predictors are trained on disjoint parts of the rows, cut by position. One row touches one part and so moves one vote.
 The label b is answered with probability proportional to e^((epsilon / 2) votes for b).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting import curves
-from holdtrue.accounting.normal import log_cdf
-from holdtrue.bounds.partitions import BaseRows, Partition, cheapest
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction, rows_at_least
-from holdtrue.errors import InvalidParameter, PreconditionError
-from holdtrue.exact import Number, count, positive, probability
+from holdtrue.accounting.closed_forms import bounded_range_mu, log_cdf, logit, sigmoid
+from holdtrue.bounds.accuracy import hoeffding_rows
+from holdtrue.bounds.optimisation import largest_float
+from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
+from holdtrue.exact import (
+    ROUNDING,
+    Number,
+    count,
+    floor_positive,
+    floor_probability,
+    positive,
+    probability,
+    rows_at_least,
+)
 
-__all__ = [
-    "epsilon_each",
-    "largest_base_error",
-    "least_error",
-    "prediction_lower_bound",
-    "realizable_partition",
-    "seed_partition",
-    "sharp_rate",
-    "soft_majority_error",
-    "soft_majority_loss",
-    "vote_probabilities",
-]
+# How many rows one predictor needs for an error (or excess error) with a probability of failure.
+BaseRows: TypeAlias = Callable[[float, float], int]
 
-_BISECTIONS = 60
+_EVERY_UP_TO = 64
+_GROWTH = 1.08
+_MOST_PARTS = 1 << 40
 _LARGEST_ALPHA = 0.25
 _LEAST_DIMENSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """So many parts of so many rows, each with a predictor of so much error."""
+
+    parts: int
+    base_error: float
+    part_rows: int
+
+    @property
+    def rows(self) -> int:
+        """Return the rows of all parts together."""
+        return self.parts * self.part_rows
+
+
+def finite_base_rows(size: int, *, alpha: Number, beta: Number) -> int:
+    """Return ceil(ln(|H| / beta) / alpha): any consistent pick from a finite class then has error at most alpha (E5).
+
+    With probability 1 - beta, if some hypothesis of the class is never wrong.
+    """
+    return rows_at_least(
+        (math.log(count("size", size)) - math.log(floor_probability("beta", beta))) / _share("alpha", alpha)
+    )
+
+
+def dimension_base_rows(dimension: int, *, alpha: Number, beta: Number) -> int:
+    """Return max{(4 / alpha) log2(2 / beta), (8 d / alpha) log2(13 / alpha)} for VC dimension d (Blumer et al.; E5)."""
+    error, failure = _share("alpha", alpha), floor_probability("beta", beta)
+    width = 8 * count("dimension", dimension) / error * math.log2(13 / error)
+    return rows_at_least(max(4 / error * math.log2(2 / failure), width))
+
+
+def uniform_base_rows(size: int, *, alpha: Number, beta: Number) -> int:
+    """Return 2 ln(2 |H| / beta) / alpha^2: rows for excess error alpha by uniform convergence at alpha / 2 (C2, C3)."""
+    return hoeffding_rows(floor_probability("alpha", alpha) / 2, beta=beta, queries=count("size", size))
+
+
+def rows_of_a_part(rows: int, *, parts: int) -> int:
+    """Return floor(rows / parts); what is left over stays unused, whatever the rows hold (E10)."""
+    n, r = count("rows", rows), count("parts", parts)
+    if n < r:
+        message = f"{r} parts need {r} rows or more; there are {n}"
+        raise InsufficientSamples(message, required=r)
+    return n // r
+
+
+def find_cheapest(option: Callable[[int], Partition | None], *, least: Callable[[int], int]) -> Partition:
+    """Return the option with the fewest rows among all numbers of parts up to 64 and a fine grid beyond.
+
+    ``least(parts)`` is a number of rows that no option with so many parts or more goes below: the search ends there.
+    """
+    best: Partition | None = None
+
+    def look(parts: int) -> None:
+        nonlocal best
+        found = option(parts)
+        if found is not None and (best is None or found.rows < best.rows):
+            best = found
+
+    parts = 1
+    while parts < _MOST_PARTS and (best is None or least(parts) < best.rows):
+        look(parts)
+        parts = parts + 1 if parts < _EVERY_UP_TO else math.ceil(parts * _GROWTH)
+    if best is None:
+        message = "no number of parts below 2^40 is enough; ask for less"
+        raise InsufficientSamples(message, required=None)
+    step = best.parts // 100 + 1
+    while True:
+        centre = best.parts
+        for offset in range(1, 9):
+            look(centre + offset * step)
+            look(max(1, centre - offset * step))
+        if step == 1:
+            return best
+        step = max(1, step // 8)
+
+
+def _share(name: str, value: Number) -> float:
+    return 1.0 if value == 1 else floor_probability(name, value)
 
 
 def vote_probabilities(counts: Sequence[int], *, epsilon: Number) -> npt.NDArray[np.float64]:
@@ -45,7 +127,7 @@ def vote_probabilities(counts: Sequence[int], *, epsilon: Number) -> npt.NDArray
     votes = [count("counts", value, least=0) for value in counts]
     if len(votes) < 2 or sum(votes) == 0:  # noqa: PLR2004 - one label is no vote
         raise InvalidParameter("counts", votes, "the votes for two labels or more, at least one vote in all")
-    exponents = floored("epsilon", epsilon) / 2 * (np.array(votes, dtype=np.float64) - max(votes))
+    exponents = floor_positive("epsilon", epsilon) / 2 * (np.array(votes, dtype=np.float64) - max(votes))
     weights = np.exp(exponents)
     return np.asarray(weights / weights.sum())
 
@@ -56,7 +138,7 @@ def soft_majority_loss(parts: int, *, rate: Number) -> float:
     L = rate + ln(1 + e^(rate r)) - ln(e^rate + e^(rate (r - 1))), attained next to a unanimous vote. It is the rate
     itself for r = 1 and rises to twice the rate: with rate = epsilon / 2, at most epsilon.
     """
-    r, x = count("parts", parts), floored("rate", rate)
+    r, x = count("parts", parts), floor_positive("rate", rate)
     # Both logarithms divided by their larger exponential, so that nothing overflows.
     top = x * r + math.log1p(math.exp(-x * r))
     larger, smaller = max(x, x * (r - 1)), min(x, x * (r - 1))
@@ -69,12 +151,8 @@ def sharp_rate(parts: int, *, epsilon: Number) -> float:
     For one stand-alone prediction under pure epsilon only: the answer is then no longer epsilon-bounded-range, and a
     ledger would charge it as any epsilon-DP event, four times as much.
     """
-    limit = floored("epsilon", epsilon)
-    low, high = limit / 2, limit
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if soft_majority_loss(parts, rate=middle) <= limit else (low, middle)
-    return low
+    limit = floor_positive("epsilon", epsilon)
+    return largest_float(lambda rate: soft_majority_loss(parts, rate=rate) <= limit, limit / 2, limit)
 
 
 def soft_majority_error(parts: int, *, epsilon: Number, base_error: Number) -> float:
@@ -84,7 +162,7 @@ def soft_majority_error(parts: int, *, epsilon: Number, base_error: Number) -> f
     known of j over a random point is its mean, at most r base_error: the answer is the concave envelope of g there,
     attained by two values of j.
     """
-    r, rate = count("parts", parts), floored("epsilon", epsilon) / 2
+    r, rate = count("parts", parts), floor_positive("epsilon", epsilon) / 2
     mean = float(probability("base_error", base_error, zero=True, one=True)) * r
     touching, slope = _steepest(r, rate)
     if mean <= touching:
@@ -99,15 +177,15 @@ def largest_base_error(parts: int, *, epsilon: Number, alpha: Number) -> float:
 
     0 where even predictors that are never wrong are too few to outvote the noise.
     """
-    r, rate = count("parts", parts), floored("epsilon", epsilon) / 2
-    target = fraction("alpha", alpha) / ROUNDING / ROUNDING
+    r, rate = count("parts", parts), floor_positive("epsilon", epsilon) / 2
+    target = floor_probability("alpha", alpha) / ROUNDING / ROUNDING
     touching, slope = _steepest(r, rate)
     if target <= _wrong(touching, r, rate):
         return max(0.0, min(1.0, (target - _wrong(0, r, rate) * ROUNDING) / (slope * r) / ROUNDING))
     if target >= _wrong(r, r, rate):
         return 1.0
     # Past the point of contact the envelope is g itself, joined by straight lines.
-    below = min(max(math.floor((r + _logit(target) / rate) / 2), touching), r - 1)
+    below = min(max(math.floor((r + logit(target) / rate) / 2), touching), r - 1)
     low, high = _wrong(below, r, rate), _wrong(below + 1, r, rate)
     return min(1.0, (below + max(0.0, (target - low) / (high - low))) / r / ROUNDING)
 
@@ -120,8 +198,8 @@ def realizable_partition(*, alpha: Number, beta: Number, epsilon: Number, base_r
     what one predictor needs for error a with probability 1 - b. Seven to ten times fewer rows than the report's
     Theorem 1 (:func:`seed_partition`). Every partition looked at is valid; the search is exhaustive up to 64 parts.
     """
-    limit, failure = fraction("alpha", alpha), fraction("beta", beta)
-    privacy = floored("epsilon", epsilon)
+    limit, failure = floor_probability("alpha", alpha), floor_probability("beta", beta)
+    privacy = floor_positive("epsilon", epsilon)
 
     def option(parts: int) -> Partition | None:
         error = largest_base_error(parts, epsilon=privacy, alpha=limit)
@@ -129,7 +207,7 @@ def realizable_partition(*, alpha: Number, beta: Number, epsilon: Number, base_r
 
     # Below one half no base error can exceed alpha: a unanimous mistake is answered wrongly more often than not.
     most = limit if limit <= 0.5 else 1.0  # noqa: PLR2004
-    return cheapest(option, least=lambda parts: parts * base_rows(most, failure / parts))
+    return find_cheapest(option, least=lambda parts: parts * base_rows(most, failure / parts))
 
 
 def seed_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: BaseRows) -> Partition:
@@ -139,9 +217,9 @@ def seed_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: B
     a third of them err on a point with probability 3 alpha / 4 by Markov, and otherwise the noise errs with probability
     e^(-epsilon r / 6) <= alpha / 4. The statement prints m(delta / 4, beta / r).
     """
-    limit = fraction("alpha", alpha)
-    parts = rows_at_least(6 * math.log(4 / limit) / floored("epsilon", epsilon))
-    return Partition(parts, limit / 4, base_rows(limit / 4, fraction("beta", beta) / parts))
+    limit = floor_probability("alpha", alpha)
+    parts = rows_at_least(6 * math.log(4 / limit) / floor_positive("epsilon", epsilon))
+    return Partition(parts, limit / 4, base_rows(limit / 4, floor_probability("beta", beta) / parts))
 
 
 def prediction_lower_bound(dimension: int, *, alpha: Number, epsilon: Number) -> int:
@@ -172,7 +250,7 @@ def least_error(*, rows: int, points: int, epsilon: Number) -> float:
     """
     from scipy import special
 
-    n, d, privacy = count("rows", rows, least=0), count("points", points), floored("epsilon", epsilon)
+    n, d, privacy = count("rows", rows, least=0), count("points", points), floor_positive("epsilon", epsilon)
     mean = n / d
     x = np.arange(min(n, math.ceil(mean + 40 * math.sqrt(mean) + 40)) + 1, dtype=np.float64)
     log_choose = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
@@ -190,22 +268,17 @@ def epsilon_each(predictions: int, *, mu: Number | None = None, rho: Number | No
     if (mu is None) == (rho is None):
         raise InvalidParameter("mu", mu, "given, or rho in its place, and not both")
     if mu is None:
-        return math.sqrt(8 * floored("rho", rho) / k) / ROUNDING
-    share = floored("mu", mu) / math.sqrt(k) / ROUNDING
+        return math.sqrt(8 * floor_positive("rho", rho) / k) / ROUNDING
+    share = floor_positive("mu", mu) / math.sqrt(k) / ROUNDING
     each = 2 * (log_cdf(share / 2) - log_cdf(-share / 2))
-    while curves.bounded_range_mu(each) > share:
+    while bounded_range_mu(each) > share:
         each /= 1 + 2.0**-40
     return each
 
 
 def _wrong(j: int, parts: int, rate: float) -> float:
     """Return the probability of the wrong label when j of the votes are wrong."""
-    x = rate * (2 * j - parts)
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
-
-
-def _logit(p: float) -> float:
-    return math.log(p) - math.log1p(-p)
+    return sigmoid(rate * (2 * j - parts))
 
 
 @lru_cache(1 << 16)

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, nonnegative, positive, round_up
-
-__all__ = [
-    "expected_shortfall",
-    "selection_epsilon",
-    "selection_probabilities",
-    "selection_shortfall",
-    "selection_tail",
-]
+from holdtrue.exact import ROUNDING, Number, count, floor_positive, floor_probability, nonnegative, positive, round_up
 
 
 def selection_shortfall(  # noqa: PLR0913 - the statement has these symbols
@@ -42,8 +33,8 @@ def selection_shortfall(  # noqa: PLR0913 - the statement has these symbols
     if top == members:
         return 0.0
     spread = round_up(positive("range", range))
-    log_odds = math.log(members - top if sharp else members) - math.log(top) - math.log(fraction("beta", beta))
-    return max(0.0, spread / floored("epsilon", epsilon) * log_odds * ROUNDING)
+    log_odds = math.log(members - top if sharp else members) - math.log(top) - math.log(floor_probability("beta", beta))
+    return max(0.0, spread / floor_positive("epsilon", epsilon) * log_odds * ROUNDING)
 
 
 def selection_epsilon(
@@ -61,14 +52,14 @@ def selection_epsilon(
     if members == 1:
         raise InvalidParameter("candidates", members, "2 or above: a single candidate is chosen at no cost")
     spread = round_up(positive("range", range))
-    log_odds = math.log(members) - math.log(fraction("beta", beta))
-    return spread / floored("shortfall", shortfall) * log_odds * ROUNDING * ROUNDING
+    log_odds = math.log(members) - math.log(floor_probability("beta", beta))
+    return spread / floor_positive("shortfall", shortfall) * log_odds * ROUNDING * ROUNDING
 
 
 def expected_shortfall(candidates: int, *, epsilon: Number, range: Number = 2) -> float:  # noqa: A002 - as above
     """Return (R / epsilon) ln |Y|, which best score - E[score of the choice] never exceeds (B5)."""
     members = count("candidates", candidates)
-    return round_up(positive("range", range)) / floored("epsilon", epsilon) * math.log(members) * ROUNDING
+    return round_up(positive("range", range)) / floor_positive("epsilon", epsilon) * math.log(members) * ROUNDING
 
 
 def selection_probabilities(scores: Sequence[float] | npt.NDArray[np.generic], *, rate: Number) -> npt.NDArray[np.float64]:

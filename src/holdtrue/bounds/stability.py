@@ -9,29 +9,8 @@ the weights w, so that a row's loss is L = L_f L_l-Lipschitz in w. A constant th
 import math
 from dataclasses import dataclass
 
-from holdtrue.bounds.sizes import ROUNDING, certified, floored
 from holdtrue.errors import PreconditionError
-from holdtrue.exact import Number, count, nonnegative
-
-__all__ = [
-    "Noise",
-    "Regularised",
-    "averaged_stability",
-    "averaging_failure",
-    "descent_distance",
-    "descent_excess",
-    "descent_stability",
-    "erm_stability",
-    "gaussian_noise",
-    "inexact_stability",
-    "laplace_noise",
-    "one_pass_excess",
-    "one_pass_stability",
-    "output_sigma",
-    "regularised",
-    "strongly_convex_excess",
-    "suboptimal_distance",
-]
+from holdtrue.exact import ROUNDING, Number, count, floor_positive, nonnegative, require_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +23,7 @@ class Noise:
 
     def lipschitz_excess(self, constant: Number) -> float:
         """Return L_l E|noise|: the expected loss rises by no more, if the loss is L_l-Lipschitz in the prediction."""
-        return certified("loss_lipschitz", constant) * self.first_moment * ROUNDING
+        return require_constant("loss_lipschitz", constant) * self.first_moment * ROUNDING
 
     def smooth_excess(self, constant: Number) -> float:
         """Return (smoothness / 2) E[noise^2]: the expected loss rises by no more, if its derivative has that constant.
@@ -52,7 +31,7 @@ class Noise:
         Equality for quadratic losses. The report's Theorem 4 squares the smoothness, which is too little when it is
         below 1. Convexity is not needed.
         """
-        return certified("loss_smoothness", constant) / 2 * self.second_moment * ROUNDING
+        return require_constant("loss_smoothness", constant) / 2 * self.second_moment * ROUNDING
 
 
 def laplace_noise(gamma: Number | None, *, epsilon: Number) -> Noise:
@@ -60,7 +39,7 @@ def laplace_noise(gamma: Number | None, *, epsilon: Number) -> Noise:
 
     Its excess is L_l gamma / epsilon for Lipschitz losses and smoothness gamma^2 / epsilon^2 for smooth ones.
     """
-    scale = certified("gamma", gamma) / floored("epsilon", epsilon) * ROUNDING
+    scale = require_constant("gamma", gamma) / floor_positive("epsilon", epsilon) * ROUNDING
     return Noise(scale, scale, 2 * scale * scale)
 
 
@@ -69,7 +48,7 @@ def gaussian_noise(gamma: Number | None, *, mu: Number) -> Noise:
 
     Its excess is L_l (gamma / mu) sqrt(2 / pi) for Lipschitz losses and smoothness (gamma / mu)^2 / 2 for smooth ones.
     """
-    sigma = certified("gamma", gamma) / floored("mu", mu) * ROUNDING
+    sigma = require_constant("gamma", gamma) / floor_positive("mu", mu) * ROUNDING
     return Noise(sigma, sigma * math.sqrt(2 / math.pi), sigma * sigma)
 
 
@@ -79,7 +58,7 @@ def averaged_stability(gamma: Number | None, *, parts: int) -> float:
     For a loss convex in the prediction the mean's expected loss is *at most* the copies' (Jensen); Lemma 2 of the report
     prints "at least", which averaging r signs refutes.
     """
-    return certified("gamma", gamma) / count("parts", parts) * ROUNDING
+    return require_constant("gamma", gamma) / count("parts", parts) * ROUNDING
 
 
 def averaging_failure(beta: Number, *, parts: int) -> float:
@@ -102,9 +81,9 @@ def erm_stability(
     rows cancels, so L is the constant of the loss without it. Attained by linear losses. The report's constant is
     4 L^2 / (strength n) for the loss, twice as large.
     """
-    slope = certified("predictor_lipschitz", predictor_lipschitz) * certified("loss_lipschitz", loss_lipschitz)
-    gap = 2 * slope if gradient_gap is None else certified("gradient_gap", gradient_gap)
-    return gap / certified("strength", strength) / count("rows", rows) * ROUNDING
+    slope = require_constant("predictor_lipschitz", predictor_lipschitz) * require_constant("loss_lipschitz", loss_lipschitz)
+    gap = 2 * slope if gradient_gap is None else require_constant("gradient_gap", gradient_gap)
+    return gap / require_constant("strength", strength) / count("rows", rows) * ROUNDING
 
 
 def strongly_convex_excess(
@@ -115,8 +94,8 @@ def strongly_convex_excess(
     L Gamma for generalisation and L_l gamma / epsilon for the noise. Corollary 2 of the report has 4 in the place of 2.
     """
     gap = erm_stability(rows=rows, strength=strength, loss_lipschitz=loss_lipschitz, predictor_lipschitz=predictor_lipschitz)
-    slope = certified("predictor_lipschitz", predictor_lipschitz) * certified("loss_lipschitz", loss_lipschitz)
-    return gap * slope * (1 + 1 / floored("epsilon", epsilon)) * ROUNDING
+    slope = require_constant("predictor_lipschitz", predictor_lipschitz) * require_constant("loss_lipschitz", loss_lipschitz)
+    return gap * slope * (1 + 1 / floor_positive("epsilon", epsilon)) * ROUNDING
 
 
 def output_sigma(stability: Number | None, *, mu: Number, grid: Number = 0, dimension: int = 1) -> float:
@@ -125,8 +104,10 @@ def output_sigma(stability: Number | None, *, mu: Number, grid: Number = 0, dime
     Each prediction <w, x> then has noise of deviation |x| sigma, for as many predictions as anyone asks. Rounding the d
     weights to a grid first moves them apart by grid sqrt d at most.
     """
-    width = certified("stability", stability) + float(nonnegative("grid", grid)) * math.sqrt(count("dimension", dimension))
-    return width / floored("mu", mu) * ROUNDING
+    width = require_constant("stability", stability) + float(nonnegative("grid", grid)) * math.sqrt(
+        count("dimension", dimension)
+    )
+    return width / floor_positive("mu", mu) * ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +133,9 @@ def regularised(
     2 R L sqrt(A), the least over strengths of (2 L^2 / strength) A + strength R^2 / 2. Corollary 3 of the report adds
     strength |w|^2, without the half, and has 4 R L sqrt(A): true, and twice as much.
     """
-    n, inverse = count("rows", rows), 1 + 1 / floored("epsilon", epsilon)
-    reach, steep = certified("radius", radius), certified("predictor_lipschitz", predictor_lipschitz)
-    slope = steep * certified("loss_lipschitz", loss_lipschitz)
+    n, inverse = count("rows", rows), 1 + 1 / floor_positive("epsilon", epsilon)
+    reach, steep = require_constant("radius", radius), require_constant("predictor_lipschitz", predictor_lipschitz)
+    slope = steep * require_constant("loss_lipschitz", loss_lipschitz)
     root = math.sqrt(inverse / n)
     return Regularised(
         2 * slope / reach * root, steep * reach / math.sqrt(n * inverse) * ROUNDING, 2 * reach * slope * root * ROUNDING
@@ -168,12 +149,14 @@ def inexact_stability(stability: Number | None, *, distance: Number) -> float:
     strength) for losses without a gradient, or :func:`descent_distance` after a fixed number of steps; never a stopping
     rule that looks at the rows. The report assumes exact minimisers throughout.
     """
-    return (certified("stability", stability) + 2 * float(nonnegative("distance", distance))) * ROUNDING
+    return (require_constant("stability", stability) + 2 * float(nonnegative("distance", distance))) * ROUNDING
 
 
 def suboptimal_distance(suboptimality: Number, *, strength: Number | None) -> float:
     """Return sqrt(2 suboptimality / strength), which bounds the distance to the minimiser (E15)."""
-    return math.sqrt(2 * float(nonnegative("suboptimality", suboptimality)) / certified("strength", strength)) * ROUNDING
+    return (
+        math.sqrt(2 * float(nonnegative("suboptimality", suboptimality)) / require_constant("strength", strength)) * ROUNDING
+    )
 
 
 def descent_distance(*, steps: int, strength: Number | None, smoothness: Number | None, lipschitz: Number | None) -> float:
@@ -181,9 +164,11 @@ def descent_distance(*, steps: int, strength: Number | None, smoothness: Number 
 
     s is the strength of the regulariser, m the smoothness of the loss without it, and the step 1 / (m + s).
     """
-    convex, smooth = certified("strength", strength), certified("smoothness", smoothness)
+    convex, smooth = require_constant("strength", strength), require_constant("smoothness", smoothness)
     contraction = math.log1p(-convex / (smooth + convex))
-    return math.exp(count("steps", steps, least=0) * contraction) * certified("lipschitz", lipschitz) / convex * ROUNDING
+    return (
+        math.exp(count("steps", steps, least=0) * contraction) * require_constant("lipschitz", lipschitz) / convex * ROUNDING
+    )
 
 
 def descent_stability(  # noqa: PLR0913 - the statement has these symbols
@@ -196,7 +181,7 @@ def descent_stability(  # noqa: PLR0913 - the statement has these symbols
     for, is not needed; its one sigma is two constants, of the loss in the prediction and of the loss in w.
     """
     length, t = _step(step, smoothness), count("steps", steps)
-    drift = certified("lipschitz", lipschitz) * length / count("rows", rows) * ROUNDING
+    drift = require_constant("lipschitz", lipschitz) * length / count("rows", rows) * ROUNDING
     return drift * (t + 1) if averaged else 2 * drift * t
 
 
@@ -209,8 +194,8 @@ def descent_excess(  # noqa: PLR0913 - the statement has these symbols
     within R of the minimiser. s = R sqrt(n) / (2 L) gives Corollary 4's 2 R L / sqrt n + smoothness R^2 / (n epsilon^2);
     its condition on smoothness only says that n steps reach that far.
     """
-    n, s, slope = count("rows", rows), floored("travel", travel), certified("lipschitz", lipschitz)
-    optimisation = certified("radius", radius) ** 2 / (2 * s)
+    n, s, slope = count("rows", rows), floor_positive("travel", travel), require_constant("lipschitz", lipschitz)
+    optimisation = require_constant("radius", radius) ** 2 / (2 * s)
     moved = 2 * slope * s / n
     noise = laplace_noise(moved, epsilon=epsilon).smooth_excess(loss_smoothness)
     return (optimisation + slope * moved + noise) * ROUNDING
@@ -222,7 +207,7 @@ def one_pass_stability(*, step: Number, lipschitz: Number | None, smoothness: Nu
     Wherever the rows differ, for the last point and for the mean of the points before each step.
     Needs: step <= 2 / smoothness.
     """
-    return 2 * certified("lipschitz", lipschitz) * _step(step, smoothness) * ROUNDING
+    return 2 * require_constant("lipschitz", lipschitz) * _step(step, smoothness) * ROUNDING
 
 
 def one_pass_excess(*, rows: int, step: Number, lipschitz: Number, smoothness: Number, radius: Number) -> float:
@@ -231,12 +216,12 @@ def one_pass_excess(*, rows: int, step: Number, lipschitz: Number, smoothness: N
     1.25 R L / sqrt n at step = R / (2 L sqrt n), against 2 R L / sqrt n for full-batch steps of the same stability.
     """
     length = _step(step, smoothness)
-    reach, slope = certified("radius", radius), certified("lipschitz", lipschitz)
+    reach, slope = require_constant("radius", radius), require_constant("lipschitz", lipschitz)
     return (reach * reach / (2 * length * count("rows", rows)) + length * slope * slope / 2) * ROUNDING
 
 
 def _step(step: Number, smoothness: Number | None) -> float:
-    length, smooth = floored("step", step), certified("smoothness", smoothness)
+    length, smooth = floor_positive("step", step), require_constant("smoothness", smoothness)
     if length * smooth > 2 * ROUNDING:
         message = f"gradient steps contract only for step <= 2 / smoothness; got {length:g}, and {2 / smooth:.6g} would do"
         raise PreconditionError(message)

@@ -9,34 +9,29 @@ transcript. Write u = E q over the population and v = E[q(S) | transcript]. Proo
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-from holdtrue.accounting.curves import gaussian_delta, zero_concentrated_delta
-from holdtrue.accounting.normal import upper_quantile
-from holdtrue.bounds.accuracy import SAFE, gaussian_maximum, gaussian_quantile, hoeffding_alpha
+from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile, zero_concentrated_delta
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
+from holdtrue.bounds.optimisation import smallest_float
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, nonnegative, positive, probability, round_down, round_up
-
-__all__ = [
-    "Shift",
-    "concentrated_rho",
-    "concentrated_shift",
-    "drop_in",
-    "first_query",
-    "gaussian_mu",
-    "gaussian_shift",
-    "interval",
-    "position_alpha",
-    "position_interval",
-    "shift",
-    "stitched_level",
-    "stitched_noise",
-    "stitched_shift",
-]
+from holdtrue.exact import (
+    ROUNDING,
+    STITCH,
+    UNIT,
+    LedgerKind,
+    Number,
+    count,
+    nonnegative,
+    positive,
+    probability,
+    round_down,
+    round_up,
+)
 
 _LARGEST_EPSILON = 700.0
 _NEAR_ONE = 1 - 2.0**-40
 _ITERATIONS = 100
-_STITCH = 6 / math.pi**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ def _gamma(epsilon: float, slack: float) -> float:
         return 1.0
     growth = math.expm1(epsilon) * (1 - slack)
     root = math.sqrt(1 + growth)
-    return min(1.0, (growth / (1 + root) + 2 * slack) / (1 + root) * SAFE)
+    return min(1.0, (growth / (1 + root) + 2 * slack) / (1 + root) * ROUNDING)
 
 
 def drop_in(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
@@ -84,7 +79,7 @@ def drop_in(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, tota
     failure, slack = round_up(probability("beta", beta, zero=True)), round_up(probability("delta", delta, zero=True))
     eased = 2 * slack / (1 + math.exp(min(privacy / 2, _LARGEST_EPSILON)))
     rest = (math.sqrt(failure) + math.sqrt(eased)) ** 2 / round_down(probability("total", total))
-    return (width + math.tanh(privacy / 4) + rest) * SAFE
+    return (width + math.tanh(privacy / 4) + rest) * ROUNDING
 
 
 def gaussian_mu(gamma: float, *, beta: float) -> float:
@@ -160,17 +155,11 @@ def concentrated_shift(rho: Number, *, beta: Number) -> Shift:
 
 
 def _concentrated_root(rho: float, beta: float) -> float:
-    low, high = 0.0, _NEAR_ONE
-    for _ in range(_ITERATIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if concentrated_rho(middle, beta=beta) < rho else (low, middle)
-    return high
+    return smallest_float(lambda gamma: concentrated_rho(gamma, beta=beta) >= rho, 0.0, _NEAR_ONE, steps=_ITERATIONS)
 
 
 def _shift_at(epsilon: float, delta: float, beta: float) -> Shift:
-    slack = delta / beta * SAFE
+    slack = delta / beta * ROUNDING
     return Shift(_gamma(epsilon, slack), epsilon, slack)
 
 
@@ -199,7 +188,7 @@ def position_interval(answer: float, *, noise: float, epsilon: float, slack: flo
 
 def position_alpha(*, noise: float, epsilon: float, slack: float) -> float:
     """Return the largest half-width that :func:`position_interval` can have: noise + slack + tanh(epsilon/4)."""
-    return min(1.0, (noise + slack + math.tanh(epsilon / 4)) * SAFE)
+    return min(1.0, (noise + slack + math.tanh(epsilon / 4)) * ROUNDING)
 
 
 def _kept(answer: float, noise: float) -> tuple[float, float]:
@@ -233,7 +222,7 @@ def stitched_noise(draw: int, *, beta: Number) -> float:
     All draws j >= 1 together have some |E[Z_j | transcript]| above its factor with probability at most beta. The scale of
     a draw may depend on the past.
     """
-    failure = round_down(probability("beta", beta)) * _STITCH / count("draw", draw) ** 2
+    failure = round_down(probability("beta", beta)) * STITCH / count("draw", draw) ** 2
     return gaussian_maximum(1, beta=failure)
 
 
@@ -255,8 +244,42 @@ def stitched_shift(level: int, *, first: Number, beta: Number) -> Shift:
     which is private at that level whatever comes afterwards (T7, T2b).
     """
     square = positive("first", first) * 2 ** count("level", level, least=0)
-    failure = round_down(probability("beta", beta)) * _STITCH / (level + 1) ** 2
-    return gaussian_shift(math.sqrt(round_up(square)) * SAFE, beta=failure)
+    return _ledger_shift("gdp", round_up(square), _level_beta(level, round_down(probability("beta", beta))))
+
+
+def level_shift(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> Shift:
+    """Return T5's shift for all that was let out when so many units were spent, at every total at once, but for beta.
+
+    Level l holds totals up to first 2^l units, or up to the cap, and has a share 6 / (pi^2 (l + 1)^2) of beta. Needs:
+    ``first``, ``cap`` and ``beta`` fixed before data. On a pure ledger there are no levels, and nothing can fail.
+    """
+    if kind == "pure":
+        total = round_up(spent * UNIT)
+        return Shift(math.tanh(total / 4) * ROUNDING, total, 0.0)
+    level = stitched_level(min(spent, cap), first=first)
+    return _ledger_shift(kind, round_up(min(first << level, cap) * UNIT), _level_beta(level, beta))
+
+
+def joint_gap(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> tuple[float, float]:
+    """Return tanh(e / 4) + delta(e) / b at the level of a total, and the share b of beta that the level has (S2, T7).
+
+    Levels, shares and needs are those of :func:`level_shift`, and so is e, which depends on level and beta alone. On a pure
+    ledger delta is 0, and b all of beta.
+    """
+    gap = level_shift(kind, spent, first=first, cap=cap, beta=beta)
+    share = beta if kind == "pure" else _level_beta(stitched_level(min(spent, cap), first=first), beta)
+    return position_alpha(noise=0.0, epsilon=gap.epsilon, slack=gap.slack), share
+
+
+def _level_beta(level: int, beta: float) -> float:
+    return beta * STITCH / (level + 1) ** 2
+
+
+@lru_cache(4096)
+def _ledger_shift(kind: LedgerKind, total: float, beta: float) -> Shift:
+    if kind == "gdp":
+        return gaussian_shift(math.sqrt(total) * ROUNDING, beta=beta)
+    return concentrated_shift(total, beta=beta)
 
 
 def first_query(sigma: Number, *, rows: int, noise_beta: Number, sample_beta: Number) -> float:
@@ -265,4 +288,4 @@ def first_query(sigma: Number, *, rows: int, noise_beta: Number, sample_beta: Nu
     The smaller of this and the stitched half-width may be used, since both are public numbers (T7).
     """
     noise = round_up(positive("sigma", sigma)) * gaussian_quantile(1, beta=noise_beta)
-    return (noise + hoeffding_alpha(rows, beta=sample_beta)) * SAFE
+    return (noise + hoeffding_alpha(rows, beta=sample_beta)) * ROUNDING

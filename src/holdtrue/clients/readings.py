@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.filters import UNIT, Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.history import Line
 from holdtrue.engines.features import Feature, feature, matrix
 from holdtrue.errors import HoldtrueError, RequestError
+from holdtrue.exact import UNIT
 from holdtrue.holdouts import Place, Score, Verdict
 from holdtrue.hypotheses import HypothesisClass
 from holdtrue.hypotheses import from_json as class_from_json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.partitions import rows_of_a_part
+from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.clusters import SparkRows, check_access
 from holdtrue.engines.declaring import Declared

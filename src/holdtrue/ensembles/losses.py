@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.sizes import ROUNDING, certified
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import Number, count, rational, round_up
+from holdtrue.exact import ROUNDING, Number, count, rational, require_constant, round_up
 
 __all__ = ["Bounds", "Features", "Labels", "Loss", "hinge", "huber", "logistic", "squared"]
 
@@ -72,7 +71,7 @@ def hinge(bend: Number = 0) -> Loss:
 
 def huber(bend: Number = 1) -> Loss:
     """Return (p - y)^2 / 2 where |p - y| <= bend, and bend |p - y| - bend^2 / 2 beyond: slope at most bend, smoothness 1."""
-    width = certified("bend", bend)
+    width = require_constant("bend", bend)
     return Loss("huber", width, 1.0, lambda p, y: np.clip(p - y, -width, width), margins=False)
 
 
@@ -101,7 +100,7 @@ class Features:
     def __init__(self, bounds: Bounds, *, columns: int, norm: Number | None = None, intercept: bool = True) -> None:
         pairs = _pairs(bounds, count("columns", columns))
         object.__setattr__(self, "bounds", tuple(_ordered(pair) for pair in pairs))
-        object.__setattr__(self, "norm", None if norm is None else certified("norm", norm))
+        object.__setattr__(self, "norm", None if norm is None else require_constant("norm", norm))
         object.__setattr__(self, "intercept", intercept)
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.partitions import rows_of_a_part
+from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, rational
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue import events
-from holdtrue.bounds.responses import Limit, ResponseTable, response_table
+from holdtrue.bounds.agnostic_prediction import Limit, ResponseTable, response_table
 from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, count, integers, positive, rational

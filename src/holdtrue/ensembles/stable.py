@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.bounds import stability as bounds_of
-from holdtrue.bounds.sizes import ROUNDING, certified, floored
 from holdtrue.ensembles import solvers
 from holdtrue.ensembles.losses import Bounds, Features, Floats, Labels, Loss
 from holdtrue.ensembles.responding import drawn_by
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import Number, count, positive
+from holdtrue.exact import ROUNDING, Number, count, floor_positive, positive, require_constant
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import Mechanism
 
@@ -156,11 +155,11 @@ class _Plan:
 
     @property
     def slope(self) -> float:
-        return self.row * certified("loss_lipschitz", self.loss.lipschitz)
+        return self.row * require_constant("loss_lipschitz", self.loss.lipschitz)
 
     @property
     def smooth(self) -> float:
-        return self.row**2 * certified("loss_smoothness", self.loss.smoothness) * ROUNDING
+        return self.row**2 * require_constant("loss_smoothness", self.loss.smoothness) * ROUNDING
 
     def stability(self) -> float:
         if self.method == "one-pass":
@@ -198,28 +197,30 @@ def _planned(  # noqa: PLR0913 - see above
     if method not in ("descent", "one-pass", "subgradients"):
         raise InvalidParameter("method", method, "'descent', 'one-pass' or 'subgradients'")
     row = features.lipschitz
-    ball = None if radius is None else certified("radius", radius)
+    ball = None if radius is None else require_constant("radius", radius)
     if ball is None and loss.lipschitz is None:
         message = f"the {loss.name} loss is Lipschitz on bounded predictions only: give a radius of the weights"
         raise NotCertified(message)
     bounded = loss.bounded(row * (ball or 0.0))
-    slope = row * certified("loss_lipschitz", bounded.lipschitz)
+    slope = row * require_constant("loss_lipschitz", bounded.lipschitz)
     if strength is None and (ball is None or method == "subgradients"):
         message = "no stability is certified without a strength of the regulariser, or for smooth losses a radius"
         raise NotCertified(message)
     if method == "one-pass" and (strength is not None or ball is None):
         raise InvalidParameter("strength", strength, "left out for one pass, and a radius given")
-    convex = 0.0 if strength is None else certified("strength", strength)
+    convex = 0.0 if strength is None else require_constant("strength", strength)
     reach = min(ball or math.inf, slope / convex * ROUNDING if convex else math.inf)
     if method == "subgradients":
         taken = _MOST_STEPS if steps is None else count("steps", steps)
         return _Plan(bounded, row, rows, method, convex, reach, reach, taken, 0.0)
-    smooth = row**2 * certified("loss_smoothness", bounded.smoothness) * ROUNDING
+    smooth = row**2 * require_constant("loss_smoothness", bounded.smoothness) * ROUNDING
     longest = 1 / (smooth + convex) / ROUNDING
     if method == "one-pass":
         best = min(longest, reach / (2 * slope * math.sqrt(rows)))
-        return _Plan(bounded, row, rows, method, 0.0, ball, reach, rows, best if step is None else floored("step", step))
-    chosen = longest if step is None else min(floored("step", step), longest)
+        return _Plan(
+            bounded, row, rows, method, 0.0, ball, reach, rows, best if step is None else floor_positive("step", step)
+        )
+    chosen = longest if step is None else min(floor_positive("step", step), longest)
     return _Plan(bounded, row, rows, method, convex, ball, reach, _steps(steps, rows, chosen, convex, slope, reach), chosen)
 
 
@@ -239,9 +240,9 @@ def output_strength(rows: int, *, mu: Number, radius: Number, lipschitz: Number)
     (2 L^2 / (strength n)) (1 + sqrt(2 / pi) / mu) + strength R^2 / 2 least. ``lipschitz`` is L, ``radius`` R a guess of the
     best weights' length.
     """
-    inverse = 1 + math.sqrt(2 / math.pi) / floored("mu", mu)
+    inverse = 1 + math.sqrt(2 / math.pi) / floor_positive("mu", mu)
     root = math.sqrt(inverse / count("rows", rows))
-    return 2 * certified("lipschitz", lipschitz) / certified("radius", radius) * root
+    return 2 * require_constant("lipschitz", lipschitz) / require_constant("radius", radius) * root
 
 
 def output_perturbation(fit: StableFit, *, mu: Number) -> LinearModel:

@@ -1,8 +1,8 @@
 """Answering by constrained errors: E_b is the fewest errors on the rows among hypotheses that label the point b (T13).
 
 Privacy holds for any class whose constrained minima are computed exactly. The bounds on error in
-:mod:`holdtrue.bounds.thresholds` hold for thresholds only: for the class of all functions this answers little better than a
-coin.
+:mod:`holdtrue.bounds.agnostic_prediction` hold for thresholds only: for the class of all functions this answers little
+better than a coin.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.thresholds import constrained_errors
+from holdtrue.bounds.agnostic_prediction import constrained_errors
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, integers, nonnegative
 from holdtrue.mechanisms import Exponential

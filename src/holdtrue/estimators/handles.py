@@ -7,10 +7,10 @@ from holdtrue.accounting.filters import amount
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, UnknownName
 from holdtrue.events import Event
+from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, positive, probability, round_down
 from holdtrue.ledgers import Entry, Ledger, open_ledger
-from holdtrue.planning.tasks import Ledger as Kind
-from holdtrue.planning.tasks import largest_cap
+from holdtrue.planning.methods import largest_cap
 from holdtrue.records import canonical
 
 __all__ = ["Handle", "handle_of"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from holdtrue.bounds.learned import fixed_excess
+from holdtrue.bounds.learning import fixed_excess
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, find_labels, read_points, read_rows, run_quietly

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from holdtrue.accounting.filters import UNIT
 from holdtrue.bounds.stability import regularised
 from holdtrue.ensembles import losses
 from holdtrue.ensembles.losses import Bounds, Features, Floats, Labels, Loss
@@ -30,8 +29,8 @@ from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
-from holdtrue.exact import Number, count, positive, probability, round_down, units_down
-from holdtrue.planning.tasks import largest_cap
+from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
+from holdtrue.planning.methods import largest_cap
 
 __all__ = ["StableClassifier", "StableRegressor"]
 
@@ -301,7 +300,7 @@ def _mu_of(estimator: Any, fits: int) -> Fraction:  # noqa: ANN401 - one of ours
         whole = positive("mu", estimator.mu)
         if fits == 1:
             return whole
-        units = units_down(whole * whole, unit=UNIT)
+        units = units_down(whole * whole)
     else:
         epsilon, delta = positive("epsilon", estimator.epsilon), probability("delta", estimator.delta)
         units = largest_cap("gdp", round_down(epsilon), round_down(delta))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from holdtrue.bounds.thresholds import constrained_errors, threshold_excess
+from holdtrue.bounds.agnostic_prediction import constrained_errors, threshold_excess
 from holdtrue.ensembles.parts import Floats, Integers
 from holdtrue.ensembles.thresholds import Constrained
 from holdtrue.errors import InvalidParameter, RequestError

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from holdtrue.bounds.looks import gate_cells, gate_gain, gate_interval
+from holdtrue.bounds.transcripts import gate_cells, gate_gain, gate_interval
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError
 from holdtrue.events import NoCost, NonPrivate

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdtrue.bounds.baselines import guess_and_check_level
-from holdtrue.bounds.looks import check_cells, check_passes
+from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError
 from holdtrue.events import NoCost, NonPrivate

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.accuracy import SAFE
-from holdtrue.bounds.baselines import ladder_alpha
+from holdtrue.bounds.transcripts import ladder_alpha
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, RefusedError
 from holdtrue.events import NoCost, NonPrivate
+from holdtrue.exact import ROUNDING
 from holdtrue.holdouts.cases import Array, Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
@@ -33,7 +33,7 @@ _MOST_LEVELS = 4000
 def best_step(cases: int, *, submissions: int, beta: float) -> tuple[float, float]:
     """Return the step that makes the ladder's width smallest, and that width: steps just above 1/(L + 1) for whole L."""
     levels = np.unique(np.rint(np.geomspace(1, _MOST_LEVELS, 400)).astype(int))
-    steps = [1 / (int(level) + 1) * SAFE for level in levels]
+    steps = [1 / (int(level) + 1) * ROUNDING for level in levels]
     return min((ladder_alpha(cases, submissions=submissions, beta=beta, step=step), step) for step in steps)[::-1]
 
 

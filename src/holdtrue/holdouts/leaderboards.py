@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, Literal, Self, TypeAlias
 
-from holdtrue.bounds.baselines import ladder_alpha
-from holdtrue.bounds.watches import ladder_step
+from holdtrue.bounds.sparse_vector import ladder_step
+from holdtrue.bounds.transcripts import ladder_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of

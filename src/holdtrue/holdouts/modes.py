@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from holdtrue.bounds.looks import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
+from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
 from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
 from holdtrue.planning import Plan
-from holdtrue.planning.holding import quiet_threshold
+from holdtrue.planning.holdout_plan import quiet_threshold
 
 __all__ = ["facts_and_plan"]
 

@@ -4,14 +4,18 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from holdtrue.bounds.accuracy import SAFE, grid
-from holdtrue.bounds.baselines import Thresholdout
-from holdtrue.bounds.watches import private_ladder, private_ladder_alpha, watched, watched_alpha
+from holdtrue.bounds.accuracy import grid
+from holdtrue.bounds.sparse_vector import (
+    SparseVectorBound,
+    private_ladder,
+    private_ladder_alpha,
+    thresholdout,
+    thresholdout_alpha,
+)
 from holdtrue.errors import InsufficientSamples
-from holdtrue.exact import Number, positive, units_up
+from holdtrue.exact import ROUNDING, UNIT, Number, positive, units_up
 from holdtrue.holdouts.cases import BITS
 from holdtrue.planning import Plan, plan
-from holdtrue.planning.tasks import UNIT
 
 __all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan"]
 
@@ -36,27 +40,29 @@ def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
 
 
 @lru_cache(maxsize=32)
-def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> Thresholdout:
+def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
     """Return the narrowest noise for so many runs of above threshold, each with one release; within epsilon if given."""
-    best = watched_alpha(cases, looks=looks, runs=runs, beta=beta)
+    best = thresholdout_alpha(cases, queries=looks, overfits=runs, beta=beta, by_position=True)
     least = _least_scale(cases, runs, epsilon)
     if least <= best.scale:
         return best
-    return watched(cases, looks=looks, runs=runs, scale=least, noise_beta=beta / 2, beta=beta / 2)
+    return thresholdout(
+        cases, queries=looks, overfits=runs, scale=least, noise_beta=beta / 2, beta=beta / 2, by_position=True
+    )
 
 
 @lru_cache(maxsize=32)
-def ladder_numbers(cases: int, *, looks: int, moves: int, beta: float, epsilon: Number | None) -> Thresholdout:
+def ladder_numbers(cases: int, *, looks: int, moves: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
     """Return the noise of a private ladder, whose half-width is that of released scores alone; within epsilon if given."""
     best = private_ladder_alpha(cases, submissions=looks, moves=moves, beta=beta)
     least = _least_scale(cases, moves, epsilon)
     if least <= best.scale:
         return best
-    return private_ladder(cases, submissions=looks, moves=moves, scale=least, noise_beta=beta / 2, beta=beta / 2)
+    return private_ladder(cases, moves=moves, scale=least, noise_beta=beta / 2, beta=beta / 2)
 
 
 def _least_scale(cases: int, runs: int, epsilon: Number | None) -> float:
-    return 0.0 if epsilon is None else float(2 * runs / (cases * positive("epsilon", epsilon))) * SAFE
+    return 0.0 if epsilon is None else float(2 * runs / (cases * positive("epsilon", epsilon))) * ROUNDING
 
 
 def sparse_plan(  # noqa: PLR0913 - the numbers of T10
@@ -70,7 +76,7 @@ def sparse_plan(  # noqa: PLR0913 - the numbers of T10
     if alpha >= 1:
         message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
         raise InsufficientSamples(message, required=None)
-    cost = 2 * units_up(1 / (Fraction(scale) * cases), unit=UNIT)
+    cost = 2 * units_up(1 / (Fraction(scale) * cases))
     total = cost * runs
     return _frozen(
         cases, looks, beta, alpha, method=method, theorem=theorem, cap=total, cost=0, epsilon=total * float(UNIT), delta=0.0

@@ -23,7 +23,6 @@ from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.planning import Plan
-from holdtrue.planning.tasks import UNIT
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
@@ -69,7 +68,7 @@ class Runs:
         each, unit = 1 / (Fraction(facts.scale or 1) * cases.number), 1 << BITS
         self._above = AboveThreshold(epsilon=each, sensitivity=unit)
         self._noise = Laplace(epsilon=each, sensitivity=unit)
-        self._cost = 2 * units_up(each, unit=UNIT)
+        self._cost = 2 * units_up(each)
         self._most = plan.cap_units // self._cost
         self._run: _Run | None = None
 

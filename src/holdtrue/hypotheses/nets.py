@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.enclosures import normal_tail
+from holdtrue.noise.enclosures import normal_tail
 
 __all__ = ["GROUP", "HEAVIEST", "REACH", "Net", "grid_size", "net_of", "sequence"]
 

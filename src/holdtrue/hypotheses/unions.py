@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from holdtrue import exact
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction
-from holdtrue.enclosures import logarithm
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number
+from holdtrue.exact import ROUNDING, Number, floor_positive, floor_probability
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+from holdtrue.noise.enclosures import logarithm
 
 __all__ = ["Union"]
 
@@ -144,9 +143,9 @@ class Union(HypothesisClass):
         is the prior's logarithm to within half an error, t is at most m_i + (2 / epsilon) ln(n_i / (weight_i beta)) + 1.
         """
         handicaps = self.handicaps(epsilon)
-        half = floored("epsilon", epsilon) / 2
+        half = floor_positive("epsilon", epsilon) / 2
         mass = math.fsum(one.size * math.exp(-half * a) for one, a in zip(self.classes, handicaps, strict=True))
-        spread = (math.log(mass) - math.log(fraction("beta", beta))) / half
+        spread = (math.log(mass) - math.log(floor_probability("beta", beta))) / half
         return [(a + spread) * ROUNDING * ROUNDING for a in handicaps]
 
     def to_json(self) -> dict[str, Any]:

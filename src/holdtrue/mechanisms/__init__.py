@@ -4,10 +4,8 @@ Each has an ``event`` (what a ledger is charged with), ``release`` (whole number
 privacy: ``delta(epsilon)``, ``epsilon(delta)``, ``tv``, ``rho``, ``mu``.
 """
 
-from holdtrue.mechanisms.exponential import Exponential
-from holdtrue.mechanisms.flipping import PermuteAndFlip
-from holdtrue.mechanisms.gaussian import Gaussian
-from holdtrue.mechanisms.laplace import Laplace
+from holdtrue.mechanisms.additive import Gaussian, Laplace
+from holdtrue.mechanisms.choosing import Exponential, PermuteAndFlip
 from holdtrue.mechanisms.thresholding import AboveThreshold
 
 __all__ = ["AboveThreshold", "Exponential", "Gaussian", "Laplace", "PermuteAndFlip"]

@@ -9,10 +9,8 @@ import numpy as np
 from holdtrue import events
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, count, integer, integers, positive, round_up, truth
-from holdtrue.mechanisms.base import Array, Mechanism
-from holdtrue.noise import LARGEST_SCALE, Pool, discrete_laplace
-
-__all__ = ["AboveThreshold", "Watch"]
+from holdtrue.mechanisms.base import Array, Mechanism, NoiseBuffer
+from holdtrue.noise import LARGEST_SCALE, discrete_laplace
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,12 @@ class AboveThreshold(Mechanism):
         return events.Pure(2 * self.sensitivity / self.threshold_scale)
 
     @cached_property
-    def _threshold_noise(self) -> Pool:
-        return Pool(lambda size: discrete_laplace(self.threshold_scale, size=size, bits=self._bits), self._bits)
+    def _threshold_noise(self) -> NoiseBuffer:
+        return NoiseBuffer(lambda size: discrete_laplace(self.threshold_scale, size=size, bits=self._bits), self._bits)
 
     @cached_property
-    def _value_noise(self) -> Pool:
-        return Pool(lambda size: discrete_laplace(self.value_scale, size=size, bits=self._bits), self._bits)
+    def _value_noise(self) -> NoiseBuffer:
+        return NoiseBuffer(lambda size: discrete_laplace(self.value_scale, size=size, bits=self._bits), self._bits)
 
     def release(self, values: Array) -> int | None:
         """Return the index of the first count found above the threshold, or None if none was.
@@ -63,14 +61,14 @@ class AboveThreshold(Mechanism):
         counts = integers("values", values)
         if counts.ndim != 1 or counts.size == 0:
             raise InvalidParameter("values", f"counts of shape {counts.shape}", "one row of counts, not empty")
-        noisy = self._threshold_noise.added_to(self.threshold)
+        noisy = self._threshold_noise.add_to(self.threshold)
         noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
         above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
         return int(above[0]) if above.size else None
 
     def watch(self) -> "Watch":
         """Start a run whose counts come one at a time, each chosen after the last answer."""
-        return Watch(self._threshold_noise.added_to(self.threshold), self._value_noise)
+        return Watch(self._threshold_noise.add_to(self.threshold), self._value_noise)
 
     def __repr__(self) -> str:
         epsilon = float(2 * self.sensitivity / self.threshold_scale)
@@ -80,7 +78,7 @@ class AboveThreshold(Mechanism):
 class Watch:
     """One run of :class:`AboveThreshold`: the whole run, to its one yes, costs one event."""
 
-    def __init__(self, noisy_threshold: int, noise: Pool) -> None:
+    def __init__(self, noisy_threshold: int, noise: NoiseBuffer) -> None:
         self._noisy = noisy_threshold
         self._noise = noise
         self.over = False
@@ -91,5 +89,5 @@ class Watch:
             message = "this run has given its one yes; start another, which costs another event"
             raise RefusedError(message)
         counted = integer("value", value)
-        self.over = self._noise.added_to(counted) >= self._noisy
+        self.over = self._noise.add_to(counted) >= self._noisy
         return self.over

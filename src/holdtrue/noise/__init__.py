@@ -1,7 +1,5 @@
 """Exact noise: integers drawn from the law that is claimed, not from one close to it."""
 
-from holdtrue.noise.pools import Pool
-from holdtrue.noise.races import gumbel_argmax, permute_and_flip
 from holdtrue.noise.samplers import (
     LARGEST_SCALE,
     bernoulli,
@@ -11,10 +9,10 @@ from holdtrue.noise.samplers import (
     rounded_gaussian,
     uniform_below,
 )
+from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
 __all__ = [
     "LARGEST_SCALE",
-    "Pool",
     "bernoulli",
     "bernoulli_exponential",
     "discrete_laplace",

@@ -1,7 +1,7 @@
 """Exact samplers over the integers, at the speed of arrays.
 
 Every sampler inverts a distribution function: floats propose a value, and a proposal closer to a boundary than the
-float's proven error is settled with more random bits in integers (:mod:`.settling`). What comes out is the value that
+float's proven error is settled with more random bits in integers (:mod:`.exact_decision`). What comes out is the value that
 exact arithmetic on an endless uniform would give, so each law is exact and not approximate. Scales are exact
 rationals; a float stands for the rational that it is.
 
@@ -13,27 +13,18 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.enclosures import Enclosure, exponential, logarithm, normal_tail
 from holdtrue.entropy import SYSTEM, Bits, Words
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, Rationals, count, integers, rationals
-from holdtrue.noise import kernels
-from holdtrue.noise.settling import Threshold, Uniform, settle
-
-__all__ = [
-    "LARGEST_SCALE",
-    "bernoulli",
-    "bernoulli_exponential",
-    "discrete_laplace",
-    "geometric",
-    "rounded_gaussian",
-    "uniform_below",
-]
+from holdtrue.noise import quantiles
+from holdtrue.noise.enclosures import Enclosure, exponential, logarithm, normal_tail
+from holdtrue.noise.exact_decision import Threshold, Uniform, settle
 
 Scale = Number | npt.NDArray[np.generic] | list[Number] | tuple[Number, ...]
 Floats = npt.NDArray[np.float64]
@@ -47,7 +38,7 @@ BLOCK: Final = 1 << 14
 MARGIN: Final = 1.75 * 2.0**-46
 """Proposals within MARGIN * scale + FLOOR of a boundary are settled exactly.
 
-A proposal is scale * value, value in [0, 13] off by kernels.ERROR = 1.5 * 2^-46 at most. The scale as a float, the sum
+A proposal is scale * value, value in [0, 13] off by quantiles.ERROR = 1.5 * 2^-46 at most. The scale as a float, the sum
 inside and the product add relative roundings of 2^-53 each, together below 3 * 13 * 2^-53 < 0.08 * 2^-46, and the
 constant of the Laplace law 2^-50 < 0.07 * 2^-46.
 """
@@ -68,7 +59,7 @@ class _Law(Protocol):
         """Return what the kernel's value is multiplied by."""
         ...
 
-    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
+    def propose(self, words: Words, block: slice, room: quantiles.Scratch) -> tuple[Floats, quantiles.Positions]:
         """Return numbers whose floors are the values, within the margin, and the tail, where they need not be."""
         ...
 
@@ -77,30 +68,30 @@ class _Law(Protocol):
         ...
 
 
-def _inverted(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
+def _draw_by_inversion(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
     """Draw from a law; ``signed`` gives every value a fair sign, from the last bit of its word."""
     drawn = np.empty(size, dtype=np.int64)
-    whole_room = kernels.Scratch(min(size, BLOCK))
+    whole_room = quantiles.Scratch(min(size, BLOCK))
     for block in blocks(size):
         room = whole_room.cut(block.stop - block.start)
         words = bits.words(block.stop - block.start)
         proposed, tail = law.propose(words, block, room)
         whole = np.floor(proposed, out=room.x)
-        open_ = _undecided(proposed, whole, law.scales.slice(block), tail, room.spare)
+        open_ = _find_undecided(proposed, whole, law.scales.slice(block), tail, room.spare)
         if signed:
             whole.view(np.uint64)[...] |= np.left_shift(words, np.uint64(63), out=room.spare.view(np.uint64))
         drawn[block] = whole
         for offset in open_.tolist():
             word = int(words[offset])
             guess = int(min(max(proposed[offset], 0.0), 2.0**60))
-            value = _settled(law, block.start + offset, Uniform(word >> 1, 63, bits), guess)
+            value = settle(Uniform(word >> 1, 63, bits), guess, partial(law.at_least, block.start + offset))
             drawn[block.start + offset] = -value if signed and word & 1 else value
     return drawn
 
 
-def _undecided(
-    proposed: Floats, whole: Floats, scale: Floats | float, tail: kernels.Positions, distance: Floats
-) -> kernels.Positions:
+def _find_undecided(
+    proposed: Floats, whole: Floats, scale: Floats | float, tail: quantiles.Positions, distance: Floats
+) -> quantiles.Positions:
     """Return where a proposal is too close to a boundary, or lies in the tail."""
     limit = 0.5 - FLOOR - MARGIN * scale
     np.subtract(proposed, whole, out=distance)
@@ -112,18 +103,14 @@ def _undecided(
     return np.union1d(near, tail) if tail.size else near
 
 
-def _settled(law: _Law, index: int, uniform: Uniform, guess: int) -> int:
-    return settle(uniform, guess, lambda k: law.at_least(index, k))
-
-
 @dataclass(frozen=True, slots=True)
 class _Geometric:
     """Pr[value >= k] = e^(-k / scale)."""
 
     scales: Rationals
 
-    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.exponentials(words, room)
+    def propose(self, words: Words, block: slice, room: quantiles.Scratch) -> tuple[Floats, quantiles.Positions]:
+        values, tail = quantiles.exponentials(words, room)
         values *= self.scales.slice(block)
         return values, tail
 
@@ -139,8 +126,8 @@ class _FoldedLaplace:
     scales: Rationals
     shifts: Floats
 
-    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.exponentials(words, room)
+    def propose(self, words: Words, block: slice, room: quantiles.Scratch) -> tuple[Floats, quantiles.Positions]:
+        values, tail = quantiles.exponentials(words, room)
         values += self.shifts if self.scales.alone else self.shifts[block]
         values *= self.scales.slice(block)
         return values, tail
@@ -163,8 +150,8 @@ class _FoldedGaussian:
 
     scales: Rationals
 
-    def propose(self, words: Words, block: slice, room: kernels.Scratch) -> tuple[Floats, kernels.Positions]:
-        values, tail = kernels.normals(words, room)
+    def propose(self, words: Words, block: slice, room: quantiles.Scratch) -> tuple[Floats, quantiles.Positions]:
+        values, tail = quantiles.normals(words, room)
         values *= self.scales.slice(block)
         values += 0.5
         return values, tail
@@ -180,8 +167,8 @@ def geometric(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> 
     Law: exact, the floor of scale * E for a standard exponential E. Needs: scales in (0, 2^50], one for all draws or
     one for each. Error bound: :data:`MARGIN`.
     """
-    scales, size = _sized("scale", scale, size)
-    return _inverted(_Geometric(scales), size, bits, signed=False)
+    scales, size = _check_size("scale", scale, size)
+    return _draw_by_inversion(_Geometric(scales), size, bits, signed=False)
 
 
 def discrete_laplace(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
@@ -191,8 +178,8 @@ def discrete_laplace(scale: Scale, *, size: int | None = None, bits: Bits = SYST
     exponential E, and the sign is fair. Needs: scales in (0, 2^50], one for all draws or one for each. Error bound:
     :data:`MARGIN`.
     """
-    scales, size = _sized("scale", scale, size)
-    return _inverted(_FoldedLaplace(scales, _laplace_shifts(scales)), size, bits, signed=True)
+    scales, size = _check_size("scale", scale, size)
+    return _draw_by_inversion(_FoldedLaplace(scales, _laplace_shifts(scales)), size, bits, signed=True)
 
 
 def rounded_gaussian(scale: Scale, *, size: int | None = None, bits: Bits = SYSTEM) -> Integers64:
@@ -202,11 +189,11 @@ def rounded_gaussian(scale: Scale, *, size: int | None = None, bits: Bits = SYST
     is a rounding of the Gaussian mechanism and exactly mu-GDP (0.7). Needs: scales in (0, 2^50], one for all draws or
     one for each. Error bound: :data:`MARGIN`.
     """
-    scales, size = _sized("scale", scale, size)
-    return _inverted(_FoldedGaussian(scales), size, bits, signed=True)
+    scales, size = _check_size("scale", scale, size)
+    return _draw_by_inversion(_FoldedGaussian(scales), size, bits, signed=True)
 
 
-def _sized(name: str, scale: Scale, size: int | None) -> tuple[Rationals, int]:
+def _check_size(name: str, scale: Scale, size: int | None) -> tuple[Rationals, int]:
     scales = rationals(name, scale, most=LARGEST_SCALE)
     if scales.alone:
         return scales, count("size", 1 if size is None else size, least=0)
@@ -304,14 +291,14 @@ def bernoulli_exponential(exponent: Scale, *, size: int | None = None, bits: Bit
     drawn = np.empty(size, dtype=np.bool_)
     for block in blocks(size):
         x = np.broadcast_to(exponents.slice(block), (block.stop - block.start,))
-        drawn[block] = flips(x, lambda offset, first=block.start: exponents.at(first + offset), bits)  # type: ignore[misc]
+        drawn[block] = flip_coins(x, lambda offset, first=block.start: exponents.at(first + offset), bits)  # type: ignore[misc]
     return drawn
 
 
-def flips(x: Floats, exact: Callable[[int], Fraction], bits: Bits) -> npt.NDArray[np.bool_]:
+def flip_coins(x: Floats, exact: Callable[[int], Fraction], bits: Bits) -> npt.NDArray[np.bool_]:
     """Flip one block of coins that show heads with probabilities e^-x; the floats are off by a relative 2^-51 at most."""
     words = bits.words(x.size)
-    values, tail = kernels.exponentials(words)
+    values, tail = quantiles.exponentials(words)
     drawn: npt.NDArray[np.bool_] = values >= x
     # Outside the tail values are below 12, so that a larger x is decided whatever its error.
     distance = np.abs(values - np.minimum(x, 16.0))

@@ -5,20 +5,32 @@ import warnings
 from fractions import Fraction
 from typing import cast
 
-from holdtrue.accounting.curves import gaussian_delta, smallest_epsilon, zero_concentrated_delta
-from holdtrue.bounds.accuracy import SAFE
+from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
+from holdtrue.events import DiscreteLaplace, Event, Gaussian
+from holdtrue.exact import (
+    ROUNDING,
+    UNIT,
+    LedgerKind,
+    Number,
+    count,
+    positive,
+    probability,
+    round_down,
+    round_up,
+    text_among,
+    truth,
+    units_up,
+)
 from holdtrue.noise import LARGEST_SCALE
-from holdtrue.planning.methods import METHODS, MOST, fewest_rows, method_named, most_queries
-from holdtrue.planning.plans import Plan
-from holdtrue.planning.tasks import UNIT, Design, Method, Rule, Task
-from holdtrue.planning.transferring import NoiseOnly
-
-__all__ = ["Intractable", "Plan", "plan"]
+from holdtrue.planning.comparing import METHODS, MOST, fewest_rows, find_method, most_queries
+from holdtrue.planning.methods import AskingMethod, AskingTask, CapRule, Design, largest_cap
+from holdtrue.planning.plans import OpenPlan, Plan
+from holdtrue.planning.transfer import NoiseOnly
 
 _MOST_BITS = 40
 _LARGEST_SUM = 2**62
+_NOISE_SHARE = 0.25
 
 
 class Intractable(InsufficientSamples, UserWarning):
@@ -38,7 +50,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     delta: Number | None = None,
     reserve: Number = 0,
     uses: int = 10,
-    cap: Rule | None = None,
+    cap: CapRule | None = None,
     method: str | None = None,
     bits: int = 20,
     iid: bool = True,
@@ -64,8 +76,8 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     given = {"rows": rows, "queries": queries, "alpha": alpha}
     if sum(value is None for value in given.values()) != 1:
         raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
-    how = _method(method, iid=truth("iid", iid), pure=truth("pure", pure))
-    task = _task(
+    how = _choose_method(method, iid=truth("iid", iid), pure=truth("pure", pure))
+    task = _check_task(
         how,
         beta=beta,
         epsilon=epsilon,
@@ -84,23 +96,23 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     if size is not None:
         how.check(task, size)
     if size is None:
-        size = _rows(how, task, cast("float", width))
+        size = _solve_rows(how, task, cast("float", width))
         how.check(task, size)
     elif queries is None:
-        task = task.asking(_queries(how, task, size, cast("float", width)))
+        task = task.asking(_solve_queries(how, task, size, cast("float", width)))
     design = how.design(task, size)
     if width is None:
         _refuse_vacuous(how, task, size, design)
-    return _frozen(how, task, size, design, alpha=design.alpha if width is None else width, uses=uses, iid=iid)
+    return _freeze(how, task, size, design, alpha=design.alpha if width is None else width, uses=uses, iid=iid)
 
 
-def _method(name: str | None, *, iid: bool, pure: bool) -> Method:
+def _choose_method(name: str | None, *, iid: bool, pure: bool) -> AskingMethod:
     if pure and name is not None and text_among("method", name, tuple(METHODS)) != "transfer-laplace":
         raise InvalidParameter("method", name, "left out, or 'transfer-laplace', with pure=True")
     if pure and not iid:
         message = "a pure ledger for a set number of queries needs iid=True; without it, leave queries and alpha out"
         raise PreconditionError(message)
-    how = method_named(("transfer-laplace" if pure else "transfer-gaussian") if name is None else name)
+    how = find_method(("transfer-laplace" if pure else "transfer-gaussian") if name is None else name)
     if iid:
         return how
     if how is not METHODS["transfer-gaussian"]:
@@ -108,19 +120,19 @@ def _method(name: str | None, *, iid: bool, pure: bool) -> Method:
     return NoiseOnly()
 
 
-def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
-    how: Method,
+def _check_task(  # noqa: PLR0913 - the caller's numbers, checked one by one
+    how: AskingMethod,
     *,
     beta: Number,
     epsilon: Number | None,
     delta: Number | None,
     reserve: Number,
-    cap: Rule | None,
+    cap: CapRule | None,
     bits: int,
     queries: int | None,
     iid: bool,
     pure: bool,
-) -> Task:
+) -> AskingTask:
     privacy = None if epsilon is None else round_down(positive("epsilon", epsilon))
     slack = None if delta is None else round_down(probability("delta", delta, zero=True))
     if privacy is None and slack is not None:
@@ -133,7 +145,7 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
         text_among("cap", cap, ("validity", "privacy"))
     if cap == "validity" and not iid:
         raise InvalidParameter("cap", cap, "'privacy' or left out when iid is False: there is no validity to plan for")
-    rule: Rule = cap or ("validity" if iid else "privacy")
+    rule: CapRule = cap or ("validity" if iid else "privacy")
     if rule == "privacy" and privacy is None:
         raise InvalidParameter("epsilon", None, "given, with delta, unless the rows are declared independent draws (iid)")
     share = round_up(probability("reserve", reserve, zero=True))
@@ -145,10 +157,10 @@ def _task(  # noqa: PLR0913 - the caller's numbers, checked one by one
     asked = 1 if queries is None else count("queries", queries)
     if asked > MOST:
         raise InvalidParameter("queries", queries, f"at most {MOST}")
-    return Task(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack, pure)
+    return AskingTask(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack, pure)
 
 
-def _rows(how: Method, task: Task, alpha: float) -> int:
+def _solve_rows(how: AskingMethod, task: AskingTask, alpha: float) -> int:
     rows = fewest_rows(how, task, alpha)
     if rows is None:
         message = f"no number of rows is enough for alpha = {alpha:g}: a ledger capped by this privacy is too wide"
@@ -156,7 +168,7 @@ def _rows(how: Method, task: Task, alpha: float) -> int:
     return rows
 
 
-def _queries(how: Method, task: Task, rows: int, alpha: float) -> int:
+def _solve_queries(how: AskingMethod, task: AskingTask, rows: int, alpha: float) -> int:
     queries = most_queries(how, task, rows=rows, alpha=alpha)
     if queries is None:
         required = fewest_rows(how, task, alpha)
@@ -166,7 +178,7 @@ def _queries(how: Method, task: Task, rows: int, alpha: float) -> int:
     return queries
 
 
-def _refuse_vacuous(how: Method, task: Task, rows: int, design: Design) -> None:
+def _refuse_vacuous(how: AskingMethod, task: AskingTask, rows: int, design: Design) -> None:
     """Refuse a half-width of 1, which says nothing, and warn where no efficient mechanism could do better."""
     hopeless = task.queries > rows * rows and how.adaptive
     if design.alpha < 1 and not hopeless:
@@ -181,8 +193,8 @@ def _refuse_vacuous(how: Method, task: Task, rows: int, design: Design) -> None:
         raise InsufficientSamples(message, required=required)
 
 
-def _frozen(  # noqa: PLR0913 - what was solved, and what was said
-    how: Method, task: Task, rows: int, design: Design, *, alpha: float, uses: int, iid: bool
+def _freeze(  # noqa: PLR0913 - what was solved, and what was said
+    how: AskingMethod, task: AskingTask, rows: int, design: Design, *, alpha: float, uses: int, iid: bool
 ) -> Plan:
     if design.event is not None:
         scale = Fraction(design.sigma) * rows * 2**task.bits
@@ -210,11 +222,11 @@ def _frozen(  # noqa: PLR0913 - what was solved, and what was said
         method=how.name,
         theorem=how.theorem or None,
         transfer=design.transfer,
-        alpha_otherwise=_otherwise(how, task, rows) if iid else None,
+        alpha_otherwise=_alpha_otherwise(how, task, rows) if iid else None,
     )
 
 
-def _privacy(task: Task, rows: int, design: Design) -> tuple[float | None, float | None]:
+def _privacy(task: AskingTask, rows: int, design: Design) -> tuple[float | None, float | None]:
     """Return the privacy that was asked for; otherwise that of the cap, at a delta well below one over the rows."""
     if design.ledger is None:
         return None, None
@@ -227,13 +239,68 @@ def _privacy(task: Task, rows: int, design: Design) -> tuple[float | None, float
         return total, 0.0
     delta = min(1e-6, 1 / (10 * rows))
     if design.ledger == "gdp":
-        mu = math.sqrt(total) * SAFE
+        mu = math.sqrt(total) * ROUNDING
         return smallest_epsilon(lambda at: gaussian_delta(mu, at), delta), delta
     return smallest_epsilon(lambda at: zero_concentrated_delta(total, at), delta), delta
 
 
-def _otherwise(how: Method, task: Task, rows: int) -> float | None:
+def _alpha_otherwise(how: AskingMethod, task: AskingTask, rows: int) -> float | None:
     """Return the half-width under the other rule for the cap, where privacy was asked for."""
     if task.epsilon is None or not how.shares:
         return None
     return min(1.0, how.design(task.under("validity" if task.rule == "privacy" else "privacy"), rows).alpha)
+
+
+def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
+    *,
+    rows: int,
+    epsilon: Number,
+    delta: Number = 0,
+    beta: Number = 0.05,
+    sigma: Number | None = None,
+    reserve: Number = 0.25,
+    uses: int = 10,
+    bits: int = 20,
+    iid: bool = True,
+    pure: bool = False,
+) -> OpenPlan:
+    """Return a plan for questions without a set number, under a cap by privacy.
+
+    ``sigma`` is the noise of one answer: unless given, as large as the sampling error of a mean can be, 1 / (2 sqrt(rows)),
+    so that the noise never dominates early on. InsufficientSamples where the cap does not pay for a single answer.
+
+    >>> open_plan(rows=100_000, epsilon=1, delta=1e-6).queries
+    1400
+    """
+    size, failure = count("rows", rows), round_down(probability("beta", beta))
+    privacy = round_down(positive("epsilon", epsilon))
+    slack = 0.0 if pure else round_down(probability("delta", delta, zero=True))
+    if not pure and not slack:
+        raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
+    noise = 1 / (2 * math.sqrt(size)) if sigma is None else round_up(positive("sigma", sigma))
+    kind: LedgerKind = "pure" if pure else "gdp"
+    mu, each = 1 / (size * Fraction(noise)), Fraction(math.sqrt(2)) / (size * Fraction(noise))
+    event: Event = DiscreteLaplace(each, 1 << bits) if pure else Gaussian(mu)
+    cost = units_up(each if pure else mu**2)
+    limit = largest_cap(kind, privacy, slack)
+    if cost > limit:
+        needed = math.ceil(cost / limit * size) if sigma is None else None
+        message = "the privacy allowed does not pay for one answer: fewer digits (sigma) or more rows would do"
+        raise InsufficientSamples(message, required=needed)
+    return OpenPlan(
+        rows=size,
+        beta=failure,
+        epsilon=privacy,
+        delta=slack,
+        sigma=noise,
+        event=event,
+        ledger=kind,
+        cost=cost,
+        cap_units=limit,
+        reserve=round_up(probability("reserve", reserve, zero=True)),
+        uses=count("uses", uses),
+        iid=iid,
+        bits=count("bits", bits, least=0),
+        noise_beta=failure if pure else failure * _NOISE_SHARE,
+        transfer_beta=0.0 if pure else failure * (1 - _NOISE_SHARE),
+    )

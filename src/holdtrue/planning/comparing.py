@@ -1,28 +1,110 @@
-"""Every method side by side: a table in text and in HTML, and a plot."""
+"""Every way to answer, by name, what each needs, and all of them side by side in text and in HTML."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from holdtrue.errors import InvalidParameter, MissingExtra, RequestError, UnknownName
-from holdtrue.planning.methods import METHODS, fewest_rows
-from holdtrue.planning.tasks import Method, Task
+from holdtrue.bounds.accuracy import hoeffding_alpha, hoeffding_rows
+from holdtrue.bounds.optimisation import largest, smallest
+from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting_alpha, splitting_rows
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownName
+from holdtrue.planning.methods import AskingMethod, AskingTask
+from holdtrue.planning.older_theorems import Bassily, Information, Jung, Lecture, NonPrivateMethod, SharpInformation
+from holdtrue.planning.transfer import TransferConcentrated, TransferGaussian, TransferLaplace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Comparison", "Line", "compared"]
+METHODS: dict[str, AskingMethod] = {
+    method.name: method
+    for method in (
+        TransferGaussian(),
+        TransferConcentrated(),
+        TransferLaplace(),
+        Jung(),
+        Bassily(),
+        Information(),
+        SharpInformation(),
+        Lecture(),
+        NonPrivateMethod("splitting", "Hoeffding on disjoint parts (T9)", rows=splitting_rows, alpha=splitting_alpha),
+        NonPrivateMethod("rounding", "description length (T9)", rows=rounding_rows, alpha=rounding_alpha),
+        NonPrivateMethod(
+            "nonadaptive",
+            "Hoeffding, queries fixed in advance (T9)",
+            rows=hoeffding_rows,
+            alpha=hoeffding_alpha,
+            adaptive=False,
+        ),
+    )
+}
 
+MOST = 10**15
+"""No plan is for more rows or more queries than this."""
+
+_SECANTS = 30
+_MANY = 2.0**63
 _CHOSEN, _TRANSFER, _PRIVATE, _OPEN = "#00695f", "#5fa8a0", "#a8703a", "#9aa0a6"
-_INK, _FAINT = "#202124", "#e8eaec"
-_POINTS = 9
 _BAR = 150
 
 
+def find_method(name: str) -> AskingMethod:
+    """Return a method by its name."""
+    if type(name) is str and name in METHODS:
+        return METHODS[name]
+    given: object = name
+    shown = given if isinstance(given, str) else type(given).__name__
+    message = f"there is no method {shown!r}; the methods are {', '.join(METHODS)}"
+    raise UnknownName(message)
+
+
+def rows_about(method: AskingMethod, task: AskingTask, alpha: float) -> float:
+    """Return about how many rows a method needs; infinite where no number is enough."""
+    try:
+        return method.rows(task, alpha)
+    except InsufficientSamples:
+        return math.inf
+
+
+def fewest_rows(method: AskingMethod, task: AskingTask, alpha: float) -> int | None:
+    """Return the fewest rows whose certified half-width is at most alpha, or None where no number is enough."""
+    guess = rows_about(method, task, alpha)
+    if guess > MOST:
+        return None
+    return smallest(lambda rows: method.design(task, rows).alpha <= alpha, math.ceil(guess), least=method.fewest, most=MOST)
+
+
+def most_queries(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float) -> int | None:
+    """Return the most queries whose certified half-width is at most alpha, or None where one is too many."""
+    return largest(
+        lambda queries: method.design(task.asking(queries), rows).alpha <= alpha,
+        _queries_about(method, task, rows=rows, alpha=alpha),
+        most=MOST,
+    )
+
+
+def _queries_about(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float) -> int:
+    """Solve rows needed = rows for the queries by secants on logarithms, between which it is nearly a straight line."""
+
+    def excess(queries: int) -> float:
+        return math.log(min(rows_about(method, task.asking(queries), alpha), _MANY) / rows)
+
+    low, at_low = 1, excess(1)
+    if at_low >= 0:
+        return 1
+    high, at_high = 4, excess(4)
+    for _ in range(_SECANTS):
+        slope = (at_high - at_low) / math.log(high / low)
+        step = math.log(high) - at_high / slope if slope > 0 else math.log(MOST)
+        guess = round(math.exp(min(max(step, 0.0), math.log(high) + 12, math.log(MOST))))
+        if guess in (low, high):
+            break
+        low, at_low, high, at_high = high, at_high, guess, excess(guess)
+    return high
+
+
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedMethod:
     """What one method needs, and what it gives: None where its theorem does not speak or says nothing."""
 
     method: str
@@ -51,8 +133,8 @@ class Comparison:
     rows: int
     alpha: float
     chosen: str
-    task: Task
-    lines: tuple[Line, ...]
+    task: AskingTask
+    lines: tuple[ComparedMethod, ...]
 
     @property
     def queries(self) -> int:
@@ -64,14 +146,14 @@ class Comparison:
         """Return how often any answer may miss."""
         return self.task.beta
 
-    def __getitem__(self, method: str) -> Line:
+    def __getitem__(self, method: str) -> ComparedMethod:
         for line in self.lines:
             if line.method == method:
                 return line
         message = f"there is no method {method!r} here; there are {', '.join(line.method for line in self.lines)}"
         raise UnknownName(message)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[ComparedMethod]:
         return iter(self.lines)
 
     def __len__(self) -> int:
@@ -123,15 +205,16 @@ class Comparison:
             )
         return f"<table><caption>{self.title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    def _bar(self, line: Line) -> str:
+    def _bar(self, line: ComparedMethod) -> str:
         known = [math.log(other.rows) for other in self.lines if other.rows is not None]
         if line.rows is None:
             return ""
         low, high = min(known) - 0.5, max(known)
         width = round(_BAR * (math.log(line.rows) - low) / (high - low))
-        return f"<div style='height:.7em;width:{width}px;background:{self._colour(line)}'></div>"
+        return f"<div style='height:.7em;width:{width}px;background:{self.colour_of(line)}'></div>"
 
-    def _colour(self, line: Line) -> str:
+    def colour_of(self, line: ComparedMethod) -> str:
+        """Return the colour that a method is drawn in."""
         if line.method == self.chosen:
             return _CHOSEN
         if line.method.startswith("transfer"):
@@ -143,136 +226,32 @@ class Comparison:
 
         Needs the extra ``plots``.
         """
-        try:
-            from matplotlib import pyplot as plt
-        except ImportError:
-            raise MissingExtra("plots", purpose="a plot of the comparison") from None
-        axes: Axes = plt.subplots(figsize=(9.6, 6.2), layout="constrained")[1] if ax is None else ax
-        most = max(1000, 10 ** math.ceil(math.log10(self.queries * 3)))
-        grid = sorted({round(most ** (point / (_POINTS - 1))) for point in range(_POINTS)})
-        axes.set(xscale="log", yscale="log", xlim=(1, most))
-        ends: list[tuple[float, Line]] = []
-        for line in self.lines:
-            needed = [_needed(METHODS[line.method], replace(self.task, queries=queries), self.alpha) for queries in grid]
-            chosen = line.method == self.chosen
-            axes.plot(
-                grid,
-                needed,
-                color=self._colour(line),
-                linewidth=3.2 if chosen else 1.5,
-                linestyle="-" if line.private else (0, (4, 2)),
-                zorder=3 if chosen else 2,
-            )
-            if math.isfinite(needed[-1]):
-                ends.append((needed[-1], line))
-        self._label(axes, ends)
-        self._mark(axes)
-        _dress(axes)
-        axes.set_xlabel("adaptive questions", color=_INK)
-        axes.set_title(
-            f"Rows needed to keep every answer within {self.alpha:.3g} of the population\n",
-            loc="left",
-            color=_INK,
-            fontsize=13,
-            fontweight="bold",
-        )
-        axes.text(
-            0,
-            1.02,
-            f"all of them at once, {100 * (1 - self.beta):.4g} % of the time; dashed lines keep no privacy",
-            transform=axes.transAxes,
-            color=_INK,
-            fontsize=10,
-        )
-        return axes
+        from holdtrue.planning.plotting import plot_comparison
 
-    def _label(self, axes: "Axes", ends: list[tuple[float, Line]]) -> None:
-        """Write each method's name beside the end of its line, with a thin leader where names had to move apart."""
-        low, high = axes.get_ylim()
-        heights = [math.log(end / low) / math.log(high / low) for end, _ in ends]
-        for height, place, (_, line) in zip(heights, _spaced(heights), ends, strict=True):
-            axes.annotate(
-                f"{line.method} {line.note}".rstrip(),
-                (1.0, height),
-                (1.035, place),
-                xycoords="axes fraction",
-                va="center",
-                fontsize=9.5,
-                color=self._colour(line),
-                fontweight="bold" if line.method == self.chosen else "normal",
-                arrowprops={
-                    "arrowstyle": "-",
-                    "color": self._colour(line),
-                    "linewidth": 0.7,
-                    "relpos": (0, 0.5),
-                    "shrinkA": 1,
-                    "shrinkB": 0,
-                },
-                annotation_clip=False,
-            )
-
-    def _mark(self, axes: "Axes") -> None:
-        """Mark what the plan itself asks for."""
-        needed = self[self.chosen].rows
-        if needed is None:
-            return
-        axes.plot([self.queries], [needed], "o", color=_CHOSEN, markersize=9, markeredgecolor="white", zorder=4)
-        axes.annotate(
-            f"{self.queries:,} questions\n{needed:,} rows",
-            (self.queries, needed),
-            (14, -12),
-            textcoords="offset points",
-            va="top",
-            color=_CHOSEN,
-            fontweight="bold",
-            fontsize=10.5,
-            zorder=5,
-        )
+        return plot_comparison(self, ax=ax)
 
 
-def _dress(axes: "Axes") -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.minorticks_off()
-    axes.grid(visible=True, color=_FAINT, linewidth=0.9)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0, colors=_INK, labelsize=9.5)
-
-
-def _spaced(heights: list[float], *, gap: float = 0.041) -> list[float]:
-    """Return places near the heights, in the same order and at least a gap apart."""
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
-    places = list(heights)
-    for _ in range(300):
-        for lower, upper in pairwise(order):
-            short = max(0.0, gap - (places[upper] - places[lower])) / 2
-            places[lower] -= short
-            places[upper] += short
-    return places
-
-
-def _cells(line: Line) -> tuple[str, str, str, str]:
+def _cells(line: ComparedMethod) -> tuple[str, str, str, str]:
     needed = "-" if line.rows is None else f"{line.rows:,}"
     width = "-" if line.alpha is None else f"{line.alpha:.4f}"
     return line.method, needed, width, "yes" if line.private else "no"
 
 
-def compared(task: Task, *, rows: int, alpha: float, chosen: str) -> Comparison:
+def compare_methods(task: AskingTask, *, rows: int, alpha: float, chosen: str) -> Comparison:
     """Return the comparison of every method for a task, with the rows and the half-width of a plan."""
     if chosen not in METHODS:
         raise InvalidParameter(
             "plan", chosen, "one for independent rows: methods are compared by what holds for a population"
         )
-    lines = [_line(method, task, rows=rows, alpha=alpha) for method in METHODS.values()]
+    lines = [_compare(method, task, rows=rows, alpha=alpha) for method in METHODS.values()]
     lines.sort(key=lambda line: math.inf if line.rows is None else line.rows)
     return Comparison(rows=rows, alpha=alpha, chosen=chosen, task=task, lines=tuple(lines))
 
 
-def _line(method: Method, task: Task, *, rows: int, alpha: float) -> Line:
-    fitted = _fitted(method, task)
+def _compare(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float) -> ComparedMethod:
+    fitted = fit_task(method, task)
     if fitted.epsilon is not None and not fitted.delta and method.needs_delta:
-        return Line(method.name, method.theorem, None, None, method.private, method.adaptive)
+        return ComparedMethod(method.name, method.theorem, None, None, method.private, method.adaptive)
     try:
         needed = fewest_rows(method, fitted, alpha)
         if needed is not None:
@@ -284,15 +263,10 @@ def _line(method: Method, task: Task, *, rows: int, alpha: float) -> Line:
         width = method.design(fitted, rows).alpha
     except RequestError:
         width = math.inf
-    return Line(method.name, method.theorem, needed, width if width < 1 else None, method.private, method.adaptive)
+    return ComparedMethod(method.name, method.theorem, needed, width if width < 1 else None, method.private, method.adaptive)
 
 
-def _fitted(method: Method, task: Task) -> Task:
+def fit_task(method: AskingMethod, task: AskingTask) -> AskingTask:
     """Leave out of a task what a method cannot be asked for."""
     bare = task if method.shares else replace(task, reserve=0.0)
     return bare if method.private else replace(bare, rule="validity", epsilon=None, delta=None)
-
-
-def _needed(method: Method, task: Task, alpha: float) -> float:
-    needed = max(method.rows(_fitted(method, task), alpha), method.fewest)
-    return needed if math.isfinite(needed) else math.nan

@@ -4,16 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds import learning as bounds
-from holdtrue.bounds.sizes import floored, fraction
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count, text_among, truth
+from holdtrue.exact import Number, count, floor_positive, floor_probability, text_among, truth
 from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["LearningPlan", "plan_learning"]
 
-Method: TypeAlias = Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"]
+LearningMethod: TypeAlias = Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"]
 RowsFor: TypeAlias = Callable[..., int]
 
 _METHODS: dict[str, RowsFor] = {
@@ -79,7 +78,7 @@ def plan_learning(  # noqa: PLR0913 - three of these are solved for each other
     alpha: Number | None = None,
     epsilon: Number | None = None,
     rows: int | None = None,
-    method: Method = "best",
+    method: LearningMethod = "best",
     realizable: bool = False,
 ) -> LearningPlan:
     """Return the plan for a private pick from a finite class; exactly one of rows, alpha and epsilon is left out.
@@ -93,20 +92,20 @@ def plan_learning(  # noqa: PLR0913 - three of these are solved for each other
     >>> planning.plan_learning(size=10_000, alpha=0.05, beta=0.01, epsilon=0.5).rows
     7441
     """
-    task = _Task(count("size", size), fraction("beta", beta), method, _checked(method, realizable=realizable))
+    task = _Task(count("size", size), floor_probability("beta", beta), method, _checked(method, realizable=realizable))
     _one_left_out(rows=rows, alpha=alpha, epsilon=epsilon)
     if rows is None:
-        excess, privacy = fraction("alpha", alpha), floored("epsilon", epsilon)
+        excess, privacy = floor_probability("alpha", alpha), floor_positive("epsilon", epsilon)
         return task.plan(task.rows(excess, privacy), excess, privacy)
     m = count("rows", rows)
     if task.size == 1:
         raise InvalidParameter("size", task.size, "2 or above where rows are given: one hypothesis needs a single row")
     if alpha is None:
-        privacy = floored("epsilon", epsilon)
+        privacy = floor_positive("epsilon", epsilon)
         start = _LARGEST_ALPHA.get(method, _JUST_BELOW_ONE)
         _enough_rows(m, task.rows(start, privacy), f"any alpha up to {start:g}")
         return task.plan(m, smallest_enough(lambda a: task.enough(m, a, privacy), start=start), privacy)
-    excess = fraction("alpha", alpha)
+    excess = floor_probability("alpha", alpha)
     _enough_rows(m, task.rows(excess, None), f"alpha = {excess:g}, even without privacy,")
     return task.plan(m, excess, smallest_enough(lambda e: task.enough(m, excess, e), start=_LARGEST_EPSILON))
 

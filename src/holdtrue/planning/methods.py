@@ -1,82 +1,210 @@
-"""Every way to answer, by name, and the search for what a method needs."""
+"""What a method of answering is given, and what it gives back: a task of public numbers, and a design that certifies it."""
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.bounds.searching import largest, smallest
-from holdtrue.errors import UnknownName
-from holdtrue.planning.baselines import NonAdaptive, Rounding, Splitting
-from holdtrue.planning.laplacian import TransferLaplace
-from holdtrue.planning.precursors import Bassily, Information, Jung, Lecture, SharpInformation
-from holdtrue.planning.tasks import Method, Task
-from holdtrue.planning.transferring import TransferConcentrated, TransferGaussian
+from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
+from holdtrue.bounds.accuracy import gaussian_maximum, grid
+from holdtrue.bounds.optimisation import descend, largest_float
+from holdtrue.errors import InsufficientSamples
+from holdtrue.events import Event, Gaussian
+from holdtrue.exact import ROUNDING, UNIT, LedgerKind, units_down
 
-__all__ = ["METHODS", "MOST", "fewest_rows", "method_named", "most_queries"]
-
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        TransferGaussian(),
-        TransferConcentrated(),
-        TransferLaplace(),
-        Jung(),
-        Bassily(),
-        Information(),
-        SharpInformation(),
-        Lecture(),
-        Splitting(),
-        Rounding(),
-        NonAdaptive(),
-    )
-}
-
-MOST = 10**15
-"""No plan is for more rows or more queries than this."""
-
-_SECANTS = 30
+CapRule: TypeAlias = Literal["validity", "privacy"]
 
 
-def method_named(name: str) -> Method:
-    """Return a method by its name."""
-    if type(name) is str and name in METHODS:
-        return METHODS[name]
-    given: object = name
-    shown = given if isinstance(given, str) else type(given).__name__
-    message = f"there is no method {shown!r}; the methods are {', '.join(METHODS)}"
-    raise UnknownName(message)
+@dataclass(frozen=True, slots=True)
+class AskingTask:
+    """So many answers, all right but for beta, on a ledger of which others may spend the reserve (a share of its cap).
+
+    ``rule`` "validity": the ledger is capped at what the answers and the reserve need; "privacy": at all that epsilon and
+    delta allow. Both None: no cap by privacy. ``pure`` asks for a ledger in pure epsilon, whatever another would give.
+    """
+
+    queries: int
+    beta: float
+    reserve: float
+    bits: int
+    rule: CapRule
+    epsilon: float | None = None
+    delta: float | None = None
+    pure: bool = False
+
+    def limit(self, ledger: LedgerKind) -> int | None:
+        """Return the most units that privacy allows on a ledger, or None where it sets no limit."""
+        return None if self.epsilon is None else largest_cap(ledger, self.epsilon, self.delta or 0.0)
+
+    def asking(self, queries: int) -> "AskingTask":
+        """Return the same task for another number of queries."""
+        return replace(self, queries=queries)
+
+    def under(self, rule: CapRule) -> "AskingTask":
+        """Return the same task with the ledger capped by another rule."""
+        return replace(self, rule=rule)
 
 
-def fewest_rows(method: Method, task: Task, alpha: float) -> int | None:
-    """Return the fewest rows whose certified half-width is at most alpha, or None where no number is enough."""
-    guess = method.rows(task, alpha)
-    if guess > MOST:
-        return None
-    return smallest(lambda rows: method.design(task, rows).alpha <= alpha, math.ceil(guess), least=method.fewest, most=MOST)
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What T6 freezes before data: epsilon, slack = delta(epsilon)/transfer_beta, and how beta is split.
+
+    ``noise`` is the half-width of the noise, rounding to the grid included, and ``gamma`` the largest gap to the population.
+    """
+
+    epsilon: float
+    slack: float
+    noise: float
+    gamma: float
+    noise_beta: float
+    transfer_beta: float
 
 
-def most_queries(method: Method, task: Task, *, rows: int, alpha: float) -> int | None:
-    """Return the most queries whose certified half-width is at most alpha, or None where one is too many."""
-    return largest(
-        lambda queries: method.design(task.asking(queries), rows).alpha <= alpha,
-        _queries_about(method, task, rows=rows, alpha=alpha),
-        most=MOST,
-    )
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A half-width with what it rests on: noise, the event of one answer, and whole units of its cost and of the ledger."""
+
+    alpha: float
+    sigma: float = 0.0
+    event: Event | None = None
+    ledger: LedgerKind | None = None
+    cost: int = 0
+    cap: int = 0
+    transfer: Transfer | None = None
+    privacy: tuple[float, float] | None = None
 
 
-def _queries_about(method: Method, task: Task, *, rows: int, alpha: float) -> int:
-    """Solve rows needed = rows for the queries by secants on logarithms, between which it is nearly a straight line."""
+class AskingMethod(ABC):
+    """One way to answer: how many rows it needs, and the design it gives to so many rows."""
 
-    def excess(queries: int) -> float:
-        return math.log(method.rows(task.asking(queries), alpha) / rows)
+    name: str
+    theorem: str
+    private: ClassVar[bool] = True
+    adaptive: bool = True
+    shares: ClassVar[bool] = True
+    """Whether other verbs can spend from the same ledger."""
+    needs_delta: ClassVar[bool] = True
+    """Whether an epsilon can only be kept with a delta above 0."""
+    fewest: ClassVar[int] = 1
+    """Below so many rows the theorem does not speak."""
 
-    low, at_low = 1, excess(1)
-    if at_low >= 0:
-        return 1
-    high, at_high = 4, excess(4)
-    for _ in range(_SECANTS):
-        slope = (at_high - at_low) / math.log(high / low)
-        step = math.log(high) - at_high / slope if slope > 0 else math.log(MOST)
-        guess = round(math.exp(min(max(step, 0.0), math.log(high) + 12, math.log(MOST))))
-        if guess in (low, high):
-            break
-        low, at_low, high, at_high = high, at_high, guess, excess(guess)
-    return high
+    def check(self, task: AskingTask, rows: int) -> None:
+        """Raise PreconditionError where the theorem does not speak of so many rows or of the privacy asked for."""
+        del task, rows  # most theorems speak of every number of rows
+
+    @abstractmethod
+    def rows(self, task: AskingTask, alpha: float) -> float:
+        """Return about how many rows are needed; infinite where no number is enough. Only a place to start from."""
+
+    @abstractmethod
+    def design(self, task: AskingTask, rows: int) -> Design:
+        """Return the narrowest design for so many rows; its numbers are certain, its optimality is not."""
+
+
+@lru_cache(maxsize=64)
+def largest_cap(ledger: LedgerKind, epsilon: float, delta: float) -> int:
+    """Return the most units for which everything on a ledger is (epsilon, delta)-DP, rounded down (A7, T2)."""
+    if ledger == "pure":
+        return units_down(Fraction(epsilon))
+    curve = gaussian_delta if ledger == "gdp" else zero_concentrated_delta
+    log = largest_float(lambda at: curve(math.exp(at), epsilon) <= delta, -60.0, 60.0, steps=80)
+    value = Fraction(math.exp(log))
+    return units_down(value * value if ledger == "gdp" else value)
+
+
+def split_beta(task: AskingTask, point: float) -> tuple[float, float]:
+    """Split beta between noise and transfer by a log-odds; the two never sum to more than beta."""
+    noise = task.beta / (1 + math.exp(-min(max(point, -30.0), 10.0)))
+    return noise, (task.beta - noise) * (1 - 2.0**-50)
+
+
+def least_sigma(rows: int, cost: Fraction) -> float:
+    """Return the smallest float sigma, to a few units in its last place, with 1 / (rows sigma)^2 <= cost."""
+    sigma = 1 / (rows * math.sqrt(cost))
+    while (rows * Fraction(sigma)) ** 2 * cost < 1:
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma
+
+
+def too_little_privacy(task: AskingTask) -> InsufficientSamples:
+    """Return the error that privacy is too little to be shared, whatever the rows."""
+    return InsufficientSamples(f"the privacy allowed is too little for {task.queries:,} queries to share", required=None)
+
+
+class GaussianMethod(AskingMethod):
+    """A method whose half-width is C sigma + gap, where C and the gap depend on free parameters and on the ledger's cap."""
+
+    ledger: ClassVar[LedgerKind] = "gdp"
+
+    @abstractmethod
+    def start(self, task: AskingTask, alpha: float) -> list[float]:
+        """Return parameters to start from, for a half-width of about alpha."""
+
+    @abstractmethod
+    def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
+        """Return C, the gap, the cap's mu and the fewest rows, for some parameters (and rows, infinite if unknown)."""
+
+    @abstractmethod
+    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+        """Return what the theorem certifies for noise of deviation sigma on a ledger whose mu is capped."""
+
+    def rows(self, task: AskingTask, alpha: float) -> float:
+        """Minimise C sqrt(queries) / (mu (alpha - gap)) over the parameters."""
+        target = alpha - grid(1 << 40, bits=task.bits)
+
+        def needed(point: Sequence[float]) -> float:
+            factor, gap, mu, least = self.terms(task, point, math.inf)
+            return max(least, factor * _spread(task) / (mu * (target - gap))) if gap < target else math.inf
+
+        return needed(descend(needed, self.start(task, max(target, alpha / 2))))
+
+    def design(self, task: AskingTask, rows: int) -> Design:
+        """Minimise C sqrt(queries) / (rows mu) + gap, fix whole units of cost, and certify what these give."""
+
+        def width(point: Sequence[float]) -> float:
+            factor, gap, mu, least = self.terms(task, point, rows)
+            return factor * _spread(task) / (rows * mu) + gap if rows >= least else math.inf
+
+        factor = gaussian_maximum(task.queries, beta=task.beta / 4)
+        closed_form = math.sqrt(math.sqrt(task.queries) * factor * gaussian_maximum(1, beta=task.beta / 2) / rows)
+        point = descend(width, self.start(task, min(0.9, closed_form)))
+        cost, total = self._units(task, self.terms(task, point, rows)[2])
+        sigma = least_sigma(rows, cost * self._weight * UNIT)
+        cap = math.sqrt(total * self._weight * UNIT) * ROUNDING
+        proof = self.certified(task, point, rows=rows, sigma=sigma, cap=cap)
+        event = Gaussian(1 / (rows * Fraction(sigma)))
+        return Design(proof.alpha, sigma, event, self.ledger, cost, total, proof.transfer)
+
+    def most(self, task: AskingTask) -> float:
+        """Return the largest mu that privacy allows, infinite where it sets no limit."""
+        limit = task.limit(self.ledger)
+        return math.inf if limit is None else math.sqrt(limit * self._weight * UNIT)
+
+    def capped(self, task: AskingTask, mu: float) -> float:
+        """Return mu within what privacy allows, or all of that where the ledger may spend it."""
+        most = self.most(task)
+        return most if task.rule == "privacy" else min(mu, most)
+
+    @property
+    def _weight(self) -> int:
+        """Return mu squared over the ledger's unit: rho is half of mu squared."""
+        return 1 if self.ledger == "gdp" else 2
+
+    def _units(self, task: AskingTask, mu: float) -> tuple[int, int]:
+        """Return the whole units of one ask and of the ledger's cap: the asks' share is fixed first, so that all fit."""
+        asks, limit = 1 - Fraction(task.reserve), task.limit(self.ledger)
+        cost = max(1, math.ceil(Fraction(mu) ** 2 / self._weight * asks / task.queries / UNIT))
+        if limit is None:
+            return cost, math.floor(cost * task.queries / asks)
+        cost = min(cost, math.floor(limit * asks / task.queries))
+        if cost < 1:
+            raise too_little_privacy(task)
+        return cost, limit if task.rule == "privacy" else min(limit, math.floor(cost * task.queries / asks))
+
+
+def _spread(task: AskingTask) -> float:
+    """Return sigma rows mu: the asks have all of mu squared but the reserve."""
+    return math.sqrt(task.queries / (1 - task.reserve))

@@ -1,31 +1,41 @@
-"""The plan for asking as a record: what it holds, how it reads, and its JSON."""
+"""The plans for asking as records: what they hold, how they read, and their JSON."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import SAFE, gaussian_quantile, grid
-from holdtrue.bounds.transfer import interval, position_alpha, position_interval
-from holdtrue.errors import InvalidParameter
+from holdtrue.bounds.accuracy import gaussian_quantile, grid, laplace_maximum
+from holdtrue.bounds.transfer import (
+    Shift,
+    interval,
+    joint_gap,
+    level_shift,
+    position_alpha,
+    position_interval,
+    stitched_noise,
+)
+from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.events import Event
-from holdtrue.planning.comparing import Comparison, compared
+from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind
 from holdtrue.planning.documents import read_object
-from holdtrue.planning.levels import joint_gap
-from holdtrue.planning.tasks import UNIT, Ledger, Rule, Task, Transfer
+from holdtrue.planning.methods import AskingTask, CapRule, Transfer
 
-__all__ = ["Plan"]
+if TYPE_CHECKING:
+    from holdtrue.planning.comparing import Comparison
 
+_OPEN_THEOREM = "transfer theorem, stitched over levels of the budget (T5, T6, T7)"
 _UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 
 
 @lru_cache(1024)
-def _largest_noise(queries: int, beta: float, *, normal: bool) -> float:
-    """Return how many deviations the largest of so many draws exceeds with probability beta."""
-    return gaussian_quantile(queries, beta=beta) if normal else math.log(queries / beta) / math.sqrt(2)
+def _noise_width(queries: int, beta: float, sigma: float, rows: int, bits: int, *, normal: bool) -> float:  # noqa: PLR0913
+    """Return what the noise on so many answers, with their rounding to the grid, exceeds with probability beta."""
+    deviations = gaussian_quantile(queries, beta=beta) if normal else math.log(queries / beta) / math.sqrt(2)
+    return (sigma * deviations + grid(rows, bits=bits)) * ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +59,12 @@ class Plan:
     limited: bool
     sigma: float
     event: Event | None
-    ledger: Ledger | None
+    ledger: LedgerKind | None
     cost: int
     cap_units: int
     reserve: float
     uses: int
-    rule: Rule
+    rule: CapRule
     iid: bool
     bits: int
     method: str
@@ -106,7 +116,7 @@ class Plan:
         if self.event is None:
             return 0.0
         normal = isinstance(self.event, events.Gaussian)
-        return (self.sigma * _largest_noise(self.queries, self.beta, normal=normal) + grid(self.rows, bits=self.bits)) * SAFE
+        return _noise_width(self.queries, self.beta, self.sigma, self.rows, self.bits, normal=normal)
 
     @property
     def position_alpha(self) -> float | None:
@@ -148,11 +158,13 @@ class Plan:
             return 1.0, beta
         return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
-    def compare(self) -> Comparison:
+    def compare(self) -> "Comparison":
         """Return every method side by side for this plan's questions: rows needed, and half-width with these rows."""
+        from holdtrue.planning.comparing import compare_methods  # a plan that is kept or read does without all methods
+
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
-        task = Task(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
-        return compared(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
+        task = AskingTask(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
+        return compare_methods(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
@@ -205,3 +217,173 @@ class Plan:
                 ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP or better for all that the ledger pays"),
             ]
         return lines
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPlan:
+    """Frozen numbers for questions without a set number: noise, a cap by privacy, and how beta is spread over all answers.
+
+    Guarantee: if the rows are independent draws and the ledger never passes its cap, then with probability at least
+    1 - beta every interval of :meth:`interval` covers at once, whatever the ledger pays for beside; and the whole ledger is
+    (epsilon, delta)-DP. An answer's width depends on its number and on what was spent up to it, all analysts and verbs
+    included. ``queries`` is how many the cap can pay for, ``alpha`` the half-width of the last of them.
+    """
+
+    rows: int
+    beta: float
+    epsilon: float
+    delta: float
+    sigma: float
+    event: Event
+    ledger: LedgerKind
+    cost: int
+    cap_units: int
+    reserve: float
+    uses: int
+    iid: bool
+    bits: int
+    noise_beta: float
+    transfer_beta: float
+
+    method = "open-ended"
+    limited = True
+
+    @property
+    def theorem(self) -> str | None:
+        """Return by which theorem intervals for the population hold; None where rows are not independent draws."""
+        return _OPEN_THEOREM if self.iid else None
+
+    @property
+    def queries(self) -> int:
+        """Return how many questions the cap can pay for, if nothing else is asked of it."""
+        return self.cap_units // self.cost
+
+    @property
+    def extent(self) -> str:
+        """Return in words which answers hold at once."""
+        return "all answers"
+
+    @property
+    def cap(self) -> float:
+        """Return what the ledger may spend in all: its mu or epsilon."""
+        total = self.cap_units * UNIT
+        return math.sqrt(total) if self.ledger == "gdp" else float(total)
+
+    @property
+    def alpha(self) -> float:
+        """Return the half-width of the last answer that the cap can pay for; :meth:`alpha_at` has the others'."""
+        return self.alpha_at(self.queries, self.cap_units)
+
+    @property
+    def sample_alpha(self) -> float:
+        """Return the half-width around the last answer for these rows: the noise alone."""
+        return self.sample_alpha_at(self.queries)
+
+    @property
+    def position_alpha(self) -> float:
+        """Return the half-width of the last answer where every row has a query of its own (T6b)."""
+        low, high = self.interval(0.5, draw=self.queries, spent=self.cap_units, by_position=True) or (0.0, 1.0)
+        return (high - low) / 2
+
+    @property
+    def reserve_units(self) -> int:
+        """Return the whole units that verbs other than ask may spend: intervals follow what is spent, so all of them."""
+        return self.cap_units
+
+    @property
+    def use_units(self) -> int:
+        """Return the whole units of one use by another verb, where it is called without an epsilon."""
+        return math.floor(self.cap_units * Fraction(self.reserve) / self.uses)
+
+    def alpha_at(self, draw: int, spent: int) -> float:
+        """Return the half-width of an answer in the middle, by its number and by the units spent with it."""
+        low, high = self.interval(0.5, draw=draw, spent=spent) or (0.0, 1.0)
+        return (high - low) / 2
+
+    def sample_alpha_at(self, draw: int) -> float:
+        """Return the half-width for these rows of the answer with this number, all answers at once but for beta."""
+        failure = self.beta * STITCH / draw**2
+        if isinstance(self.event, events.Gaussian):
+            width = self.sigma * gaussian_quantile(1, beta=failure)
+        else:
+            width = self.sigma / math.sqrt(2) * -math.log(failure)
+        return (width + grid(self.rows, bits=self.bits)) * ROUNDING
+
+    def interval(self, answer: float, *, draw: int, spent: int, by_position: bool = False) -> tuple[float, float] | None:
+        """Return the ends for the population value behind answer number ``draw``; ``spent`` counts its own cost (T7)."""
+        if not self.iid:
+            return None
+        ends = position_interval if by_position else interval
+        gap = self._shift(spent, self.transfer_beta)
+        return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
+
+    def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
+        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
+        return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+
+    def _noise(self, draw: int) -> float:
+        if isinstance(self.event, events.Gaussian):
+            width = self.sigma * stitched_noise(draw, beta=self.noise_beta)
+        else:
+            width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * STITCH / draw**2)
+        return (width + grid(self.rows, bits=self.bits)) * ROUNDING
+
+    def _shift(self, spent: int, beta: float) -> Shift:
+        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
+        document = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"plan": "open"} | document | {"event": events.to_json(self.event)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the plan that :meth:`to_json` wrote."""
+        content = dict(document)
+        names = [field.name for field in fields(cls)]
+        if content.pop("plan", None) != "open" or set(content) != set(names):
+            raise InvalidParameter("plan", sorted(content), f"an open-ended plan, with the fields {names}")
+        return cls(**content | {"event": events.from_json(content["event"])})
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the plan as names and words, a line each."""
+        first, last = (self.alpha_at(1, self.cost), self.alpha) if self.iid else (self.sample_alpha_at(1), self.sample_alpha)
+        target = "population" if self.iid else "sample"
+        width = f"{first:.4g} for the first answer, {last:.4g} for the last, {target}, all at once"
+        theorem = self.theorem or "no theorem about the population: rows are not declared independent"
+        return [
+            ("rows", f"{self.rows:,}"),
+            ("queries", f"no set number; the ledger pays for {self.queries:,} if nothing else is asked of it"),
+            ("alpha", f"{width}, but for a chance of {self.beta:g}"),
+            ("method", f"{self.method}: {theorem}"),
+            ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
+            ("ledger", f"{'mu' if self.ledger == 'gdp' else 'epsilon'} up to {self.cap:.4g}, shared by all verbs"),
+            ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP for all that the ledger pays"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
+
+
+AnyPlan: TypeAlias = Plan | OpenPlan
+
+
+def find_intervals(
+    plan: AnyPlan, answer: float, *, draw: int, spent: int, by_position: bool = False
+) -> tuple[tuple[float, float], tuple[float, float] | None]:
+    """Return the ends for the mean over these rows, and those for the population, of answer number ``draw``.
+
+    ``spent`` counts the answer's own cost; the second are None where no theorem speaks of the population.
+    """
+    near = plan.sample_alpha_at(draw)
+    rows = max(0.0, answer - near), min(1.0, answer + near)
+    return rows, plan.interval(answer, draw=draw, spent=spent, by_position=by_position)
+
+
+def read_plan(text: str) -> AnyPlan:
+    """Return the plan that a ledger was created with."""
+    document = read_object("plan", text)
+    if not document:
+        message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
+        raise RequestError(message)
+    return OpenPlan.from_json(document) if document.get("plan") == "open" else Plan.from_json(document)

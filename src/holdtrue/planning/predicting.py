@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
-from holdtrue.bounds import partitions, prediction, responses
-from holdtrue.bounds.partitions import BaseRows, Partition
-from holdtrue.bounds.sizes import ROUNDING, floored, fraction
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
+from holdtrue.bounds import agnostic_prediction, learning, prediction
+from holdtrue.bounds.prediction import BaseRows, Partition
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count, text_among, truth
+from holdtrue.exact import ROUNDING, LedgerKind, Number, count, floor_positive, floor_probability, text_among, truth
 from holdtrue.planning.documents import Document, smallest_enough, table
 
 __all__ = ["PredictionPlan", "plan_prediction"]
 
-Method: TypeAlias = Literal["best", "seed", "laplace"]
-Ledger: TypeAlias = Literal["gdp", "zcdp", "pure"]
+PredictionMethod: TypeAlias = Literal["best", "seed", "laplace"]
 Cut: TypeAlias = Callable[[float], Partition]
 
 _LARGEST_BOUNDED_ALPHA = 1 / 4
@@ -83,8 +81,8 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     rho: Number | None = None,
     predictions: int = 1,
     realizable: bool = True,
-    method: Method = "best",
-    ledger: Ledger | None = None,
+    method: PredictionMethod = "best",
+    ledger: LedgerKind | None = None,
 ) -> PredictionPlan:
     """Return the plan for private predictions by vote; one of alpha and rows is left out and solved for.
 
@@ -100,7 +98,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     >>> plan.parts, plan.part_rows, plan.rows
     (7, 185, 1295)
     """
-    failure, times = fraction("beta", beta), count("predictions", predictions)
+    failure, times = floor_probability("beta", beta), count("predictions", predictions)
     realizable = truth("realizable", realizable)
     base = _base(size, dimension, method, realizable=realizable)
     noisy = not realizable and method != "best"
@@ -110,7 +108,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     if (alpha is None) == (rows is None):
         given = "neither is" if alpha is None else "both are"
         raise InvalidParameter("plan", f"{given} given", "given exactly one of alpha and rows")
-    error = fraction("alpha", alpha) if rows is None else _least_alpha(cut, count("rows", rows))
+    error = floor_probability("alpha", alpha) if rows is None else _least_alpha(cut, count("rows", rows))
     found = cut(error)
     pure = not realizable and (noisy or book == "pure")
     one = (pure_mu(privacy), pure_rho(privacy)) if pure else (bounded_range_mu(privacy), bounded_range_rho(privacy))
@@ -146,9 +144,9 @@ _THEOREMS = {
 }
 
 
-def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> Ledger:
+def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> LedgerKind:
     """Return the ledger that the budget belongs to."""
-    implied: Ledger | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
+    implied: LedgerKind | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
     name = "mu" if mu is not None else "rho"
     if implied is not None and noisy:
         raise InvalidParameter(
@@ -173,7 +171,7 @@ def _budget(epsilon: Number | None, mu: Number | None, rho: Number | None, times
         )
     if epsilon is None:
         return prediction.epsilon_each(times, mu=mu, rho=rho)
-    return floored("epsilon", epsilon)
+    return floor_positive("epsilon", epsilon)
 
 
 def _lower_bound(dimension: int | None, alpha: float, beta: float, epsilon: float) -> int | None:
@@ -194,11 +192,11 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
     if dimension is not None:
         if not realizable:
             raise InvalidParameter("dimension", dimension, "left out, and size given, where realizable=False")
-        return partial(_called, partitions.dimension_base_rows, count("dimension", dimension))
+        return partial(_called, prediction.dimension_base_rows, count("dimension", dimension))
     members = count("size", size)
     if realizable:
-        return partial(_called, partitions.finite_base_rows, members)
-    return partial(_called, partitions.agnostic_base_rows if method == "best" else partitions.uniform_base_rows, members)
+        return partial(_called, prediction.finite_base_rows, members)
+    return partial(_called, learning.learning_rows if method == "best" else prediction.uniform_base_rows, members)
 
 
 def _called(rows: Callable[..., int], size: int, alpha: float, beta: float) -> int:
@@ -218,23 +216,23 @@ def _cut(  # noqa: PLR0913 - the parameters of every theorem
             case "seed", True:
                 return prediction.seed_partition(**given, base_rows=base)
             case "laplace", _:
-                return responses.laplace_partition(**given, base_rows=base)
+                return agnostic_prediction.laplace_partition(**given, base_rows=base)
             case "seed", _:
-                return responses.seed_agnostic_partition(**given, base_rows=base)
+                return agnostic_prediction.seed_agnostic_partition(**given, base_rows=base)
             case _:
-                return responses.agnostic_partition(**given, base_rows=base, limit=_limit(ledger))
+                return agnostic_prediction.agnostic_partition(**given, base_rows=base, limit=_limit(ledger))
 
     return cut
 
 
-def _limit(ledger: str) -> responses.Limit:
+def _limit(ledger: str) -> agnostic_prediction.Limit:
     return "ratio" if ledger == "pure" else "log-odds"
 
 
 def _tau(parts: int, epsilon: float, method: str, ledger: str) -> float:
     if method == "best":
-        return responses.response_tau(parts, epsilon=epsilon, limit=_limit(ledger))
-    return responses.clipped_laplace_bias(parts, epsilon=epsilon, share=0) * ROUNDING
+        return agnostic_prediction.response_tau(parts, epsilon=epsilon, limit=_limit(ledger))
+    return agnostic_prediction.clipped_laplace_bias(parts, epsilon=epsilon, share=0) * ROUNDING
 
 
 def _least_alpha(cut: Cut, rows: int) -> float:

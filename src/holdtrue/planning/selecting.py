@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdtrue.accounting.curves import bounded_range_mu, bounded_range_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds.selection import selection_epsilon, selection_shortfall
-from holdtrue.bounds.sizes import floored, fraction
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive, round_up
-from holdtrue.mechanisms.scoring import score_range
+from holdtrue.exact import Number, count, floor_positive, floor_probability, positive, round_up
+from holdtrue.mechanisms.choosing import score_range
 from holdtrue.planning.documents import Document, table
 
 __all__ = ["SelectionPlan", "plan_selection"]
@@ -64,7 +63,7 @@ def plan_selection(  # noqa: PLR0913 - the scores are described in one of three 
     >>> round(planning.plan_selection(candidates=50, epsilon=0.5, beta=0.05).shortfall, 2)
     27.63
     """
-    members, failure = count("candidates", candidates), fraction("beta", beta)
+    members, failure = count("candidates", candidates), floor_probability("beta", beta)
     spread = round_up(score_range(sensitivity, range, monotone=monotone))
     if (epsilon is None) == (shortfall is None):
         given = "neither is" if epsilon is None else "both are"
@@ -73,6 +72,6 @@ def plan_selection(  # noqa: PLR0913 - the scores are described in one of three 
         missed = round_up(positive("shortfall", shortfall))
         privacy = selection_epsilon(members, shortfall=missed, beta=failure, range=spread)
     else:
-        privacy = floored("epsilon", epsilon)
+        privacy = floor_positive("epsilon", epsilon)
         missed = selection_shortfall(members, epsilon=privacy, beta=failure, range=spread)
     return SelectionPlan(members, privacy, failure, missed, spread, bounded_range_mu(privacy), bounded_range_rho(privacy))

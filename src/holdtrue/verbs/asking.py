@@ -10,7 +10,7 @@ from holdtrue.errors import InsufficientSamples, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
-from holdtrue.planning import AnyPlan
+from holdtrue.planning import AnyPlan, find_intervals
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parsing import parse
 from holdtrue.queries.trees import Query
@@ -112,9 +112,9 @@ class Asking:
         """Say what a noisy sum says: its mean, clipped to [0, 1], and what it proves about the rows and the population."""
         plan, grid = self.plan, self.rows << self.plan.bits
         value = min(max(drawn, 0), grid) / grid
-        sure, near = 1 - plan.beta, plan.sample_alpha_at(draw)
-        sample = Interval(max(0.0, value - near), min(1.0, value + near), sure, "sample")
-        ends = plan.interval(value, by_position=by_position, draw=draw, spent=spent)
+        rows, ends = find_intervals(plan, value, draw=draw, spent=spent, by_position=by_position)
+        sure = 1 - plan.beta
+        sample = Interval(*rows, sure, "sample")
         if ends is None:
             reason = _NO_THEOREM if plan.iid else NOT_INDEPENDENT
             return Answer(value, None, sample, certificate.proving(None) if by_position else certificate, reason=reason)

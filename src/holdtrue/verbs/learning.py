@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from holdtrue.accounting.filters import Filter
-from holdtrue.bounds.learned import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
+from holdtrue.bounds.learning import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost

@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from holdtrue.accounting.filters import UNIT, Filter
+from holdtrue.accounting.filters import Filter
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, SoftMajority
 from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Event, NoCost, Repeated
-from holdtrue.exact import Number, positive, probability, text_among
+from holdtrue.exact import UNIT, Number, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning import AnyPlan

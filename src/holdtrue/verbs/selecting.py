@@ -5,11 +5,11 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from holdtrue.accounting.filters import UNIT, Filter
+from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import Number, positive
+from holdtrue.exact import UNIT, Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.trees import Query

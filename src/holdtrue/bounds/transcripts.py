@@ -1,0 +1,278 @@
+"""What answers that tell very little may promise: splitting, rounding, the gate, the ladder, guess-and-check (T9, T11, T12).
+
+Whoever sees only a few short answers can reach only so many queries or submissions, however they are chosen: one for each
+place in the tree of possible transcripts. A bound for all of these at once holds for the one path that was taken. None of it
+keeps a secret: validity only, never to be combined with a claim of privacy (:mod:`holdtrue.bounds.sparse_vector` has what
+does). Rows or cases are independent, not necessarily alike; values lie in [0, 1].
+"""
+
+import math
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.bounds.accuracy import binary_divergence, chernoff_interval, hoeffding_alpha, hoeffding_rows
+from holdtrue.bounds.optimisation import golden, smallest
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import (
+    ROUNDING,
+    STITCH,
+    Number,
+    count,
+    floor_probability,
+    probability,
+    round_down,
+    round_up,
+    rows_at_least,
+)
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+# Cells are at least alpha/60 wide: finer ones gain less than two per cent, and only for a single query.
+_FINEST = 60
+_FINER = 0.01
+_MOST_CELLS = 1 << 20
+_LEAST_ROOM = 2.0**-20
+_TOLERANCES = 1 << 12
+
+
+def splitting_rows(alpha: Number, *, queries: int, beta: Number) -> int:
+    """Return rows for answering each of so many adaptive queries on rows of its own: Hoeffding's number for each (T9)."""
+    return count("queries", queries) * hoeffding_rows(alpha, beta=beta, queries=queries)
+
+
+def splitting_alpha(rows: int, *, queries: int, beta: Number) -> float:
+    """Return the half-width when the rows are cut into one part of equal size for every query (T9)."""
+    part = count("rows", rows) // count("queries", queries)
+    if part < 1:
+        message = f"splitting needs a row for every query: {queries} rows for {queries} queries, got {rows}"
+        raise InsufficientSamples(message, required=queries)
+    return hoeffding_alpha(part, beta=beta, queries=queries)
+
+
+def rounding_rows(alpha: Number, *, queries: int, beta: Number) -> int:
+    """Return rows for which all answers, each the middle of one of L equal cells of [0, 1], are within alpha but for beta.
+
+    An analyst who sees nothing else can reach at most (L^k - 1)/(L - 1) queries in k steps, so Hoeffding's bound for that
+    many holds for all: ln(2 (L^k - 1) / ((L - 1) beta)) / (2 (alpha - 1/(2 L))^2), least over whole L < 60/alpha (T9).
+    """
+    width = floor_probability("alpha", alpha)
+    cells = _cell_numbers(math.floor(1 / (2 * width)) + 1, math.ceil(_FINEST / width) - 1)
+    cells = cells[2 * cells * width > 1 + 2.0**-40]
+    return rows_at_least(float((_description(cells, queries, beta) / (2 * (width - 1 / (2 * cells)) ** 2)).min()))
+
+
+def rounding_alpha(rows: int, *, queries: int, beta: Number) -> float:
+    """Return :func:`rounding_width`, least over whole L < 60/width (T9)."""
+    cells = _cell_numbers(2, _MOST_CELLS)
+    widths = _rounding_widths(cells, rows, queries, beta)
+    return float(widths[widths * cells < _FINEST].min(initial=math.inf)) * ROUNDING
+
+
+def _cell_numbers(least: int, most: int) -> Floats:
+    """Return every number of cells in a range, or a fine selection where there are very many; any number is valid."""
+    if most - least < 1 << 14:
+        return np.arange(max(2, least), max(2, least, most) + 1, dtype=np.float64)
+    return np.rint(np.geomspace(max(2, least), most, 1 << 14))
+
+
+def rounding_width(cells: int, *, cases: int, looks: int, beta: Number) -> float:
+    """Return 1/(2 L) + sqrt(ln(2 (L^k - 1) / ((L - 1) beta)) / (2 cases)): how far a score told in L cells may be (T9)."""
+    number = np.array([count("cells", cells, least=2)], dtype=np.float64)
+    return float(_rounding_widths(number, cases, looks, beta)[0]) * ROUNDING
+
+
+@lru_cache(maxsize=64)
+def rounding_cells(cases: int, *, looks: int, beta: Number) -> int:
+    """Return the number of cells that makes :func:`rounding_width` smallest, for whole numbers up to some 10^6 tried."""
+    tried = np.concatenate([np.arange(2.0, 400.0), np.ceil(400 * np.exp(np.arange(800) * _FINER))])
+    return int(tried[_rounding_widths(tried, cases, looks, beta).argmin()])
+
+
+def _rounding_widths(cells: Floats, cases: int, looks: int, beta: Number) -> Floats:
+    return 1 / (2 * cells) + np.sqrt(_description(cells, looks, beta) / (2 * count("cases", cases)))
+
+
+def _description(cells: Floats, queries: int, beta: Number) -> Floats:
+    """Return ln(2 (L^k - 1) / ((L - 1) beta)) for an array of L."""
+    logs = count("queries", queries) * np.log(cells)
+    reached: Floats = logs + np.log1p(-np.exp(-logs)) - np.log(cells - 1)
+    return math.log(2) - math.log(probability("beta", beta)) + reached
+
+
+def gate_transcripts(looks: int, *, yes: int) -> int:
+    """Return N, the number of ways in which so many looks can be answered with at most ``yes`` yes: sum_j C(looks, j)."""
+    number, most = count("looks", looks), count("yes", yes)
+    if most > number:
+        raise InvalidParameter("yes", yes, f"at most the number of looks, {number}")
+    return sum(math.comb(number, j) for j in range(most + 1))
+
+
+def gate_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
+    """Return sqrt(ln(2 k N / beta) / (2 cases)): how far any submission's mean may be from the truth, but for beta.
+
+    k looks, N the transcripts. The gate closes with its last yes, so the tree has N - 1 places (the sum over t of the
+    histories before look t). The factor k pays for telling, at the start, in which of k/2 equal cells the incumbent's
+    score lies, and for a second statement at every place, about the difference to the incumbent. What is told after the
+    last look costs nothing. Needs: an analyst who sees nothing else of these cases.
+    """
+    log = math.log(2 * _statements(looks, yes)) - math.log(probability("beta", beta))
+    return math.sqrt(log / (2 * count("cases", cases))) * ROUNDING
+
+
+def gate_cells(looks: int) -> int:
+    """Return in how many equal cells the first incumbent's score is told: 1 + 2 L (N - 1) statements are at most k N."""
+    return max(1, count("looks", looks) // 2)
+
+
+@lru_cache(maxsize=64)
+def _statements(looks: int, yes: int) -> int:
+    # With a single look there are three statements: on the incumbent, on the submission and on their difference.
+    return max(2, count("looks", looks)) * gate_transcripts(looks, yes=yes)
+
+
+def gate_gain(differing: int, *, cases: int, looks: int, yes: int, beta: Number) -> float:
+    """Return how far the difference of two means may be from the truth, where the two differ in so many cases at most.
+
+    sqrt(2 D ln(2 k N / beta)) / cases: D terms in [-1, 1] (Hoeffding), at the level of :func:`gate_alpha`.
+    """
+    log = math.log(2 * _statements(looks, yes)) - math.log(probability("beta", beta))
+    return min(2.0, math.sqrt(2 * count("differing", differing, least=0) * log) / count("cases", cases) * ROUNDING)
+
+
+def gate_interval(  # noqa: PLR0913 - what is known of the mean, and the numbers of the gate
+    low: Number, high: Number, *, cases: int, looks: int, yes: int, beta: Number
+) -> tuple[float, float]:
+    """Return the ends for the truth of a submission whose mean on these cases is known to lie between two numbers.
+
+    By Chernoff's bound at the level of :func:`gate_alpha`, never wider than it. It holds for independent cases that are
+    not alike, with the mean of their expectations as the truth (Hoeffding 1963, theorem 1).
+    """
+    statements = _statements(looks, yes)
+    below, _ = chernoff_interval(low, rows=cases, beta=beta, queries=statements)
+    _, above = chernoff_interval(high, rows=cases, beta=beta, queries=statements)
+    return below, above
+
+
+def ladder_transcripts(submissions: int, *, step: Number) -> float:
+    """Return ln C(k + floor(1/step) + 1, k): how many ways a ladder's released scores can go in k submissions (T11)."""
+    number, levels = count("submissions", submissions), math.floor(1 / probability("step", step)) + 1
+    return math.lgamma(number + levels + 1) - math.lgamma(number + 1) - math.lgamma(levels + 1)
+
+
+def ladder_alpha(rows: int, *, submissions: int, beta: Number, step: Number | None = None) -> float:
+    """Return how far a ladder's score may be from the best submission's true error.
+
+    step + sqrt((ln(2 k/beta) + ln N) / (2 rows)), k the submissions. The ladder shows the best score so far, rounded to a
+    multiple of ``step``, and only when it improves by more than that; at most N transcripts exist, so k N functions cover
+    all that can be asked. Holds at every time, but for beta. The best step where none is given. No privacy. Source:
+    after Blum and Hardt 2015, with a count of our own (T11).
+    """
+    number, size = count("submissions", submissions), count("rows", rows)
+    first = math.log(2 * number) - math.log(probability("beta", beta))
+
+    def width(at: float) -> float:
+        return at + math.sqrt((first + ladder_transcripts(number, step=at)) / (2 * size))
+
+    if step is not None:
+        return width(round_up(probability("step", step))) * ROUNDING
+    # 1/step is best just at a whole number of levels; the smooth valley is found first, then the step moved there.
+    smooth = golden(lambda log: width(math.exp(log)), math.log(1e-6), math.log(0.99))
+    levels = round(math.exp(-smooth))
+    return min(width(1 / (level + 1) * ROUNDING) for level in range(max(1, levels - 3), levels + 4)) * ROUNDING
+
+
+def guess_and_check_level(
+    beta: Number, *, query: int, cells: "list[int] | tuple[int, ...]" = (), answered: int | None = None
+) -> float:
+    """Return ln(1/beta_i): what query number i may fail with after failures whose grids had so many cells (T12).
+
+    beta_i = beta c_i c_{f+1} / (C(n, f) prod cells), c_j = 6 / (pi^2 j^2), f failures among the n queries answered before,
+    ``answered``: i - 1 unless given. Needs: a number of its own for every query. Over all i, f and transcripts they sum to
+    at most beta. Source: Rogers et al. 2020. Not private by itself.
+    """
+    number, failures = count("query", query), len(cells)
+    before = number - 1 if answered is None else count("answered", answered, least=failures)
+    chosen = math.lgamma(before + 1) - math.lgamma(failures + 1) - math.lgamma(before - failures + 1)
+    spread = sum(math.log(count("cells", cell)) for cell in cells)
+    weights = 2 * math.log(STITCH) - 2 * math.log(number) - 2 * math.log(failures + 1)
+    return -math.log(probability("beta", beta)) - weights + chosen + spread
+
+
+def check_width(rows: int, *, query: int, beta: Number, cells: tuple[int, ...] = (), answered: int | None = None) -> float:
+    """Return sqrt(ln(2/beta_i) / (2 rows)), what sampling may add at query i after failures with these cells (T12)."""
+    level = math.log(2) + guess_and_check_level(beta, query=query, cells=cells, answered=answered)
+    return math.sqrt(level / (2 * count("rows", rows))) * ROUNDING
+
+
+def check_cells(  # noqa: PLR0913 - the numbers of one check
+    rows: int,
+    *,
+    tolerance: Number,
+    query: int,
+    beta: Number,
+    cells: tuple[int, ...] = (),
+    answered: int | None = None,
+) -> int | None:
+    """Return into how many equal cells [0, 1] is cut for the answer after a failed check; None where none is fine enough.
+
+    The answer is the middle of the cell with the holdout's mean, so it is off by half a cell: 1/(2 L) + the sampling
+    width must be within the tolerance, and exactly L values exist. Twice as coarse as multiples of a step would be.
+    """
+    width = check_width(rows, query=query, beta=beta, cells=cells, answered=answered)
+    room = round_down(probability("tolerance", tolerance)) - width
+    return None if room < _LEAST_ROOM else math.ceil(1 / (2 * room) * ROUNDING)
+
+
+def check_passes(  # noqa: PLR0913 - the numbers of one check
+    guess: float, *, total: int, rows: int, bits: int, tolerance: float, level: float, whole: bool
+) -> bool:
+    """Return whether a guess is proved to be within tolerance of the truth, at a failure of exp(-level).
+
+    ``total`` is the sum of values on the holdout, in units of 2^-bits. ``whole``: the values are 0 or 1, and the binomial
+    tails at guess - tolerance and guess + tolerance must both be below the level; otherwise Chernoff's bound on these
+    tails. Each has the whole level: given the transcript, the truth lies on one side only. For cases that are not alike
+    the binomial tail holds from one above the mean on (Hoeffding 1956), which is checked.
+    """
+    mean = total / (rows << bits)
+    low, high = guess - tolerance, guess + tolerance
+    if whole:
+        hits = total >> bits
+        return (low <= 0 or _tail(rows, hits, low) <= -level) and (high >= 1 or _tail(rows, rows - hits, 1 - high) <= -level)
+    return (low <= 0 or (mean > low and rows * binary_divergence(mean, low) >= level * ROUNDING)) and (
+        high >= 1 or (mean < high and rows * binary_divergence(mean, high) >= level * ROUNDING)
+    )
+
+
+def _tail(rows: int, hits: int, chance: float) -> float:
+    """Return ln Pr[Bin(rows, chance) >= hits], rounded up; 0 where the binomial does not bound sums of unlike cases."""
+    from scipy.special import betainc
+
+    if hits < rows * chance + 1:
+        return 0.0
+    value = float(betainc(hits, rows - hits + 1, chance))
+    return math.log(value * (1 + 2.0**-32)) if value > 0 else -math.inf
+
+
+def guess_and_check_alpha(rows: int, *, queries: int, overfits: int, beta: Number) -> float:
+    """Return the tolerance that so many queries need, of which so many fail the check, however late.
+
+    The smallest tau for which, after all failures, the last query's sampling width is at most tau/2: a guess within the
+    other half always passes, and every failure can be answered (T12). Worth it for many more queries than overfits.
+    """
+    asked, most = count("queries", queries), count("overfits", overfits)
+
+    def enough(step: int) -> bool:
+        tolerance = step / _TOLERANCES
+        cells: tuple[int, ...] = ()
+        for _ in range(min(most, asked - 1)):
+            found = check_cells(rows, tolerance=tolerance, query=asked, beta=beta, cells=cells)
+            if found is None:
+                return False
+            cells = (*cells, found)
+        return check_width(rows, query=asked, beta=beta, cells=cells) <= tolerance / 2
+
+    found = smallest(enough, _TOLERANCES // 8, most=_TOLERANCES - 1)
+    return 1.0 if found is None else round_up(probability("tolerance", found / _TOLERANCES))

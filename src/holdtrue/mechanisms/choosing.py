@@ -1,0 +1,159 @@
+"""Mechanisms that choose a candidate, scores in and an index out: exponential and permute-and-flip (B2, B3)."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Rational
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue import events
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import Integers, Number, Rationals, integers, positive, rationals, truth
+from holdtrue.mechanisms.base import Array, Mechanism
+from holdtrue.noise import gumbel_argmax, permute_and_flip
+
+
+def score_range(sensitivity: Number, range_: Number | None, *, monotone: bool) -> Fraction:
+    """Return R, the most that the scores' changes between neighbours may differ from each other (B2).
+
+    Twice the sensitivity in general; the sensitivity where all scores move the same way; or what the caller knows.
+    """
+    width = positive("sensitivity", sensitivity)
+    monotone = truth("monotone", monotone)
+    if range_ is None:
+        return width if monotone else 2 * width
+    if monotone:
+        raise InvalidParameter("monotone", monotone, "left out when range is given, which says more")
+    return positive("range", range_)
+
+
+@dataclass(frozen=True)
+class ChoosingMechanism(Mechanism):
+    """Chooses candidates with probabilities that rise with rate * score."""
+
+    rate: Fraction
+    range: Fraction
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        sensitivity: Number = 1,
+        range: Number | None = None,  # noqa: A002 - the word of the theory
+        monotone: bool = False,
+    ) -> None:
+        spread = score_range(sensitivity, range, monotone=monotone)
+        object.__setattr__(self, "rate", positive("epsilon", epsilon) / spread)
+        object.__setattr__(self, "range", spread)
+
+    @abstractmethod
+    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+        """Choose one candidate of each row."""
+
+    @overload
+    def release(self, values: list[int] | list[Fraction]) -> int: ...
+    @overload
+    def release(self, values: Array) -> int | npt.NDArray[np.int64]: ...
+    def release(self, values: Array) -> int | npt.NDArray[np.int64]:
+        """Return the index of the chosen candidate; for a matrix of scores, that of each row.
+
+        Scores are whole numbers, or rationals (:class:`fractions.Fraction`); never floats.
+        """
+        scores, rate = _whole_scores(values, self.rate)
+        if scores.ndim not in (1, 2) or scores.shape[-1] == 0:
+            raise InvalidParameter("values", f"scores of shape {scores.shape}", "one row of scores or several, not empty")
+        chosen = self._choose(np.ascontiguousarray(np.atleast_2d(scores)), rate)
+        return int(chosen[0]) if scores.ndim == 1 else chosen
+
+
+def _whole_scores(values: Array, rate: Fraction) -> tuple[Integers, Fraction]:
+    """Bring rational scores to their common denominator, which divides the rate."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return integers("values", values), rate
+    array = np.asarray(values, dtype=object) if _holds_fractions(values) else None
+    if array is None or not all(isinstance(v, Rational) and not isinstance(v, bool) for v in array.flat):
+        return integers("values", values), rate
+    denominator = math.lcm(*(int(v.denominator) for v in array.flat))
+    whole = np.array([int(v * denominator) for v in array.flat], dtype=object).reshape(array.shape)
+    return whole, rate / denominator
+
+
+def _holds_fractions(values: object) -> bool:
+    if isinstance(values, Fraction):
+        return True
+    return isinstance(values, (list, tuple, np.ndarray)) and any(_holds_fractions(value) for value in values)
+
+
+@dataclass(frozen=True)
+class Exponential(ChoosingMechanism):
+    """Chooses y with probability proportional to weight(y) e^(epsilon score(y) / R).
+
+    Guarantee: epsilon-DP and epsilon-bounded-range, attained. R is the range of the scores: twice their sensitivity, the
+    sensitivity itself where all scores move the same way (``monotone=True``), or a smaller number that the caller can
+    prove (``range=``). An infinite set of candidates is given as a finite partition, with the base measure of its cells
+    as ``weights`` and scores that are constant on each. Needs: candidates and weights fixed before any row is seen.
+    Fails: never, but with the kernel's generator.
+
+    >>> import holdtrue as ht
+    >>> ht.Exponential(epsilon=1.0).rate
+    Fraction(1, 2)
+    """
+
+    weights: tuple[Fraction, ...] | None
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        sensitivity: Number = 1,
+        range: Number | None = None,  # noqa: A002 - the word of the theory
+        monotone: bool = False,
+        weights: Array | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, sensitivity=sensitivity, range=range, monotone=monotone)
+        object.__setattr__(self, "weights", None if weights is None else _exact_weights(weights))
+
+    @property
+    def _claim(self) -> events.Event:
+        return events.BoundedRange(self.rate * self.range)
+
+    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+        if self.weights is not None and len(self.weights) != scores.shape[1]:
+            raise InvalidParameter("values", f"{scores.shape[1]} scores", f"as many scores as weights, {len(self.weights)}")
+        weights = None if self.weights is None else rationals("weights", self.weights)
+        return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits)
+
+    def __repr__(self) -> str:
+        measure = "" if self.weights is None else f", weights=<{len(self.weights)}>"
+        return f"Exponential(epsilon={float(self.rate * self.range):g}, range={float(self.range):g}{measure})"
+
+
+def _exact_weights(weights: Array) -> tuple[Fraction, ...]:
+    checked: Rationals = rationals("weights", weights)
+    if checked.alone or checked.floats.size == 0:
+        raise InvalidParameter("weights", weights, "one weight above 0 for each candidate")
+    return tuple(checked.at(index) for index in range(checked.floats.size))
+
+
+@dataclass(frozen=True, init=False)
+class PermuteAndFlip(ChoosingMechanism):
+    """Takes candidates in random order and keeps y with probability e^(epsilon (score(y) - best) / R), until one is kept.
+
+    Guarantee: epsilon-DP, and an expected score never below that of :class:`Exponential`. It is *not* bounded-range, so
+    on a GDP or zCDP ledger it costs about four times as much: prefer it on a pure ledger or for a single choice. Needs
+    and fails as :class:`Exponential`.
+    """
+
+    @property
+    def _claim(self) -> events.Event:
+        return events.Pure(self.rate * self.range)
+
+    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+        return permute_and_flip(scores, rate=rate, bits=self._bits)
+
+    def __repr__(self) -> str:
+        return f"PermuteAndFlip(epsilon={float(self.rate * self.range):g}, range={float(self.range):g})"

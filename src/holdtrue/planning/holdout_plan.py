@@ -1,0 +1,313 @@
+"""Plans for a holdout: every mode's width before the first look, and the one that fits the wish (T5, T6b, T9 to T12)."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from holdtrue.bounds.accuracy import hoeffding_alpha
+from holdtrue.bounds.optimisation import smallest
+from holdtrue.bounds.sparse_vector import private_ladder_alpha, thresholdout_alpha
+from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
+from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
+from holdtrue.exact import Number, count, probability, round_down, truth
+from holdtrue.planning.asking import plan
+
+__all__ = ["HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
+
+_WISH = 0.1
+_MOST_CASES = 1 << 40
+_YES_SHARE = 20
+_STEP = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class ModeWidth:
+    """What one mode tells, and how far what it tells may be from the truth; None where it can promise nothing.
+
+    ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast. ``opened`` is
+    how a mode is opened; empty for the naive one, which nothing opens.
+    """
+
+    mode: str
+    tells: str
+    alpha: float | None
+    private: bool
+    theorem: str
+    holds: bool = True
+    opened: str = ""
+
+    def __str__(self) -> str:
+        width = "none" if self.alpha is None else f"±{self.alpha:.4f}"
+        kept = "private" if self.private else "not private"
+        return f"{width:>8}  {self.mode:<16}  {kept:<11}  {self.tells}  [{self.theorem}]"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutPlan:
+    """Every mode of a holdout side by side, from public numbers, before the first look.
+
+    Guarantee: in ``mode``, with probability 1 - beta all that is told in ``looks`` adaptive looks is within ``alpha`` of the
+    truth at once. ``advice`` says in words whether the cases are enough for the wish, and if not, what would do.
+    """
+
+    cases: int
+    looks: int
+    yes: int
+    overfits: int
+    beta: float
+    wish: float
+    mode: str
+    modes: tuple[ModeWidth, ...]
+    advice: str
+
+    @property
+    def alpha(self) -> float | None:
+        """Return the half-width of the chosen mode; None where the cases are too few for any promise."""
+        return self[self.mode].alpha
+
+    @property
+    def private(self) -> bool:
+        """Return whether the chosen mode keeps the cases' secrets."""
+        return self[self.mode].private
+
+    @property
+    def enough(self) -> bool:
+        """Return whether the chosen mode is within the wish."""
+        return self.alpha is not None and self.alpha <= self.wish
+
+    def __getitem__(self, mode: str) -> ModeWidth:
+        for line in self.modes:
+            if line.mode == mode:
+                return line
+        message = f"there is no mode {mode!r}; there are {', '.join(line.mode for line in self.modes)}"
+        raise UnknownName(message)
+
+    def __iter__(self) -> Iterator[ModeWidth]:
+        return iter(self.modes)
+
+    def __str__(self) -> str:
+        title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of all that is told"
+        lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
+        return "\n".join([title, *lines, self.advice, f"Opened by {self[self.mode].opened}."])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON."""
+        names = ("cases", "looks", "yes", "overfits", "beta", "wish", "mode", "alpha", "private", "enough", "advice")
+        lines = [{name: getattr(line, name) for name in ModeWidth.__slots__} for line in self.modes]
+        return {"plan": "holdout"} | {name: getattr(self, name) for name in names} | {"modes": lines}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    looks: int
+    yes: int
+    overfits: int
+    beta: float
+
+
+def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
+    *,
+    cases: int,
+    looks: int,
+    yes: int | None = None,
+    overfits: int | None = None,
+    beta: Number = 0.05,
+    private: bool | None = None,
+    alpha: Number | None = None,
+) -> HoldoutPlan:
+    """Return every mode's width for so many cases and looks, and the mode that fits what is wished for.
+
+    With ``yes`` the wish is a gate that answers yes at most so often; with ``overfits`` a reusable holdout whose training
+    scores are wrong at most so often; with neither, the score of every look. ``private``: True for modes that keep
+    secrets, False for the narrowest whatever it gives away; left out, scores and the reusable holdout are private and the
+    gate is not. ``alpha`` is the half-width wished for, 0.1 unless given; it decides nothing but the advice.
+
+    >>> round(plan_holdout(cases=5000, looks=200, yes=10)["gate"].alpha, 3)
+    0.068
+    """
+    size, number = count("cases", cases), count("looks", looks)
+    if yes is not None and overfits is not None:
+        raise InvalidParameter("overfits", overfits, "left out when yes is given: a gate or a reusable holdout")
+    shown = max(1, number // _YES_SHARE)
+    most = shown if yes is None else count("yes", yes)
+    wrong = shown if overfits is None else count("overfits", overfits)
+    if max(most, wrong) > number:
+        raise InvalidParameter("yes" if yes is not None else "overfits", max(most, wrong), f"at most {number}, the looks")
+    if private is not None:
+        truth("private", private)
+    wish = _Wish(number, most, wrong, round_down(probability("beta", beta)))
+    lines = tuple(_line(mode, size, wish) for mode in _MODES)
+    found = {line.mode: line.alpha for line in lines}
+    mode = _chosen(found, gate=yes is not None, reusable=overfits is not None, private=private)
+    target = _WISH if alpha is None else round_down(probability("alpha", alpha))
+    advice = _advice(mode, found, size, wish, target, private=private)
+    return HoldoutPlan(size, number, most, wrong, wish.beta, target, mode, lines, advice)
+
+
+def _chosen(found: dict[str, float | None], *, gate: bool, reusable: bool, private: bool | None) -> str:
+    if gate:
+        return "private gate" if private else "gate"
+    if reusable:
+        return "guess-and-check" if private is False else "thresholdout"
+    if private is False and (found["rounding"] or 1) < (found["scores"] or 1):
+        return "rounding"
+    return "scores"
+
+
+def _advice(  # noqa: PLR0913 - what was found, and what was wished for
+    mode: str, found: dict[str, float | None], cases: int, wish: _Wish, target: float, *, private: bool | None
+) -> str:
+    width = found[mode]
+    if width is not None and width <= target:
+        return f"{cases:,} cases are enough: {mode} is within {width:.4f} of the truth in all {wish.looks:,} looks at once."
+    has = f"{width:.4f}" if width is not None else "nothing that could be promised"
+    words = f"{cases:,} cases are too few for {mode} within {target:g} in {wish.looks:,} looks: {has} is what they give."
+    # Widths fall about as one over the square root of the cases.
+    start = math.ceil(cases * ((width or 1.0) / target) ** 2)
+    needed = _cases_for(mode, wish, target, start=start)
+    words += f" {needed:,} cases would do." if needed else " No number of cases would do."
+    other = [
+        (alpha, name)
+        for name, alpha in found.items()
+        if alpha is not None and name not in ("naive", mode) and (_MODES[name].private or not private)
+    ]
+    narrowest = min(other, default=None)
+    if narrowest is not None and (width is None or narrowest[0] < width):
+        name = narrowest[1]
+        limit = {
+            "gate": f" with {wish.yes:,} yes",
+            "private gate": f" with {wish.yes:,} yes",
+            "private ladder": f" with {wish.yes:,} changes of the lead",
+        }.get(name, "")
+        words += (
+            f" With these cases, {name}{limit} is within {narrowest[0]:.4f}: it tells {_MODES[name].tells} "
+            f"({_MODES[name].opened.format(wish=wish)})."
+        )
+    return words
+
+
+def _cases_for(mode: str, wish: _Wish, target: float, *, start: int) -> int | None:
+    """Return cases that are enough, at most about one in a hundred more than needed; None where no number is."""
+    width = _MODES[mode].width
+
+    def size(step: int) -> int:
+        return math.ceil(math.exp(step * _STEP))
+
+    def enough(step: int) -> bool:
+        return (_or_none(width, size(step), wish) or 1.0) <= target
+
+    found = smallest(enough, math.ceil(math.log(start) / _STEP), most=math.floor(math.log(_MOST_CASES) / _STEP))
+    return None if found is None else size(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    tells: str
+    theorem: str
+    private: bool
+    width: Callable[[int, _Wish], float | None]
+    opened: str = ""
+    holds: bool = True
+
+
+def _scores(cases: int, wish: _Wish) -> float | None:
+    return plan(rows=cases, queries=wish.looks, beta=wish.beta).position_alpha
+
+
+def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
+    """Return a threshold for a reusable holdout that honest training scores seldom pass: about once in all the looks.
+
+    Three deviations of a difference of two means over so many cases, and 4 s ln k, which one noisy comparison in 2 k
+    passes. It is a matter of use: any threshold is valid, and is added to the width (T10).
+    """
+    return 3 / math.sqrt(2 * cases) + 4 * scale * math.log(max(looks, 2))
+
+
+def _thresholdout(cases: int, wish: _Wish) -> float:
+    found = thresholdout_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta, by_position=True)
+    return found.alpha + quiet_threshold(cases, looks=wish.looks, scale=found.scale)
+
+
+_MODES = {
+    "scores": _Mode(
+        "every score",
+        "transfer, by position (T5, T6b)",
+        private=True,
+        width=_scores,
+        opened="Holdout(y_true, looks={wish.looks})",
+    ),
+    "rounding": _Mode(
+        "every score, rounded",
+        "description length (T9)",
+        private=False,
+        width=lambda cases, wish: rounding_alpha(cases, queries=wish.looks, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, private=False)",
+    ),
+    "gate": _Mode(
+        "yes or no",
+        "transcripts counted",
+        private=False,
+        width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
+    ),
+    "private gate": _Mode(
+        "yes or no, and the score after a yes",
+        "above threshold, by position (T10, T6b)",
+        private=True,
+        width=lambda cases, wish: (
+            thresholdout_alpha(cases, queries=wish.looks, overfits=wish.yes, beta=wish.beta, by_position=True).alpha
+        ),
+        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
+    ),
+    "ladder": _Mode(
+        "the best score so far, rounded",
+        "transcripts counted (T11)",
+        private=False,
+        width=lambda cases, wish: ladder_alpha(cases, submissions=wish.looks, beta=wish.beta),
+        opened="Leaderboard(y_true, submissions={wish.looks})",
+    ),
+    "private ladder": _Mode(
+        "the best score so far, with noise",
+        "above threshold, by position (T10, T6b)",
+        private=True,
+        width=lambda cases, wish: private_ladder_alpha(cases, submissions=wish.looks, moves=wish.yes, beta=wish.beta).alpha,
+        opened="Leaderboard(y_true, submissions={wish.looks}, rule='private ladder', moves={wish.yes})",
+    ),
+    "thresholdout": _Mode(
+        "the training score, or the holdout's where that overfits",
+        "above threshold, by position (T10, T6b)",
+        private=True,
+        width=_thresholdout,
+        opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits})",
+    ),
+    "guess-and-check": _Mode(
+        "the training score, or the holdout's where that overfits",
+        "guess and check (T12)",
+        private=False,
+        width=lambda cases, wish: guess_and_check_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta),
+        opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits}, private=False)",
+    ),
+    "naive": _Mode(
+        "every score; right for one look only",
+        "Hoeffding, nothing adaptive",
+        private=False,
+        width=lambda cases, wish: hoeffding_alpha(cases, beta=wish.beta),
+        holds=False,
+    ),
+}
+
+
+def _line(mode: str, cases: int, wish: _Wish) -> ModeWidth:
+    how = _MODES[mode]
+    opened = how.opened.format(wish=wish)
+    return ModeWidth(mode, how.tells, _or_none(how.width, cases, wish), how.private, how.theorem, how.holds, opened)
+
+
+def _or_none(width: Callable[[int, _Wish], float | None], cases: int, wish: _Wish) -> float | None:
+    """Return a half-width below 1; a larger one says nothing."""
+    try:
+        found = width(cases, wish)
+    except InsufficientSamples:
+        return None
+    return None if found is None or found >= 1 else found

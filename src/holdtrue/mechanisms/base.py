@@ -87,15 +87,11 @@ class Mechanism(ABC):
     def _claim(self) -> Event:
         """Return the event of one release from system bits."""
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """Return what one release is charged with."""
-        return self._claimed if type(self._bits) is SystemBits else NonPrivate()
-
-    @cached_property
-    def _claimed(self) -> Event:
         # Of frozen numbers, so made once: the very same object lets whoever charges it know what it costs.
-        return self._claim
+        return self._claim if type(self._bits) is SystemBits else NonPrivate()
 
     def delta(self, epsilon: Number) -> float:
         """Return the smallest delta for which one release is (epsilon, delta)-DP, rounded up."""
@@ -121,8 +117,10 @@ class Mechanism(ABC):
         return event_privacy.mu(self.event)
 
     def __getstate__(self) -> dict[str, object]:
-        # A copy, in this process or another, must never serve noise that was drawn for the original.
-        return {name: value for name, value in self.__dict__.items() if not isinstance(value, NoiseBuffer)}
+        # A copy, in this process or another, must never serve noise that was drawn for the original, nor claim its event:
+        # it may draw from other bits.
+        kept = self.__dict__.items()
+        return {name: value for name, value in kept if name != "event" and not isinstance(value, NoiseBuffer)}
 
 
 class AdditiveMechanism(Mechanism):

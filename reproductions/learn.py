@@ -102,7 +102,7 @@ def _engine_counts(
 ) -> npt.NDArray[np.int64]:
     from holdtrue.engines import open_engine
     from holdtrue.engines.features import feature
-    from holdtrue.queries.parsing import parse
+    from holdtrue.queries.parser import parse
 
     engine = open_engine(columns | {"label": labels})
     features = [feature(name, engine.card) for name in hypotheses.columns or ()]

@@ -316,7 +316,7 @@ def test_every_engine_counts_the_same(people, tmp_path):
     """The same integers from arrays in memory and from a Parquet file that DuckDB streams."""
     from holdtrue.engines import open_engine
     from holdtrue.engines.features import feature
-    from holdtrue.queries.parsing import parse
+    from holdtrue.queries.parser import parse
 
     people.to_parquet(tmp_path / "people.parquet")
     counts = []

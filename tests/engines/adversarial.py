@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdtrue.errors import RequestError
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 
 SCHEMA = pa.schema(
     [

@@ -10,7 +10,7 @@ from holdtrue.engines import compiled, kernels
 from holdtrue.engines.bitmaps import Bitmaps
 from holdtrue.engines.kernels import AND, AND_TOP, OR, OR_TOP, PUSH, pack, unpack, words_of
 from holdtrue.engines.ranks import Ranks, indexable, spans
-from holdtrue.queries.trees import All, Any, Comparison, Constant, Field, Member, Null, Number, Truth
+from holdtrue.queries.syntax_tree import And, Comparison, Constant, Field, Member, Null, Number, Or, Truth
 
 
 class Flags:
@@ -60,9 +60,9 @@ def _by_hand(source, tree):
     match tree:
         case Constant(value=value):
             return np.full(source.rows, value)
-        case All(children=children):
+        case And(children=children):
             return np.logical_and.reduce([_by_hand(source, child) for child in children])
-        case Any(children=children):
+        case Or(children=children):
             return np.logical_or.reduce([_by_hand(source, child) for child in children])
         case _:
             return source.truth(tree)
@@ -71,7 +71,7 @@ def _by_hand(source, tree):
 def _random_tree(rng, depth):
     if depth == 0 or rng.random() < 0.3:
         return _atom(int(rng.integers(0, 12)))
-    kind = All if rng.random() < 0.5 else Any
+    kind = And if rng.random() < 0.5 else Or
     return kind(tuple(_random_tree(rng, depth - 1) for _ in range(int(rng.integers(2, 5)))))
 
 
@@ -88,7 +88,7 @@ def test_counts_are_those_of_flags(kernel, rows):
     rng = np.random.default_rng(rows)
     source = Flags(rows)
     trees = [_random_tree(rng, 4) for _ in range(120)] + [Constant(value=True), Constant(value=False)]
-    trees += [All((_atom(1), _atom(2), _atom(3))), All(tuple(_atom(number) for number in range(9))), _atom(5)]
+    trees += [And((_atom(1), _atom(2), _atom(3))), And(tuple(_atom(number) for number in range(9))), _atom(5)]
     expected = [int(_by_hand(source, tree).sum()) for tree in trees]
     cache = Bitmaps(source)
     assert cache.counts(trees) == expected
@@ -103,9 +103,9 @@ def test_counts_are_those_of_flags(kernel, rows):
 def test_known_atoms_are_never_scanned_again():
     source = Flags(1000)
     cache = Bitmaps(source)
-    cache.counts([All((_atom(0), _atom(1))), Any((_atom(1), _atom(2)))])
+    cache.counts([And((_atom(0), _atom(1))), Or((_atom(1), _atom(2)))])
     assert source.scans == [[_atom(0), _atom(1), _atom(2)]]
-    cache.counts([All((_atom(0), _atom(2))), All((Any((_atom(0), _atom(1))), _atom(2)))])
+    cache.counts([And((_atom(0), _atom(2))), And((Or((_atom(0), _atom(1))), _atom(2)))])
     assert len(source.scans) == 1
 
 
@@ -135,7 +135,7 @@ def test_the_memory_cap_holds_and_the_least_used_is_dropped(kernel):
 
 
 def _leaves(tree):
-    return [leaf for child in tree.children for leaf in _leaves(child)] if isinstance(tree, (All, Any)) else [tree]
+    return [leaf for child in tree.children for leaf in _leaves(child)] if isinstance(tree, (And, Or)) else [tree]
 
 
 def test_no_memory_hands_every_tree_back():
@@ -165,11 +165,11 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     cache = Bitmaps(source)
     cache.sort(["x"])
     trees = [_compare(operator, value) for operator in ("<", ">", "=", "<=", ">=") for value in range(-7, 8)]
-    trees += [All((_compare(">=", low), _compare("<", low + 3))) for low in range(-6, 5)]
-    trees += [Any((_compare("<", -2), _compare("=", 3), _compare(">=", 4)))]
+    trees += [And((_compare(">=", low), _compare("<", low + 3))) for low in range(-6, 5)]
+    trees += [Or((_compare("<", -2), _compare("=", 3), _compare(">=", 4)))]
     expected = [int(_by_hand(source, tree).sum()) for tree in trees]
     assert cache.counts(trees) == expected
-    pairs = [All((_atom(0), tree)) for tree in trees]
+    pairs = [And((_atom(0), tree)) for tree in trees]
     assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
     assert source.scans == [[_atom(0)]]
     assert [cache.count(tree) for tree in trees] == expected
@@ -180,7 +180,7 @@ def test_a_column_is_sorted_after_some_constants_were_seen():
     source = Flags(5000)
     cache = Bitmaps(source)
     for value in range(-20, 20):
-        tree = All((_atom(0), _compare("<", value)))
+        tree = And((_atom(0), _compare("<", value)))
         assert cache.counts([tree]) == [int(_by_hand(source, tree).sum())]
     assert len(source.scans) < 12
 
@@ -209,11 +209,11 @@ def _with_room_for(columns, *, rows=5000):
 def test_columns_asked_about_in_turn_are_not_sorted_in_turn():
     """With room for one of two columns, either in one batch or one question at a time, one is sorted, and once."""
     source, cache = _with_room_for(1)
-    cache.counts([All((_lettered("x", value), _lettered("y", value))) for value in range(-30, 30)])
+    cache.counts([And((_lettered("x", value), _lettered("y", value))) for value in range(-30, 30)])
     assert len(source.read) == 1
     source, cache = _with_room_for(1)
     for value in range(-30, 30):
-        cache.counts([All((_lettered("x", value), _lettered("y", value)))])
+        cache.counts([And((_lettered("x", value), _lettered("y", value)))])
         cache.counts([_lettered("xy"[value % 2], value + 100)])
     assert len(source.read) == 1
     assert cache._columns == 1
@@ -242,13 +242,13 @@ def test_trees_that_have_no_room_together_are_handed_back_unless_they_share_atom
     source = Flags(10_000)
     cache = Bitmaps(source, memory=2 * 4 * 8 * words_of(source.rows))
     cache.counts([_atom(0)])
-    apart = [All((_atom(number), _atom(number + 1))) for number in (1, 3, 5, 7)]
+    apart = [And((_atom(number), _atom(number + 1))) for number in (1, 3, 5, 7)]
     assert cache.counts([*apart, _atom(0)]) == [None] * 4 + [int(source.truth(_atom(0)).sum())]
     assert source.scans == [[_atom(0)]]
     shared = [
         kind((_atom(a), _atom(b)))
         for first in (1, 5)
-        for kind in (All, Any)
+        for kind in (And, Or)
         for a, b in itertools.combinations(range(first, first + 3), 2)
     ]
     assert cache.counts(shared) == [int(_by_hand(source, tree).sum()) for tree in shared]

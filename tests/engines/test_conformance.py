@@ -7,7 +7,7 @@ import pytest
 from engines.adversarial import TABLES
 from holdtrue.engines import Engine
 from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 
 BITS = 20
 SMALL = pa.table(

@@ -7,7 +7,7 @@ import pytest
 from holdtrue.engines import open_engine
 from holdtrue.engines.sealing import FAILED, opening, sealed
 from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 
 CANARY = "canary-7351"
 

@@ -7,7 +7,7 @@ import pytest
 from holdtrue.engines import files, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 
 CANARY = "canary-7351"
 # A name, and one that the name as a pattern would match.

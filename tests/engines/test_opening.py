@@ -18,7 +18,7 @@ import pytest
 from holdtrue.engines import open_engine
 from holdtrue.engines.chunks import cells_of_array, cells_of_arrow, flags_of
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownColumn
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 
 CANARY = "canary-7351"
 PEER = duckdb.connect()

@@ -45,7 +45,7 @@ from holdtrue.errors import (
     RequestError,
 )
 from holdtrue.hypotheses import Thresholds
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 from holdtrue.testing import SeededBits, drawing_from
 
 BITS = 30

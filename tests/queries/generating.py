@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.evaluating import Values
+from holdtrue.queries.evaluator import Values
 
 CARD = Card(
     (

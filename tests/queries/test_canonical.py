@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import Card, Column, parse
-from holdtrue.queries.conditions import conjunction, disjunction
-from holdtrue.queries.evaluating import Values, satisfies
-from holdtrue.queries.trees import All, Any, Comparison, Constant, Field, Null, Number, Truth
+from holdtrue.queries.checking import conjunction, disjunction
+from holdtrue.queries.evaluator import Values, satisfies
+from holdtrue.queries.syntax_tree import And, Comparison, Constant, Field, Null, Number, Or, Truth
 from queries.generating import CARD, arrow, random_query_text
 
 TWINS = [
@@ -107,8 +107,8 @@ def test_a_query_says_what_it_is(read):
 
 def test_the_tree_is_in_negation_normal_form(read):
     age = Comparison("<=", Field("age", "integer"), Number(65))
-    assert read("NOT (age > 65 AND smoker)").tree == Any((age, Truth("smoker", wanted=False)))
-    assert read("NOT (age > 65 OR smoker)").tree == All((age, Truth("smoker", wanted=False)))
+    assert read("NOT (age > 65 AND smoker)").tree == Or((age, Truth("smoker", wanted=False)))
+    assert read("NOT (age > 65 OR smoker)").tree == And((age, Truth("smoker", wanted=False)))
     assert read("NOT bmi IS NULL").tree == Null(Field("bmi", "real"), negated=True)
     assert Number(1) != Number(1.0)
     assert Number(-0.0) == Number(0.0)

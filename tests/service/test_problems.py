@@ -22,7 +22,7 @@ from holdtrue.errors import (
     UnsupportedQuery,
 )
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 from holdtrue.service import logs
 from holdtrue.service.problems import Refused, problem_of
 from service.conftest import CANARY, CANARY_NUMBER, closed, made

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import uvicorn
 
-from holdtrue.queries.emitting import duckdb_condition
+from holdtrue.queries.emitters import duckdb_condition
 from holdtrue.service import create
 from holdtrue.service.settings import Settings
 from holdtrue.service.ticking import Departure

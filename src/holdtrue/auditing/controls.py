@@ -12,7 +12,7 @@ from holdtrue.auditing.populations import Labelled
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.engines import open_engine
 from holdtrue.exact import Number, count
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 from holdtrue.records import Interval
 
 __all__ = ["PlainAnswer", "PlainMeans", "PlainScores"]

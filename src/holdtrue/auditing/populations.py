@@ -160,8 +160,8 @@ class Signs:
 
     def _expected(self, text: str) -> float:
         from holdtrue.queries.cards import Card, Column
-        from holdtrue.queries.evaluating import Values, evaluate
-        from holdtrue.queries.parsing import parse
+        from holdtrue.queries.evaluator import Values, evaluate
+        from holdtrue.queries.parser import parse
 
         query = parse(text, Card(tuple(Column(name, "integer") for name in self.names), self.rows))
         read = [name for name in query.columns if name != "y"]

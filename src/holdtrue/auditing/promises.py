@@ -15,7 +15,7 @@ from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning import AnyPlan, Plan, find_intervals, read_plan
 from holdtrue.queries.cards import Card
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.parser import parse
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs.asking import part_of
 

@@ -115,7 +115,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = JSON) -> No
 
 
 def _is_number(question: str, card: "Card") -> bool:
-    from holdtrue.queries.parsing import parse
+    from holdtrue.queries.parser import parse
 
     return not parse(question, card).boolean
 
@@ -135,7 +135,7 @@ def _named(candidates: list[str]) -> dict[str, str]:
 
 def _check_columns(named: dict[str, str], curator: "Curator") -> None:
     """Refuse what was meant as a condition and reads as a name and a constant: age=65."""
-    from holdtrue.queries.parsing import parse
+    from holdtrue.queries.parser import parse
 
     for name, query in named.items():
         if not parse(query, curator.card).columns:

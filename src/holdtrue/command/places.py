@@ -146,7 +146,7 @@ class Desk:
     def preview(self, text: str) -> "Preview":
         """Return what a question would cost and how wide its answer would be."""
         from holdtrue.curator.budget import preview_of
-        from holdtrue.queries.parsing import parse
+        from holdtrue.queries.parser import parse
         from holdtrue.verbs.asking import part_of
 
         query = parse(text, self.card)

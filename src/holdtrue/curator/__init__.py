@@ -28,7 +28,7 @@ from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Account
 from holdtrue.planning import AnyPlan, Plan
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
 from holdtrue.verbs import Answered, Planned, asking, plan_single, selecting

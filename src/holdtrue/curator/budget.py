@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdtrue.accounting.filters import Filter, amount
 from holdtrue.exact import Number
 from holdtrue.planning import AnyPlan
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]
 

@@ -16,7 +16,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.queries.cards import Card
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Hypothesis
 from holdtrue.verbs import Answered, Measured, Planned, learning, plan_single
 

@@ -25,7 +25,7 @@ from holdtrue.ledgers import Account, Charge, Entry, Limits, event_text, read_ch
 from holdtrue.ledgers.entries import text
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, canonical, mark_repeat
 from holdtrue.verbs import Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import cached_parser

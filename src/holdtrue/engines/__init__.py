@@ -24,7 +24,7 @@ from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 
 __all__ = ["Engine", "Header", "Progress", "SparkRows", "Trainer", "open_engine"]
 

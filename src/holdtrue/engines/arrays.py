@@ -16,8 +16,8 @@ from holdtrue.engines.measuring import CHUNK, Measuring, total
 from holdtrue.engines.sealing import opening
 from holdtrue.errors import RequestError
 from holdtrue.queries.cards import Card
-from holdtrue.queries.evaluating import Values, evaluate, satisfies
-from holdtrue.queries.trees import Boolean, Query, columns
+from holdtrue.queries.evaluator import Values, evaluate, satisfies
+from holdtrue.queries.syntax_tree import Boolean, Query, columns
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -10,8 +10,7 @@ never on a cell.
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any as Whatever
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ from holdtrue.engines.kernels import (
     words_of,
 )
 from holdtrue.engines.ranks import Ranks, indexable, spans
-from holdtrue.queries.trees import All, Any, Boolean, Comparison, Constant, Field, Number, Text
+from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Constant, Field, Number, Or, Text
 
 __all__ = ["MEMORY", "Bitmaps", "Progress", "Rows"]
 
@@ -56,7 +55,7 @@ class Rows(Protocol):
         """Set the bits of the rows that satisfy each atom, in words that are zero before."""
         ...
 
-    def numbers(self, column: str) -> tuple[npt.NDArray[Whatever], npt.NDArray[np.bool_]]:
+    def numbers(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the values of a column of numbers and which of them are there, in the order of the bits."""
         ...
 
@@ -137,7 +136,7 @@ class Bitmaps:
         """Return the slots of a tree's atoms from left to right, or None where one has none."""
         places = self._places
         try:
-            if type(tree) is All:
+            if type(tree) is And:
                 # The usual atom, by the key that it has in _key; of all others one of these fields is missing.
                 return [places[atom.operator, atom.left.column, atom.right.value] for atom in tree.children]  # type: ignore[union-attr]
         except KeyError:
@@ -293,15 +292,15 @@ _Placed = tuple[int, Boolean, list[int]]
 
 def _flat(tree: Boolean, slots: Sequence[int]) -> bool:
     """Whether a tree with so many atoms is a conjunction of them, or a single one."""
-    return len(slots) == len(tree.children) if type(tree) is All else type(tree) is not Any
+    return len(slots) == len(tree.children) if type(tree) is And else type(tree) is not Or
 
 
 def _atoms(tree: Boolean) -> Sequence[Boolean]:
     """Return the leaves of a tree from left to right, repeats included."""
-    if not isinstance(tree, (All, Any)):
+    if not isinstance(tree, (And, Or)):
         return (tree,)
     for child in tree.children:
-        if isinstance(child, (All, Any)):
+        if isinstance(child, (And, Or)):
             return [atom for child in tree.children for atom in _atoms(child)]
     return tree.children
 
@@ -331,13 +330,13 @@ def _compiled(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.ND
 
 def _compile(tree: Boolean, slots: Iterator[int], steps: list[int]) -> int:
     """Append the steps that leave a tree's bitmap on the stack, a slot after each, and return how high the stack grows."""
-    if not isinstance(tree, (All, Any)):
+    if not isinstance(tree, (And, Or)):
         steps += PUSH, next(slots)
         return 1
-    with_slot, with_top = (AND, AND_TOP) if isinstance(tree, All) else (OR, OR_TOP)
+    with_slot, with_top = (AND, AND_TOP) if isinstance(tree, And) else (OR, OR_TOP)
     highest = _compile(tree.children[0], slots, steps)
     for child in tree.children[1:]:
-        if isinstance(child, (All, Any)):
+        if isinstance(child, (And, Or)):
             highest = max(highest, 1 + _compile(child, slots, steps))
             steps += with_top, 0
         else:

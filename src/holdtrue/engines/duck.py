@@ -22,9 +22,9 @@ from holdtrue.engines.sealing import FAILED
 from holdtrue.engines.spilling import SpillFolder
 from holdtrue.errors import ReleaseError
 from holdtrue.queries.cards import Card
-from holdtrue.queries.emitting import duckdb as emitted
-from holdtrue.queries.emitting import duckdb_condition
-from holdtrue.queries.trees import Boolean, Query
+from holdtrue.queries.emitters import duckdb as emitted
+from holdtrue.queries.emitters import duckdb_condition
+from holdtrue.queries.syntax_tree import Boolean, Query
 
 if TYPE_CHECKING:
     import duckdb

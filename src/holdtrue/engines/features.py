@@ -17,9 +17,9 @@ from holdtrue.ensembles.parts import hash_keys
 from holdtrue.errors import InvalidParameter
 from holdtrue.hypotheses.matrices import names_of
 from holdtrue.queries.cards import Card
-from holdtrue.queries.evaluating import Values, satisfies
-from holdtrue.queries.parsing import parse
-from holdtrue.queries.trees import Boolean, Query
+from holdtrue.queries.evaluator import Values, satisfies
+from holdtrue.queries.parser import parse
+from holdtrue.queries.syntax_tree import Boolean, Query
 
 __all__ = ["Feature", "Keys", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read", "values_of"]
 

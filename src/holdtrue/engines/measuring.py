@@ -18,8 +18,7 @@ from holdtrue.engines.sealing import closed, opening, sealed
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
-from holdtrue.queries.emitting import checked_bits
-from holdtrue.queries.trees import Boolean, Query
+from holdtrue.queries.syntax_tree import Boolean, Query, checked_bits
 
 __all__ = ["CHUNK", "Guarding", "Measuring", "total"]
 

@@ -11,13 +11,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any as Whatever
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.kernels import Words, arena_of, pack, ranges, words_of
-from holdtrue.queries.trees import All, Any, Boolean, Comparison, Field, Member, Null, Number
+from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Field, Member, Null, Number, Or
 
 __all__ = ["Ranks", "indexable", "spans"]
 
@@ -31,13 +31,13 @@ _INT32 = 2**31
 class Ranks:
     """The values that are there, sorted; the row of each; the cuts, of which the first is 0; the rows below the others."""
 
-    values: npt.NDArray[Whatever]
-    order: npt.NDArray[Whatever]
+    values: npt.NDArray[Any]
+    order: npt.NDArray[Any]
     cuts: tuple[int, ...]
     below: Words
 
     @classmethod
-    def of(cls, data: npt.NDArray[Whatever], valid: npt.NDArray[np.bool_]) -> "Ranks":
+    def of(cls, data: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> "Ranks":
         """Sort a column; rows that are NULL or NaN have no rank, and satisfy no comparison."""
         there = valid & (data == data) if data.dtype.kind == "f" else valid  # noqa: PLR0124 - false for NaN only
         rows = np.flatnonzero(there).astype(np.int32 if data.size < _INT32 else np.int64)
@@ -84,13 +84,13 @@ def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
 def indexable(tree: Boolean) -> str | None:
     """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
     match tree:
-        case Comparison(left=Field(column=name, type=kind), right=Number(real=real)):
-            return name if kind == ("real" if real else "integer") else None
+        case Comparison(left=Field(column=name, type=kind), right=Number(type=constant)):
+            return name if kind == constant else None
         case Member(operand=Field(column=name, type="integer" | "real")):
             return name
         case Null(operand=Field(column=name, type="integer" | "real"), negated=True):
             return name
-        case All(children=children) | Any(children=children):
+        case And(children=children) | Or(children=children):
             first = indexable(children[0])
             return first if first is not None and all(indexable(child) == first for child in children[1:]) else None
         case _:
@@ -107,9 +107,9 @@ def spans(tree: Boolean, ranks: Ranks) -> Spans:
         case Member(values=values, negated=negated):
             found = _joined([ranks.around(value) for value in values if not isinstance(value, str)])
             return _rest(found, whole[0][1]) if negated else found
-        case All(children=children):
+        case And(children=children):
             return reduce(_met, (spans(child, ranks) for child in children))
-        case Any(children=children):
+        case Or(children=children):
             return _joined([span for child in children for span in spans(child, ranks)])
         case _:
             return _joined(whole)

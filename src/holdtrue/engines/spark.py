@@ -42,9 +42,8 @@ from holdtrue.ensembles.training import Recipe, gathered
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
-from holdtrue.queries.emitting import checked_bits
-from holdtrue.queries.emitting import spark as emitted
-from holdtrue.queries.trees import Query
+from holdtrue.queries.emitters import spark as emitted
+from holdtrue.queries.syntax_tree import Query, checked_bits
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -13,7 +13,7 @@ from holdtrue.engines.spark_jobs import attended
 from holdtrue.engines.spark_tasks import POSITION
 from holdtrue.errors import InvalidParameter, NotCertified, RequestError
 from holdtrue.queries.cards import Card
-from holdtrue.queries.dialects import Spark
+from holdtrue.queries.emitters import Spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -54,7 +54,7 @@ class Card:
 
     columns: tuple[Column, ...]
     rows: int
-    _named: dict[str, Column] = field(init=False, repr=False, compare=False)
+    named: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(listed("columns", self.columns, expected="a list of columns")))
@@ -66,18 +66,18 @@ class Card:
             twin = seen.setdefault(column.name.casefold(), column.name)
             if twin is not column.name:
                 raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
-        object.__setattr__(self, "_named", {column.name: column for column in self.columns})
+        object.__setattr__(self, "named", {column.name: column for column in self.columns})
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._named
+        return isinstance(name, str) and name in self.named
 
     def column(self, name: str) -> Column:
         """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
         given: object = name
         text = given if isinstance(given, str) else type(given).__name__
-        found = self._named.get(text) if text is given else None
+        found = self.named.get(text) if text is given else None
         if found is None:
-            raise UnknownColumn(_unknown(text, list(self._named)))
+            raise UnknownColumn(_unknown(text, list(self.named)))
         return found
 
     def to_json(self) -> dict[str, Any]:

@@ -2,21 +2,29 @@
 
 Operands are brought to one type, constants are folded where the result is finite, operands that commute are sorted,
 NULLs that cannot matter are dropped. Each rewriting keeps the value on every row, NULL included.
+
+:func:`range_of` says between which ends a scalar lies on every row that there could be, from types alone. Guarantee: a
+value that is there lies between ``low`` and ``high``, and where ``nan`` is False an engine never computes a NaN for it.
+Ends of reals are the rounded results of the ends: rounding is monotone, so they enclose every rounded result. Nothing is
+taken from declared bounds, since a row that breaks its bounds must not be able to raise.
 """
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Type
-from holdtrue.queries.notation import notation
-from holdtrue.queries.ranges import OPERATIONS, fits
-from holdtrue.queries.trees import (
+from holdtrue.queries.syntax_tree import (
     Arithmetic,
     Boolean,
     Case,
     Constant,
     Convert,
+    Field,
     Function,
     Missing,
     Name,
@@ -25,28 +33,50 @@ from holdtrue.queries.trees import (
     Scalar,
     Symbol,
     Text,
-    type_of,
+    notation,
 )
 
-__all__ = ["arithmetic", "case", "convert", "function", "lowered", "negate", "unify", "uppered"]
+__all__ = [
+    "Range",
+    "arithmetic",
+    "case",
+    "convert",
+    "fits",
+    "function",
+    "lower_ascii",
+    "negate",
+    "never_null",
+    "range_of",
+    "unify",
+    "upper_ascii",
+]
 
 _SMALL = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _LARGE = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}
+# No text is nearly as long; what counts is that sums of lengths stay within 64 bits.
+_LONGEST_TEXT = 2**40
+_Number: TypeAlias = int | float
+_OPERATIONS: dict[Symbol, Callable[[_Number, _Number], _Number]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 
-def lowered(text: str) -> str:
+def lower_ascii(text: str) -> str:
     """Return a text with A to Z in lower case: the mapping on which all engines agree."""
     return text.translate(_SMALL)
 
 
-def uppered(text: str) -> str:
+def upper_ascii(text: str) -> str:
     """Return a text with a to z in upper case."""
     return text.translate(_LARGE)
 
 
 def convert(tree: Scalar, kind: Type) -> Scalar:
     """Return a number as another type of number: integers as the nearest real, reals cut towards zero."""
-    held = type_of(tree)
+    held = tree.type
     if isinstance(tree, Missing):
         return Missing(kind)
     if held == kind:
@@ -65,7 +95,7 @@ def convert(tree: Scalar, kind: Type) -> Scalar:
 def unify(trees: Iterable[Scalar], *, where: str) -> tuple[Scalar, ...]:
     """Return scalars brought to one type: reals where one of them is real. Text and numbers do not mix."""
     held = tuple(trees)
-    kinds = {type_of(tree) for tree in held if not isinstance(tree, Missing)}
+    kinds = {tree.type for tree in held if not isinstance(tree, Missing)}
     if "text" in kinds and len(kinds) > 1:
         message = f"{where} mixes text and numbers; put single quotes around text, and none around numbers"
         raise UnsupportedQuery(message)
@@ -76,14 +106,14 @@ def unify(trees: Iterable[Scalar], *, where: str) -> tuple[Scalar, ...]:
 def arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
     """Return ``left symbol right``: of integers where the result is proven to fit, of reals otherwise."""
     left, right = numbers((left, right), where=f"the operator {symbol}")
-    if symbol == "/" or not (type_of(left) == "real" or fits(Arithmetic(symbol, left, right))):
+    if symbol == "/" or not (left.type == "real" or fits(Arithmetic(symbol, left, right))):
         left, right = convert(left, "real"), convert(right, "real")
     if symbol == "/" and isinstance(right, Number) and right.value == 0:
         return Number(0.0)
     if isinstance(right, Missing) or (isinstance(left, Missing) and (symbol != "/" or isinstance(right, Number))):
         return Missing()
     if isinstance(left, Number) and isinstance(right, Number):
-        folded = OPERATIONS[symbol](left.value, right.value)
+        folded = _OPERATIONS[symbol](left.value, right.value)
         if math.isfinite(folded):
             return Number(folded)
     if symbol in ("+", "*") and _place(symbol, right) < _place(symbol, left):
@@ -108,12 +138,12 @@ def negate(operand: Scalar) -> Scalar:
         case Number(value=value):
             return Number(float(-value) if value == LOWEST else -value)
         case _:
-            return Negate(operand if fits(Negate(operand)) or type_of(operand) == "real" else convert(operand, "real"))
+            return Negate(operand if fits(Negate(operand)) or operand.type == "real" else convert(operand, "real"))
 
 
 def numbers(trees: Sequence[Scalar], *, where: str) -> tuple[Scalar, ...]:
     """Return scalars brought to one type of numbers; refuse text."""
-    if any(type_of(tree) == "text" for tree in trees):
+    if any(tree.type == "text" for tree in trees):
         message = f"{where} takes numbers, not text"
         raise UnsupportedQuery(message)
     return unify(trees, where=where)
@@ -160,10 +190,10 @@ def _absolute(operand: Scalar) -> Scalar:
             return Number(float(-value) if value == LOWEST else abs(value))
         case _:
             tree = Function("ABS", (operand,))
-            return tree if type_of(operand) == "real" or fits(tree) else Function("ABS", (convert(operand, "real"),))
+            return tree if operand.type == "real" or fits(tree) else Function("ABS", (convert(operand, "real"),))
 
 
-def _flat(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
+def _flatten(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
     flat: dict[Scalar, None] = {}
     for operand in operands:
         if isinstance(operand, Function) and operand.name == name:
@@ -174,7 +204,7 @@ def _flat(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
 
 
 def _extreme(name: Name, operands: Sequence[Scalar]) -> Scalar:
-    flat = _flat(name, operands)
+    flat = _flatten(name, operands)
     constants = [operand for operand in flat if isinstance(operand, Number)]
     if constants:
         pick = min if name == "LEAST" else max
@@ -186,7 +216,7 @@ def _extreme(name: Name, operands: Sequence[Scalar]) -> Scalar:
 
 
 def _coalesce(operands: Sequence[Scalar]) -> Scalar:
-    flat = _flat("COALESCE", operands)
+    flat = _flatten("COALESCE", operands)
     constant = next((place for place, operand in enumerate(flat) if isinstance(operand, (Number, Text))), len(flat))
     flat = flat[: constant + 1]
     if not flat:
@@ -206,17 +236,153 @@ def _nullif(operand: Scalar, unwanted: Scalar) -> Scalar:
 def _textual(name: Name, operand: Scalar) -> Scalar:
     if isinstance(operand, Missing):
         return Missing()
-    if type_of(operand) != "text":
+    if operand.type != "text":
         message = f"{name} takes text, not a number"
         raise UnsupportedQuery(message)
     match name, operand:
         case "LENGTH", Text(value=value):
             return Number(len(value))
         case "LOWER", Text(value=value):
-            return Text(lowered(value))
+            return Text(lower_ascii(value))
         case "UPPER", Text(value=value):
-            return Text(uppered(value))
+            return Text(upper_ascii(value))
         case "LENGTH" | "LOWER" | "UPPER", Function(name="LOWER" | "UPPER", operands=(inner,)):
             return _textual(name, inner)
         case _:
             return Function(name, (operand,))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The ends, and whether NaN can come out of the computation."""
+
+    low: _Number
+    high: _Number
+    nan: bool = False
+
+    def holds(self, value: _Number) -> bool:
+        """Return whether a value lies between the ends."""
+        return self.low <= value <= self.high
+
+    @property
+    def infinite(self) -> bool:
+        """Return whether an infinity lies between the ends."""
+        return math.inf in (self.high, -self.low)
+
+
+_ANYTHING = Range(-math.inf, math.inf, nan=True)
+
+
+def fits(tree: Scalar) -> bool:
+    """Return whether every value of an integer tree is proven to fit into 64 bits."""
+    found = range_of(tree)
+    return found.low >= LOWEST and found.high <= HIGHEST
+
+
+def range_of(tree: Scalar) -> Range:
+    """Return the range of a scalar of numbers."""
+    match tree:
+        case Number(value=value):
+            return Range(value, value)
+        case Missing():
+            return Range(0, 0)
+        case Field(type=kind):
+            return Range(LOWEST, HIGHEST) if kind == "integer" else _ANYTHING
+        case Negate(operand=operand):
+            inner = range_of(operand)
+            return Range(-inner.high, -inner.low, inner.nan)
+        case Convert(operand=operand, type=kind):
+            return _converted(range_of(operand), real=kind == "real")
+        case Case(branches=branches, default=default):
+            return _hull(range_of(value) for value in (*(value for _, value in branches), default))
+        case Arithmetic(operator=symbol, left=left, right=right):
+            ends = range_of(left), range_of(right)
+            return _real(symbol, *ends) if left.type == "real" else _integer(symbol, *ends)
+        case Function():
+            return _function(tree)
+        case Text():
+            return Range(0, 0)
+        case _:
+            assert_never(tree)
+
+
+def never_null(tree: Scalar) -> bool:
+    """Return whether a scalar is proven never to be NULL."""
+    match tree:
+        case Number() | Text():
+            return True
+        case Function(name="COALESCE" | "LEAST" | "GREATEST", operands=operands):
+            return any(never_null(operand) for operand in operands)
+        case _:
+            return False
+
+
+def _hull(ranges: Iterable[Range]) -> Range:
+    held = list(ranges)
+    return Range(min(one.low for one in held), max(one.high for one in held), any(one.nan for one in held))
+
+
+def _converted(inner: Range, *, real: bool) -> Range:
+    if real:
+        return Range(float(inner.low), float(inner.high))
+    return Range(_whole(inner.low), _whole(inner.high))
+
+
+def _whole(end: _Number) -> int:
+    """Return an end cut towards zero; beyond 64 bits the conversion gives NULL, so the last integer is end enough."""
+    return LOWEST if end <= LOWEST else HIGHEST if end >= HIGHEST else math.trunc(end)
+
+
+def _function(tree: Function) -> Range:
+    match tree.name:
+        case "LENGTH":
+            return Range(0, _LONGEST_TEXT)
+        case "LOWER" | "UPPER":
+            return Range(0, 0)
+        case "NULLIF":
+            return range_of(tree.operands[0])
+        case "ABS":
+            inner = range_of(tree.operands[0])
+            ends = sorted((abs(inner.low), abs(inner.high)))
+            return Range(0 if inner.holds(0) else ends[0], ends[1], inner.nan)
+        case "COALESCE":
+            ranges = [range_of(operand) for operand in tree.operands]
+            hull = _hull(ranges)
+            return Range(hull.low, hull.high, ranges[-1].nan)
+        case "LEAST" | "GREATEST":
+            ranges = [range_of(operand) for operand in tree.operands]
+            hull = _hull(ranges)
+            there = [one for one, operand in zip(ranges, tree.operands, strict=True) if never_null(operand)]
+            if not there:
+                return hull
+            if tree.name == "LEAST":
+                return Range(hull.low, min(one.high for one in there))
+            return Range(max(one.low for one in there), hull.high)
+        case _:
+            assert_never(tree.name)
+
+
+def _integer(symbol: Symbol, left: Range, right: Range) -> Range:
+    operate = _OPERATIONS[symbol]
+    ends = [operate(one, other) for one, other in itertools.product((left.low, left.high), (right.low, right.high))]
+    return Range(min(ends), max(ends))
+
+
+def _real(symbol: Symbol, left: Range, right: Range) -> Range:
+    match symbol:
+        case "+" | "-":
+            undefined = left.infinite and right.infinite
+        case "*":
+            undefined = (left.infinite and right.holds(0)) or (right.infinite and left.holds(0))
+        case "/":
+            undefined = left.infinite and right.infinite
+            if right.holds(0):
+                return Range(-math.inf, math.inf, left.nan or right.nan or undefined)
+    nan = left.nan or right.nan or undefined
+    operate = _OPERATIONS[symbol]
+    ends = [
+        operate(float(one), float(other)) for one, other in itertools.product((left.low, left.high), (right.low, right.high))
+    ]
+    if any(math.isnan(end) for end in ends):
+        return Range(-math.inf, math.inf, nan=True)
+    return Range(min(ends), max(ends), nan)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.evaluating import Values, evaluate
-from holdtrue.queries.parsing import parse
+from holdtrue.queries.evaluator import Values, evaluate
+from holdtrue.queries.parser import parse
 
 __all__ = ["EXAMPLES", "PEOPLE", "REGIONS", "Population", "survey"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.events import Event, NoCost
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, canonical
 
 __all__ = ["Answered", "Measured", "Planned", "Release", "Standing", "plan_single"]

@@ -12,8 +12,8 @@ from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning import AnyPlan, find_intervals
 from holdtrue.queries.cards import Card
-from holdtrue.queries.parsing import parse
-from holdtrue.queries.trees import Query
+from holdtrue.queries.parser import parse
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Certificate, Interval, Response, canonical
 from holdtrue.verbs import Answered, Planned, Release, Standing
 

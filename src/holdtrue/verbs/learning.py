@@ -18,7 +18,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan, plan_learning
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Response, canonical
 from holdtrue.verbs import Measured, Release, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT

@@ -12,7 +12,7 @@ from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import UNIT, Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan
-from holdtrue.queries.trees import Query
+from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Choice, Response, canonical
 from holdtrue.verbs import Measured, Release, Standing
 

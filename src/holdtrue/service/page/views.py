@@ -13,7 +13,7 @@ from holdtrue.curator.history import Line
 from holdtrue.errors import HoldtrueError
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.trees import Field, Query
+from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
 from holdtrue.service.callers import Caller

@@ -5,7 +5,7 @@ NULL, the atom is false, and so NOT never stands above an atom (``NOT a > 1`` is
 
 A scalar tree is of one type: integer (64 bits), real (a double) or text, or NULL. NaN is NULL, wherever it comes from.
 
-- Integers: + - * and unary minus give an integer only where :mod:`~holdtrue.queries.ranges` proves that every result
+- Integers: + - * and unary minus give an integer only where :mod:`~holdtrue.queries.scalars` proves that every result
   fits into 64 bits; elsewhere the operands are converted to reals, and the tree says so by a :class:`Convert`.
 - Reals: every operation is the IEEE one, correctly rounded; overflow saturates at infinity; an undefined result
   (infinity minus infinity) is NaN, hence NULL. Division is of reals, and division by zero is 0, whatever is divided.
@@ -13,15 +13,23 @@ A scalar tree is of one type: integer (64 bits), real (a double) or text, or NUL
 - The sign of a zero is nowhere to be seen.
 """
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from json.encoder import encode_basestring_ascii as quote
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, assert_never
 
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import count
 from holdtrue.queries.cards import Type
 
 __all__ = [
-    "All",
-    "Any",
+    "COMPARE",
+    "DEEPEST",
+    "LONGEST",
+    "MOST_BITS",
+    "MOST_NODES",
+    "And",
     "Arithmetic",
     "Atom",
     "Boolean",
@@ -34,53 +42,94 @@ __all__ = [
     "Like",
     "Member",
     "Missing",
+    "Name",
     "Negate",
+    "Node",
     "Null",
     "Number",
+    "Operator",
+    "Or",
     "Query",
     "Scalar",
+    "Symbol",
     "Text",
     "Tree",
     "Truth",
+    "checked_bits",
     "children",
     "columns",
-    "type_of",
+    "notation",
 ]
 
 Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 Symbol: TypeAlias = Literal["+", "-", "*", "/"]
 Name: TypeAlias = Literal["ABS", "LEAST", "GREATEST", "COALESCE", "NULLIF", "LENGTH", "LOWER", "UPPER"]
+COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+# The most bytes, nodes and levels of a query as it is written, by the analyst or in canonical form; the finest grid.
+LONGEST: Final = 4096
+MOST_NODES: Final = 256
+DEEPEST: Final = 32
+MOST_BITS: Final = 60
+
+
+class Node(NamedTuple):
+    """One construct as it was written, before anything is known of columns and types.
+
+    ``kind`` is NAME, NUMBER, TEXT, a word or operator of the language, or CASE OF for a CASE with an operand of its own.
+    ``text`` is the name or constant, the pattern of LIKE, or the type of CAST. Parentheses count in ``depth`` only.
+    """
+
+    kind: str
+    operands: tuple["Node", ...] = ()
+    text: str = ""
+    depth: int = 1
+
+
+class _Spelled:
+    """Any part of a tree; it keeps its notation once that was asked for."""
+
+    __slots__ = ("spelling",)
+    spelling: str
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(_Spelled):
     """A finite constant: an integer of 64 bits, or a double. ``Number(1)`` and ``Number(1.0)`` differ."""
 
     value: int | float
-    real: bool = field(init=False)
+    type: Type = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "real", isinstance(self.value, float))
+        real = isinstance(self.value, float)
+        object.__setattr__(self, "type", "real" if real else "integer")
         if self.value == 0:
-            object.__setattr__(self, "value", 0.0 if self.real else 0)
+            object.__setattr__(self, "value", 0.0 if real else 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Spelled):
     """A constant text."""
 
+    type: ClassVar[Type] = "text"
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(_Spelled):
     """The constant NULL, of a type."""
 
     type: Type = "integer"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(_Spelled):
     """The value of a column; one of type boolean stands only in a :class:`Null`."""
 
     column: str
@@ -88,23 +137,33 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(_Spelled):
     """Two operands of one type: integers whose result is proven to fit (+ - *), or reals."""
 
     operator: Symbol
     left: "Scalar"
     right: "Scalar"
 
+    @property
+    def type(self) -> Type:
+        """The type of the operands."""
+        return self.left.type
+
 
 @dataclass(frozen=True, slots=True)
-class Negate:
+class Negate(_Spelled):
     """Unary minus, of a real or of an integer that is proven to be above the lowest one."""
 
     operand: "Scalar"
 
+    @property
+    def type(self) -> Type:
+        """The type of the operand."""
+        return self.operand.type
+
 
 @dataclass(frozen=True, slots=True)
-class Convert:
+class Convert(_Spelled):
     """An integer as the nearest real, or a real cut towards zero as an integer (NULL where it does not fit)."""
 
     operand: "Scalar"
@@ -112,44 +171,54 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(_Spelled):
     """The value of the first branch whose condition is true, or the default; all values are of one type."""
 
     branches: tuple[tuple["Boolean", "Scalar"], ...]
     default: "Scalar"
 
+    @property
+    def type(self) -> Type:
+        """The type of all values."""
+        return self.default.type
+
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class Function(_Spelled):
     """A total function; operands are of one type. LENGTH counts code points, LOWER and UPPER change A to Z only."""
 
     name: Name
     operands: tuple["Scalar", ...]
 
+    @property
+    def type(self) -> Type:
+        """The type of the value."""
+        return "integer" if self.name == "LENGTH" else self.operands[0].type
+
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(_Spelled):
     """True of every row, or of none."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class And(_Spelled):
     """True where all children are: flat, sorted, without repeats, two children at least."""
 
     children: tuple["Boolean", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Any:
+class Or(_Spelled):
     """True where a child is: flat, sorted, without repeats, two children at least."""
 
     children: tuple["Boolean", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(_Spelled):
     """True where both sides are there and stand in this order; texts are compared by code points."""
 
     operator: Operator
@@ -158,7 +227,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(_Spelled):
     """True where a boolean column holds the wanted value."""
 
     column: str
@@ -166,7 +235,7 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Member(_Spelled):
     """True where the operand is there and is (or, negated, is not) one of two or more constants of its type."""
 
     operand: "Scalar"
@@ -175,7 +244,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class Like(_Spelled):
     """True where the text is there and matches (or not): % any characters, _ one code point, all else itself."""
 
     operand: "Scalar"
@@ -184,7 +253,7 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
-class Null:
+class Null(_Spelled):
     """True where the operand is NULL or NaN (or, negated, where it is neither)."""
 
     operand: "Scalar"
@@ -193,7 +262,7 @@ class Null:
 
 Scalar: TypeAlias = Number | Text | Missing | Field | Arithmetic | Negate | Convert | Case | Function
 Atom: TypeAlias = Comparison | Truth | Member | Like | Null
-Boolean: TypeAlias = Constant | All | Any | Atom
+Boolean: TypeAlias = Constant | And | Or | Atom
 Tree: TypeAlias = Scalar | Boolean
 
 
@@ -211,21 +280,11 @@ class Query:
         return self.text
 
 
-def type_of(tree: Scalar) -> Type:
-    """Return the type of a scalar tree."""
-    match tree:
-        case Field(type=kind) | Missing(type=kind) | Convert(type=kind):
-            return kind
-        case Number(real=real):
-            return "real" if real else "integer"
-        case Text():
-            return "text"
-        case Arithmetic(left=inner) | Negate(operand=inner) | Case(default=inner):
-            return type_of(inner)
-        case Function(name="LENGTH"):
-            return "integer"
-        case Function(operands=operands):
-            return type_of(operands[0])
+def checked_bits(bits: int) -> int:
+    """Return the fineness of the grid: each row gives a multiple of 2^-bits."""
+    if count("bits", bits, least=0) > MOST_BITS:
+        raise InvalidParameter("bits", bits, f"a whole number, 0 to {MOST_BITS}")
+    return int(bits)
 
 
 def children(tree: Tree) -> Iterator[Tree]:
@@ -236,7 +295,7 @@ def children(tree: Tree) -> Iterator[Tree]:
         case Comparison(left=left, right=right) | Arithmetic(left=left, right=right):
             yield left
             yield right
-        case All(children=below) | Any(children=below) | Function(operands=below):
+        case And(children=below) | Or(children=below) | Function(operands=below):
             yield from below
         case (
             Member(operand=inner)
@@ -271,3 +330,53 @@ def columns(tree: Tree) -> dict[str, Type]:
             case _:
                 left.extend(children(node))
     return dict(sorted(found.items()))
+
+
+def notation(tree: Tree) -> str:
+    """Return the one spelling of a tree, different for different trees: what is sorted by and what is hashed."""
+    known: str | None = getattr(tree, "spelling", None)
+    if known is None:
+        known = _spell(tree)
+        object.__setattr__(tree, "spelling", known)
+    return known
+
+
+def _spell(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each kind of tree
+    # The commonest kinds come first, since every case is tried in turn.
+    match tree:
+        case Arithmetic(operator=symbol, left=left, right=right) | Comparison(operator=symbol, left=left, right=right):
+            return f"({symbol} {notation(left)} {notation(right)})"
+        case Field(column=name, type=kind):
+            return f"(field {quote(name)} {kind})"
+        case Number(value=value):
+            return value.hex() if isinstance(value, float) else str(value)
+        case Truth(column=name, wanted=wanted):
+            return f"(truth {quote(name)} {'true' if wanted else 'false'})"
+        case And(children=below):
+            return f"(all {' '.join([notation(child) for child in below])})"
+        case Or(children=below):
+            return f"(any {' '.join([notation(child) for child in below])})"
+        case Text(value=value):
+            return quote(value)
+        case Member(operand=operand, values=values, negated=negated):
+            listed = " ".join([notation(Text(value) if isinstance(value, str) else Number(value)) for value in values])
+            return f"({'not-' * negated}in {notation(operand)} {listed})"
+        case Null(operand=operand, negated=negated):
+            return f"({'not-' * negated}missing {notation(operand)})"
+        case Like(operand=operand, pattern=pattern, negated=negated):
+            return f"({'not-' * negated}like {notation(operand)} {quote(pattern)})"
+        case Missing(type=kind):
+            return f"(null {kind})"
+        case Negate(operand=operand):
+            return f"(minus {notation(operand)})"
+        case Convert(operand=operand, type=kind):
+            return f"({kind} {notation(operand)})"
+        case Case(branches=branches, default=default):
+            listed = "".join(f"({notation(condition)} {notation(value)})" for condition, value in branches)
+            return f"(case {listed} {notation(default)})"
+        case Function(name=name, operands=operands):
+            return f"({name.lower()} {' '.join(notation(operand) for operand in operands)})"
+        case Constant(value=value):
+            return "true" if value else "false"
+        case _:
+            assert_never(tree)

@@ -1,16 +1,27 @@
-"""The canonical text of a query: SQL that a person can read and that parses back to the same tree."""
+"""The canonical form of a tree: SQL that a person can read and that parses back to the same tree, and the digest.
 
+The digest is that of the tree's notation and of the types of the columns that it reads; the text only shows it.
+"""
+
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
-from typing import NamedTuple, TypeAlias, assert_never
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as quote
+from typing import NamedTuple, TypeAlias, assert_never, get_args
 
-from holdtrue.queries.conditions import comparison
+from holdtrue.errors import UnsupportedQuery
+from holdtrue.queries.cards import Type
+from holdtrue.queries.checking import comparison
 from holdtrue.queries.scalars import arithmetic
-from holdtrue.queries.trees import (
-    All,
-    Any,
+from holdtrue.queries.sql_words import QUOTED
+from holdtrue.queries.syntax_tree import (
+    DEEPEST,
+    LONGEST,
+    MOST_NODES,
+    And,
     Arithmetic,
+    Boolean,
     Case,
     Comparison,
     Constant,
@@ -23,15 +34,22 @@ from holdtrue.queries.trees import (
     Negate,
     Null,
     Number,
+    Or,
+    Query,
     Scalar,
     Text,
     Tree,
     Truth,
-    type_of,
+    children,
+    columns,
+    notation,
 )
 
-__all__ = ["Piece", "render"]
+__all__ = ["HEAVIEST", "digest_of", "render", "to_query", "too_heavy", "weigh"]
 
+_VERSION = "holdtrue-query-1"
+HEAVIEST = 4096
+_BOOLEAN = get_args(Boolean)
 # How tightly a piece binds.
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -52,6 +70,57 @@ class Piece(NamedTuple):
         return self if self.level >= level else Piece(f"({self.text})", _ATOM, self.depth + 1, self.nodes)
 
 
+def to_query(tree: Tree) -> Query:
+    """Return the query of a canonical tree, or refuse a tree that is too large to be written or computed.
+
+    Two trees have one digest only where they are equal and the columns that they read are of the same types.
+    """
+    piece = render(tree)
+    size = len(piece.text) if piece.text.isascii() else len(piece.text.encode())
+    if size > LONGEST or piece.nodes > MOST_NODES or piece.depth > DEEPEST or too_heavy(tree, piece):
+        message = (
+            f"the query is too intricate: in full it has {size} bytes, {piece.nodes} nodes and depth {piece.depth}; nest "
+            "fewer divisions, comparisons, COALESCE, NULLIF and CAST in one another"
+        )
+        raise UnsupportedQuery(message)
+    held = columns(tree)
+    return Query(tree, piece.text, digest_of(notation(tree), held), isinstance(tree, _BOOLEAN), tuple(held))
+
+
+def digest_of(written: str, types: Mapping[str, Type]) -> str:
+    """Return the SHA-256 of a tree's notation and of the types of the columns that it reads, sorted by name, as JSON."""
+    listed = ", ".join([f'{quote(name)}: "{kind}"' for name, kind in types.items()])
+    return hashlib.sha256(f"{_VERSION}\n{{{listed}}}\n{written}".encode()).hexdigest()
+
+
+def too_heavy(tree: Tree, piece: Piece) -> bool:
+    """Return whether a tree weighs more than the heaviest one allowed.
+
+    No guard repeats its operand more than once, so a node counts at most twice for each level above it. The text may leave
+    out every other node (a conversion, a NULL after ELSE), none of which repeats anything: nodes times 2^depth is a bound.
+    """
+    return piece.nodes << piece.depth > HEAVIEST and weigh(tree) > HEAVIEST
+
+
+def weigh(tree: Tree) -> int:
+    """Return an upper bound on the nodes that the emitted expression evaluates, on the engine that repeats most.
+
+    SQL expressions cannot name a value, so a guard repeats its operand, and guards within guards repeat it again.
+    """
+    below = [weigh(child) for child in children(tree)]
+    match tree:
+        case Arithmetic(operator="/"):
+            return 1 + below[0] + 2 * below[1]
+        case Comparison(left=left) if left.type == "real":
+            return 1 + 2 * sum(below)
+        case Function(name="COALESCE" | "NULLIF") | Convert(type="integer"):
+            return 1 + 2 * sum(below)
+        case Member(operand=operand, values=values):
+            return 1 + len(values) + (2 if operand.type == "real" else 1) * sum(below)
+        case _:
+            return 1 + sum(below)
+
+
 def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condition, and the commonest first
     """Return the text of a canonical tree."""
     match tree:
@@ -63,10 +132,10 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
             return Piece(repr(value)) if value >= 0 else Piece(repr(value), _SIGN, 2, 2)
         case Truth(column=name, wanted=wanted):
             return _name(name) if wanted else _over("NOT ", (_name(name),), level=_NOT)
-        case All(children=children):
-            return _chain(" AND ", _AND, children)
-        case Any(children=children):
-            return _chain(" OR ", _OR, children)
+        case And(children=parts):
+            return _chain(" AND ", _AND, parts)
+        case Or(children=parts):
+            return _chain(" OR ", _OR, parts)
         case Constant(value=value):
             return Piece("TRUE" if value else "FALSE")
         case Member(operand=operand, values=values, negated=negated):
@@ -124,8 +193,8 @@ def _denied(piece: Piece) -> Piece:
     return Piece(piece.text, piece.level, piece.depth + 1, piece.nodes + 1)
 
 
-def _chain(joint: str, level: int, children: Iterable[Tree]) -> Piece:
-    pieces = [render(child).within(level + 1) for child in children]
+def _chain(joint: str, level: int, parts: Iterable[Tree]) -> Piece:
+    pieces = [render(part).within(level + 1) for part in parts]
     nodes = len(pieces) - 1 + sum([piece.nodes for piece in pieces])
     return Piece(joint.join([piece.text for piece in pieces]), level, 1 + max([piece.depth for piece in pieces]), nodes)
 
@@ -144,7 +213,7 @@ def _bare(tree: Scalar) -> Scalar:
 def _shortest(tree: _Pair, built: Callable[..., Tree]) -> tuple[Scalar, Scalar]:
     """Return the shortest way to write a pair of operands from which the same tree is built again."""
     full = (tree.left, tree.right)
-    if type_of(tree.left) == "real":
+    if tree.left.type == "real":
         left, right = _bare(tree.left), _bare(tree.right)
         for pair in ((left, right), (tree.left, right), (left, tree.right)):
             if pair == full or built(tree.operator, *pair) == tree:
@@ -171,13 +240,6 @@ def _infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:
 
 @lru_cache(maxsize=4096)
 def _name(name: str) -> Piece:
-    if _PLAIN.fullmatch(name) and name.upper() not in _reserved():
+    if _PLAIN.fullmatch(name) and name.upper() not in QUOTED:
         return Piece(name)
     return Piece('"' + name.replace('"', '""') + '"')
-
-
-@cache
-def _reserved() -> frozenset[str]:
-    from sqlglot.tokens import Tokenizer
-
-    return frozenset(Tokenizer.KEYWORDS)

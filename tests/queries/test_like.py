@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from holdtrue.queries.matching import matcher, simplified
+from holdtrue.queries.like import matcher, simplify_pattern
 
 
 def _defined(pattern, text):
@@ -18,7 +18,7 @@ def test_the_matcher_is_the_definition_on_all_short_patterns_and_texts():
     for length in range(5):
         for signs in itertools.product("ab%_", repeat=length):
             pattern = "".join(signs)
-            for shape in (pattern, simplified(pattern)):
+            for shape in (pattern, simplify_pattern(pattern)):
                 matches = matcher(shape)
                 assert [matches(text) for text in texts] == [_defined(pattern, text) for text in texts], pattern
 

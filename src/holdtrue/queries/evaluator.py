@@ -8,20 +8,17 @@ made once for each different text.
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any as Anything
-from typing import TypeAlias, assert_never, get_args
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.queries.conditions import COMPARE
-from holdtrue.queries.emitting import checked_bits
-from holdtrue.queries.matching import matcher
-from holdtrue.queries.scalars import lowered, uppered
-from holdtrue.queries.trees import (
-    All,
-    Any,
+from holdtrue.queries.like import matcher
+from holdtrue.queries.scalars import lower_ascii, upper_ascii
+from holdtrue.queries.syntax_tree import (
+    COMPARE,
+    And,
     Arithmetic,
     Boolean,
     Case,
@@ -36,11 +33,12 @@ from holdtrue.queries.trees import (
     Negate,
     Null,
     Number,
+    Or,
     Query,
     Scalar,
     Text,
     Truth,
-    type_of,
+    checked_bits,
 )
 
 __all__ = ["Values", "evaluate", "satisfies"]
@@ -57,7 +55,7 @@ class Values:
     are different from one another. A code at a row that is not valid may be any number.
     """
 
-    data: npt.NDArray[Anything]
+    data: npt.NDArray[Any]
     valid: Mask | None = None
     dictionary: tuple[str, ...] | None = None
 
@@ -69,7 +67,7 @@ Columns: TypeAlias = Mapping[str, Values]
 class _Held:
     """Integers or codes with the rows where they are there; reals have NaN instead."""
 
-    data: npt.NDArray[Anything]
+    data: npt.NDArray[Any]
     there: Mask
     words: tuple[str, ...] = ()
 
@@ -81,11 +79,11 @@ def evaluate(query: Query, columns: Columns, bits: int, *, rows: int | None = No
     """
     one = 1 << checked_bits(bits)
     tree = query.tree
-    if isinstance(tree, get_args(Boolean)):
+    if isinstance(tree, Boolean):
         return satisfies(tree, columns, rows=rows).astype(np.int64) * one
     with np.errstate(all="ignore"):
-        held = _Evaluation(columns, rows).scalar(tree)  # type: ignore[arg-type]
-        if type_of(tree) == "integer":  # type: ignore[arg-type]
+        held = _Evaluation(columns, rows).scalar(tree)
+        if tree.type == "integer":
             return (held.there & (held.data > 0)).astype(np.int64) * one
         clamped = np.where(held.there, np.clip(held.data, 0.0, 1.0), 0.0)
         return (np.floor(clamped * (2.0 * one)).astype(np.int64) + 1) >> 1
@@ -112,10 +110,10 @@ class _Evaluation:
         match tree:
             case Constant(value=value):
                 return self._everywhere(value=value)
-            case All(children=children):
+            case And(children=children):
                 # One at a time: a list of all would need the memory of all.
                 return functools.reduce(np.logical_and, (self.condition(child) for child in children))
-            case Any(children=children):
+            case Or(children=children):
                 return functools.reduce(np.logical_or, (self.condition(child) for child in children))
             case Truth(column=name, wanted=wanted):
                 held = self.scalar(Field(name, "boolean"))
@@ -124,7 +122,7 @@ class _Evaluation:
                 return self._compared(COMPARE[symbol], left, right)
             case Member(operand=operand, values=values, negated=negated):
                 held = self.scalar(operand)
-                texts = type_of(operand) == "text"
+                texts = operand.type == "text"
                 found = _chosen(held, set(values).__contains__) if texts else np.isin(held.data, np.array(values))
                 return _mask(held.there & (found != negated))
             case Like(operand=operand, pattern=pattern, negated=negated):
@@ -135,13 +133,13 @@ class _Evaluation:
             case _:
                 assert_never(tree)
 
-    def _compared(self, compare: Callable[[Anything, Anything], Anything], left: Scalar, right: Scalar) -> Mask:
+    def _compared(self, compare: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Mask:
         one = self.scalar(left)
         if isinstance(right, Text):
             return _mask(one.there & _chosen(one, lambda word: bool(compare(word, right.value))))
         other = self.scalar(right)
         there = one.there & other.there
-        if type_of(left) != "text":
+        if left.type != "text":
             return _mask(there & compare(one.data, other.data))
         # Ranks in one order of code points take the place of the texts.
         ranks = {word: rank for rank, word in enumerate(sorted({*one.words, *other.words}))}
@@ -154,7 +152,8 @@ class _Evaluation:
         match tree:
             case Number(value=value):
                 return _Held(
-                    np.full(self._rows, value, dtype=np.float64 if tree.real else np.int64), self._everywhere(value=True)
+                    np.full(self._rows, value, dtype=np.float64 if tree.type == "real" else np.int64),
+                    self._everywhere(value=True),
                 )
             case Text(value=value):
                 return _Held(np.zeros(self._rows, dtype=np.int64), self._everywhere(value=True), (value,))
@@ -191,7 +190,7 @@ class _Evaluation:
                 done = left.data * right.data
             case "/":
                 done = np.where(right.data == 0, 0.0, left.data / right.data)
-        return _real(done) if type_of(tree) == "real" else _Held(done, left.there & right.there)
+        return _real(done) if tree.type == "real" else _Held(done, left.there & right.there)
 
     def _case(self, branches: tuple[tuple[Boolean, Scalar], ...], default: Scalar) -> _Held:
         last = self.scalar(default)
@@ -210,15 +209,15 @@ class _Evaluation:
             case "LENGTH":
                 return _Held(_taken(first, np.array([len(word) for word in first.words], dtype=np.int64)), first.there)
             case "LOWER" | "UPPER":
-                change = lowered if tree.name == "LOWER" else uppered
+                change = lower_ascii if tree.name == "LOWER" else upper_ascii
                 return _coded(first, [change(word) for word in first.words])
             case "NULLIF":
                 same = self._compared(np.equal, *tree.operands)
-                if type_of(tree) == "real":
+                if tree.type == "real":
                     return _real(np.where(same, np.nan, first.data))
                 return _Held(first.data, first.there & ~same, first.words)
             case "COALESCE":
-                first, *rest = _shared(operands) if type_of(tree) == "text" else operands
+                first, *rest = _shared(operands) if tree.type == "text" else operands
                 for held in rest:
                     first = _Held(np.where(first.there, first.data, held.data), first.there | held.there, first.words)
                 return first
@@ -260,14 +259,14 @@ def _column(values: Values, kind: str) -> _Held:
             return _encoded(values.data, valid)
 
 
-def _encoded(data: npt.NDArray[Anything], valid: Mask) -> _Held:
+def _encoded(data: npt.NDArray[Any], valid: Mask) -> _Held:
     codes: dict[str, int] = {}
     there = valid & np.array([isinstance(word, str) for word in data], dtype=np.bool_)
     listed = [codes.setdefault(word, len(codes)) if here else 0 for word, here in zip(data, there, strict=True)]
     return _Held(np.array(listed, dtype=np.int64), there, tuple(codes))
 
 
-def _taken(held: _Held, by_word: npt.NDArray[Anything]) -> npt.NDArray[Anything]:
+def _taken(held: _Held, by_word: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return for each row what was found for its text; anything at all where there is none."""
     return by_word[held.data] if held.words else np.zeros(len(held.data), dtype=by_word.dtype)
 

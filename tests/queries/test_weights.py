@@ -2,10 +2,9 @@
 
 import pytest
 
-from holdtrue.queries.lowering import lower
-from holdtrue.queries.reading import read
-from holdtrue.queries.rendering import render
-from holdtrue.queries.sizes import HEAVIEST, too_heavy, weight
+from holdtrue.queries.canonical import HEAVIEST, render, too_heavy, weigh
+from holdtrue.queries.checking import check
+from holdtrue.queries.parser import read
 from queries.generating import CARD, random_query_text
 
 REPEATING = {
@@ -16,24 +15,24 @@ REPEATING = {
 }
 
 
-def lowered(text):
-    tree = lower(read(text), CARD)
+def _checked(text):
+    tree = check(read(text), CARD)
     return tree, render(tree)
 
 
 def test_nodes_and_depth_bound_the_weight(rng):
     for _ in range(1500):
-        tree, piece = lowered(random_query_text(rng, depth=int(rng.integers(5))))
-        assert weight(tree) <= piece.nodes << piece.depth
+        tree, piece = _checked(random_query_text(rng, depth=int(rng.integers(5))))
+        assert weigh(tree) <= piece.nodes << piece.depth
 
 
 @pytest.mark.parametrize("nested", REPEATING.values(), ids=REPEATING)
 def test_the_heavy_are_found_whatever_repeats(nested):
     found = []
     for depth in range(1, 14):
-        tree, piece = lowered(nested(depth))
-        assert weight(tree) <= piece.nodes << piece.depth
-        found.append(too_heavy(tree, nodes=piece.nodes, depth=piece.depth))
-        assert found[-1] == (weight(tree) > HEAVIEST)
+        tree, piece = _checked(nested(depth))
+        assert weigh(tree) <= piece.nodes << piece.depth
+        found.append(too_heavy(tree, piece))
+        assert found[-1] == (weigh(tree) > HEAVIEST)
     assert found[0] is False
     assert found[-1] is True

@@ -11,8 +11,8 @@ from sqlglot.tokens import Tokenizer
 
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.queries import Card, Column, parse
-from holdtrue.queries import emitting as emitted
-from holdtrue.queries.evaluating import Values, evaluate, satisfies
+from holdtrue.queries import emitters as emitted
+from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from queries.generating import CARD, WORDS, adversarial_rows, arrow, random_query_text, written
 
 BITS = 20

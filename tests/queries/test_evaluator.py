@@ -7,8 +7,8 @@ import pytest
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.queries import Card, Column, parse
-from holdtrue.queries.evaluating import Values, evaluate, satisfies
-from holdtrue.queries.trees import Constant
+from holdtrue.queries.evaluator import Values, evaluate, satisfies
+from holdtrue.queries.syntax_tree import Constant
 
 CARD = Card(
     (Column("i", "integer"), Column("x", "real"), Column("b", "boolean"), Column("s", "text"), Column("z", "real")), 1

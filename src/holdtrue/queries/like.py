@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable
 
-__all__ = ["matcher", "simplified"]
+__all__ = ["matcher", "simplify_pattern"]
 
 
-def simplified(pattern: str) -> str:
+def simplify_pattern(pattern: str) -> str:
     """Return the one spelling of a pattern: in a run of wildcards all _ come first, then one %."""
     return re.sub("[%_]*%[%_]*", lambda run: "_" * run[0].count("_") + "%", pattern)
 

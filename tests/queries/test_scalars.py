@@ -7,9 +7,9 @@ import pytest
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import parse
-from holdtrue.queries.evaluating import _Evaluation
-from holdtrue.queries.ranges import always_there, fits, range_of
-from holdtrue.queries.trees import Arithmetic, Field, Number, Scalar, children, type_of
+from holdtrue.queries.evaluator import _Evaluation
+from holdtrue.queries.scalars import fits, never_null, range_of
+from holdtrue.queries.syntax_tree import Arithmetic, Field, Number, Scalar, children
 from queries.generating import CARD, adversarial_rows, random_query_text
 
 
@@ -18,7 +18,7 @@ def _scalars(tree):
     while left:
         node = left.pop()
         left.extend(children(node))
-        if isinstance(node, Scalar) and type_of(node) in ("integer", "real"):
+        if isinstance(node, Scalar) and node.type in ("integer", "real"):
             yield node
 
 
@@ -38,8 +38,8 @@ def test_every_value_lies_in_its_range(rng):
             seen += len(values)
             assert (values >= found.low).all(), node
             assert (values <= found.high).all(), node
-            assert held.there.all() or not always_there(node), node
-            if type_of(node) == "integer":
+            assert held.there.all() or not never_null(node), node
+            if node.type == "integer":
                 assert fits(node), node
     assert seen > 100_000
 
@@ -65,7 +65,7 @@ def test_every_value_lies_in_its_range(rng):
     ],
 )
 def test_arithmetic_is_of_integers_only_where_it_is_proven_to_fit(text, kind):
-    assert type_of(parse(text, CARD).tree) == kind
+    assert parse(text, CARD).tree.type == kind
 
 
 def test_bounds_on_the_card_are_not_believed():

@@ -1,0 +1,428 @@
+"""From what was written to what it means: types and columns are checked, and the canonical tree is built.
+
+Every condition is true of exactly the rows of which SQL calls it true, under SQL's three-valued logic. A rewriting is made
+only where it is right for rows with NULLs too: ``a AND NOT a`` is false of every row, but ``a OR NOT a`` is not true of a
+row where ``a`` is NULL, and so it stays.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from holdtrue.errors import UnsupportedQuery
+from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column
+from holdtrue.queries.like import matcher, simplify_pattern
+from holdtrue.queries.scalars import arithmetic, case, convert, function, negate, never_null, unify
+from holdtrue.queries.syntax_tree import (
+    COMPARE,
+    And,
+    Atom,
+    Boolean,
+    Comparison,
+    Constant,
+    Convert,
+    Field,
+    Function,
+    Like,
+    Member,
+    Missing,
+    Negate,
+    Node,
+    Null,
+    Number,
+    Operator,
+    Or,
+    Scalar,
+    Text,
+    Tree,
+    Truth,
+    notation,
+)
+
+__all__ = ["check", "comparison", "complement", "conjunction", "disjunction"]
+
+_FALSE = Constant(value=False)
+_TRUE = Constant(value=True)
+_OPPOSITE: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MOST_CASTS = 128
+_CONDITIONS = frozenset(
+    {*COMPARE, "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS NULL", "IS TRUE", "IS FALSE", "TRUE", "FALSE"}
+)
+
+
+def check(node: Node, card: Card) -> Tree:
+    """Return the canonical tree of an expression: a condition, or a scalar of numbers."""
+    checker = _Checker(card)
+    if checker.is_condition(node):
+        return checker.condition(node, wanted=True)
+    tree = checker.scalar(node)
+    if tree.type == "text":
+        message = "a query is a condition or a number, not text; compare the text with something"
+        raise UnsupportedQuery(message)
+    return tree
+
+
+class _Checker:
+    __slots__ = ("_card", "_casts", "_columns")
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+        self._columns = card.named
+        self._casts = 0
+
+    def _column(self, name: str) -> Column:
+        return self._columns.get(name) or self._card.column(name)
+
+    def is_condition(self, node: Node) -> bool:
+        return node.kind in _CONDITIONS or (node.kind == "NAME" and self._column(node.text).type == "boolean")
+
+    # Conditions
+
+    def condition(self, node: Node, *, wanted: bool) -> Boolean:  # noqa: C901 - one case for each kind of condition
+        """Return what is true of the rows of which SQL calls a node true, or false where that is wanted."""
+        kind = node.kind
+        match kind:
+            case "=" | "<>" | "<" | "<=" | ">" | ">=":
+                return self._comparison(kind, *node.operands, wanted=wanted)
+            case "NAME":
+                return self._truth(self._column(node.text), wanted=wanted)
+            case "AND" | "OR":
+                parts = [self.condition(part, wanted=wanted) for part in node.operands]
+                return conjunction(parts) if (kind == "AND") == wanted else disjunction(parts)
+            case "NOT":
+                return self.condition(node.operands[0], wanted=not wanted)
+            case "TRUE" | "FALSE":
+                return Constant((kind == "TRUE") == wanted)
+            case "BETWEEN":
+                return self._between(*node.operands, wanted=wanted)
+            case "IN":
+                return self._member(*node.operands, wanted=wanted)
+            case "LIKE":
+                return like(self.scalar(node.operands[0]), node.text, negated=not wanted)
+            case "IS TRUE" | "IS FALSE":
+                found = self.condition(node.operands[0], wanted=kind == "IS TRUE")
+                return found if wanted else complement(found)
+            case "IS NULL":
+                return self._null(node.operands[0], wanted=wanted)
+            case _:
+                message = "a condition is needed where a number or a text stands; compare it with something"
+                raise UnsupportedQuery(message)
+
+    def _truth(self, column: Column, *, wanted: bool) -> Boolean:
+        if column.type != "boolean":
+            message = f"{column.name!r} is of type {column.type}, not a condition; compare it with something"
+            raise UnsupportedQuery(message)
+        return Truth(column.name, wanted)
+
+    def _comparison(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
+        if self.is_condition(left) or self.is_condition(right):
+            return self._equation(symbol, left, right, wanted=wanted)
+        if "NULL" in (left.kind, right.kind):
+            message = "a comparison with NULL is never true; write IS NULL or IS NOT NULL"
+            raise UnsupportedQuery(message)
+        return comparison(symbol if wanted else _OPPOSITE[symbol], self.scalar(left), self.scalar(right))
+
+    def _equation(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
+        """Return a condition compared with TRUE or FALSE."""
+        if left.kind in ("TRUE", "FALSE"):
+            left, right = right, left
+        if symbol not in ("=", "<>") or right.kind not in ("TRUE", "FALSE"):
+            if left.kind == "NAME" and not self.is_condition(right):
+                message = f"{left.text!r} is a yes-or-no column; write {left.text} or NOT {left.text}"
+            else:
+                message = "a condition is compared with TRUE or FALSE only, by = or <>; otherwise write AND and OR"
+            raise UnsupportedQuery(message)
+        same = (symbol == "=") == wanted
+        return self.condition(left, wanted=(right.kind == "TRUE") == same)
+
+    def _between(self, *nodes: Node, wanted: bool) -> Boolean:
+        value, low, high = (self.scalar(node) for node in nodes)
+        if wanted:
+            return conjunction((comparison(">=", value, low), comparison("<=", value, high)))
+        return disjunction((comparison("<", value, low), comparison(">", value, high)))
+
+    def _member(self, *nodes: Node, wanted: bool) -> Boolean:
+        operand, *listed = (self.scalar(node) for node in nodes)
+        constants = [value for value in listed if isinstance(value, (Number, Text))]
+        symbol: Operator = "=" if wanted else "<>"
+        tests = [comparison(symbol, operand, value) for value in listed if not isinstance(value, (Number, Text))]
+        if constants:
+            tests.append(member(operand, constants, negated=not wanted))
+        return disjunction(tests) if wanted else conjunction(tests)
+
+    def _null(self, operand: Node, *, wanted: bool) -> Boolean:
+        if not self.is_condition(operand):
+            return null(self.scalar(operand), negated=not wanted)
+        if operand.kind != "NAME":
+            message = "IS NULL takes a column, a number or a text, not a condition; test its columns"
+            raise UnsupportedQuery(message)
+        return Null(Field(operand.text, "boolean"), not wanted)
+
+    # Scalars
+
+    def scalar(self, node: Node) -> Scalar:
+        """Return a node as a number or a text."""
+        kind = node.kind
+        match kind:
+            case "NAME":
+                return self._field(self._column(node.text))
+            case "NUMBER":
+                return _number(node.text)
+            case "TEXT":
+                return Text(node.text)
+            case "NULL":
+                return Missing()
+            case "+" | "-" | "*" | "/":
+                return arithmetic(kind, *(self.scalar(operand) for operand in node.operands))
+            case "NEGATE":
+                return self._negation(node.operands[0])
+            case "ABS" | "LEAST" | "GREATEST" | "COALESCE" | "NULLIF" | "LENGTH" | "LOWER" | "UPPER":
+                return function(kind, [self.scalar(operand) for operand in node.operands])
+            case "CAST":
+                return self._cast(node)
+            case "CASE" | "CASE OF":
+                return self._case(node)
+            case _:
+                message = "a number is needed where a condition stands; write CASE WHEN ... THEN 1 ELSE 0 END, or IS TRUE"
+                raise UnsupportedQuery(message)
+
+    def _field(self, column: Column) -> Scalar:
+        if column.type == "boolean":
+            message = (
+                f"{column.name!r} is boolean, not a number; write CAST(... AS INTEGER) or CASE WHEN ... THEN 1 ELSE 0 END"
+            )
+            raise UnsupportedQuery(message)
+        return Field(column.name, column.type)
+
+    def _negation(self, operand: Node) -> Scalar:
+        if operand.kind == "NUMBER":
+            # The lowest integer is written as minus something that is no 64-bit integer by itself.
+            return _number(operand.text, sign=-1)
+        return negate(self.scalar(operand))
+
+    def _cast(self, node: Node) -> Scalar:
+        operand = node.operands[0]
+        if self.is_condition(operand):
+            # The condition is built twice, and so on within one another.
+            self._casts += 1
+            if self._casts > _MOST_CASTS:
+                message = "the query is too intricate; nest fewer CAST of conditions in one another"
+                raise UnsupportedQuery(message)
+            branches = [(self.condition(operand, wanted=wanted), Number(int(wanted))) for wanted in (True, False)]
+            value = case(branches, Missing())
+        else:
+            value = self.scalar(operand)
+        return Missing() if isinstance(value, Missing) else convert(value, "real" if node.text == "DOUBLE" else "integer")
+
+    def _case(self, node: Node) -> Scalar:
+        """Return a CASE: conditions and values in turn, then the default; CASE OF has what is compared before them."""
+        *operands, default = node.operands
+        subject = self.scalar(operands.pop(0)) if node.kind == "CASE OF" else None
+        branches = []
+        for test, value in zip(operands[::2], operands[1::2], strict=True):
+            condition = self.condition(test, wanted=True) if subject is None else comparison("=", subject, self.scalar(test))
+            branches.append((condition, self.scalar(value)))
+        return case(branches, self.scalar(default))
+
+
+def _number(text: str, *, sign: int = 1) -> Scalar:
+    if text.isdigit():
+        # A text of 4 KiB holds at most 4,096 digits, fewer than Python's own limit for reading integers.
+        value = sign * int(text)
+        if LOWEST <= value <= HIGHEST:
+            return Number(value)
+    real = sign * float(text)
+    if not math.isfinite(real):
+        message = "a constant is beyond the largest real, about 1.8e308"
+        raise UnsupportedQuery(message)
+    return Number(real)
+
+
+def conjunction(children: Iterable[Boolean]) -> Boolean:
+    """Return what is true where all children are."""
+    return _join(And, Or, children)
+
+
+def disjunction(children: Iterable[Boolean]) -> Boolean:
+    """Return what is true where a child is."""
+    return _join(Or, And, children)
+
+
+def _join(kind: type[And | Or], other: type[And | Or], children: Iterable[Boolean]) -> Boolean:
+    idle, decisive = (_TRUE, _FALSE) if kind is And else (_FALSE, _TRUE)
+    flat: dict[str, Boolean] = {}
+    for child in children:
+        if isinstance(child, kind):
+            flat.update({notation(part): part for part in child.children})
+        else:
+            flat[notation(child)] = child
+    flat.pop(notation(idle), None)
+    if notation(decisive) in flat or _opposites_decide(kind, flat):
+        return decisive
+    if any(isinstance(child, other) for child in flat.values()):
+        flat = _absorb(flat, other)
+    if len(flat) < 2:  # noqa: PLR2004 - one child needs no And or Or around it
+        return next(iter(flat.values()), idle)
+    return kind(tuple([flat[name] for name in sorted(flat)]))
+
+
+def _absorb(flat: dict[str, Boolean], other: type[And | Or]) -> dict[str, Boolean]:
+    """Drop what follows: a AND (a OR b) is a; (a OR b) AND (a OR b OR c) is a OR b; the same with AND and OR exchanged."""
+    nested = {name: {notation(part) for part in child.children} for name, child in flat.items() if isinstance(child, other)}
+    return {
+        name: child
+        for name, child in flat.items()
+        if name not in nested
+        or (nested[name].isdisjoint(flat) and not any(parts < nested[name] for parts in nested.values()))
+    }
+
+
+def _opposites_decide(kind: type[And | Or], flat: dict[str, Boolean]) -> bool:
+    """Return whether two opposites decide: no row satisfies both of any; every row satisfies IS NULL or IS NOT NULL."""
+    atoms: dict[str, Atom]
+    if kind is Or:
+        atoms = {name: child for name, child in flat.items() if isinstance(child, Null)}
+    else:
+        atoms = {name: child for name, child in flat.items() if not isinstance(child, (And, Or, Constant))}
+    # Opposites differ in the first word of their notation, or are the two truths of one column.
+    subjects = {atom.column if isinstance(atom, Truth) else name.partition(" ")[2] for name, atom in atoms.items()}
+    return len(subjects) < len(atoms) and any(notation(opposite(atom)) in flat for atom in atoms.values())
+
+
+def opposite(atom: Atom) -> Atom:
+    """Return the atom that is true where SQL calls this one false."""
+    match atom:
+        case Comparison(operator=symbol, left=left, right=right):
+            return Comparison(_OPPOSITE[symbol], left, right)
+        case Truth(column=name, wanted=wanted):
+            return Truth(name, not wanted)
+        case Member(operand=operand, values=values, negated=negated):
+            return Member(operand, values, not negated)
+        case Like(operand=operand, pattern=pattern, negated=negated):
+            return Like(operand, pattern, not negated)
+        case Null(operand=operand, negated=negated):
+            return Null(operand, not negated)
+        case _:
+            assert_never(atom)
+
+
+def complement(tree: Boolean) -> Boolean:
+    """Return what is true of exactly the rows of which a tree is not: SQL's IS NOT TRUE."""
+    match tree:
+        case Constant(value=value):
+            return Constant(not value)
+        case And(children=children):
+            return disjunction(complement(child) for child in children)
+        case Or(children=children):
+            return conjunction(complement(child) for child in children)
+        case Null():
+            return opposite(tree)
+        case Comparison(left=left, right=right):
+            return disjunction((opposite(tree), null(left), null(right)))
+        case Truth(column=name):
+            return disjunction((opposite(tree), null(Field(name, "boolean"))))
+        case Member(operand=operand) | Like(operand=operand):
+            return disjunction((opposite(tree), null(operand)))
+        case _:
+            assert_never(tree)
+
+
+def null(operand: Scalar, *, negated: bool = False) -> Boolean:
+    """Return the test for NULL and NaN, made of the innermost operand that decides it."""
+    if isinstance(operand, Missing):
+        return Constant(not negated)
+    if never_null(operand):
+        return Constant(negated)
+    match operand:
+        case Negate(operand=inner) | Function(name="ABS" | "LENGTH" | "LOWER" | "UPPER", operands=(inner,)):
+            return null(inner, negated=negated)
+        case Convert(operand=inner, type="real"):
+            return null(inner, negated=negated)
+        case _:
+            return Null(operand, negated)
+
+
+def comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
+    """Return a comparison with the constant on the right; an integer is compared with a constant exactly."""
+    if isinstance(left, Missing) or isinstance(right, Missing):
+        return _FALSE
+    if isinstance(left, (Number, Text)) and not isinstance(right, (Number, Text)):
+        symbol, left, right = _FLIPPED[symbol], right, left
+    if isinstance(right, Number) and left.type == "integer" and not isinstance(left, Number):
+        if right.type == "integer" and symbol in ("=", "<>", ">", "<=") and right.value < HIGHEST:
+            return Comparison(symbol, left, right)
+        return _with_integer(symbol, left, right)
+    if left.type != right.type:
+        left, right = unify((left, right), where=f"the comparison {symbol}")
+    if isinstance(left, (Number, Text)) and isinstance(right, (Number, Text)):
+        return Constant(bool(COMPARE[symbol](left.value, right.value)))
+    if left == right:
+        return null(left, negated=True) if symbol in ("=", "<=", ">=") else _FALSE
+    if not isinstance(right, (Number, Text)) and notation(right) < notation(left):
+        symbol, left, right = _FLIPPED[symbol], right, left
+    return Comparison(symbol, left, right)
+
+
+def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
+    """Compare an integer with any finite constant, without rounding: what remains is =, <>, > or <= and an integer."""
+    value = right.value
+    floor = math.floor(value)
+    if symbol in ("=", "<>"):
+        if floor == value and LOWEST <= floor <= HIGHEST:
+            return Comparison(symbol, left, Number(floor))
+        return null(left, negated=True) if symbol == "<>" else _FALSE
+    if symbol in (">=", "<"):
+        floor = math.ceil(value) - 1
+    above = symbol in (">", ">=")
+    if LOWEST <= floor < HIGHEST:
+        exact = right if floor == value and right.type == "integer" else Number(floor)
+        return Comparison(">" if above else "<=", left, exact)
+    return null(left, negated=True) if above == (floor < LOWEST) else _FALSE
+
+
+def member(operand: Scalar, values: Sequence[Number | Text], *, negated: bool = False) -> Boolean:
+    """Return IN or NOT IN a list of constants."""
+    if isinstance(operand, (Missing, Number, Text)):
+        if negated:
+            return conjunction((null(operand, negated=True), *(comparison("<>", operand, value) for value in values)))
+        return disjunction(comparison("=", operand, value) for value in values)
+    kinds = {value.type for value in values}
+    kind = operand.type
+    if kinds and (("text" in kinds and len(kinds) > 1) or (kind == "text") != (kinds == {"text"})):
+        message = "IN mixes text and numbers; put single quotes around text, and none around numbers"
+        raise UnsupportedQuery(message)
+    found = {value for value in (_exactly(value.value, kind) for value in values) if value is not None}
+    kept = tuple(sorted(found))
+    if len(kept) < 2:  # noqa: PLR2004 - one value is a comparison
+        if not kept:
+            return null(operand, negated=True) if negated else _FALSE
+        return comparison("<>" if negated else "=", operand, Text(kept[0]) if isinstance(kept[0], str) else Number(kept[0]))
+    return Member(operand, kept, negated)  # type: ignore[arg-type]  # one type, that of the operand
+
+
+def _exactly(value: float | str, kind: str) -> int | float | str | None:
+    """Return a listed value in the operand's type, or None for one that the operand can never equal."""
+    if isinstance(value, str):
+        return value
+    if kind == "real":
+        return float(value) + 0.0
+    whole = math.floor(value)
+    return whole if whole == value and LOWEST <= whole <= HIGHEST else None
+
+
+def like(operand: Scalar, pattern: str, *, negated: bool = False) -> Boolean:
+    """Return LIKE or NOT LIKE a pattern."""
+    if isinstance(operand, Missing):
+        return _FALSE
+    if operand.type != "text":
+        message = "LIKE takes text, not a number"
+        raise UnsupportedQuery(message)
+    if isinstance(operand, Text):
+        return Constant(matcher(pattern)(operand.value) != negated)
+    pattern = simplify_pattern(pattern)
+    if pattern == "%":
+        return _FALSE if negated else null(operand, negated=True)
+    if not set("%_") & set(pattern):
+        return comparison("<>" if negated else "=", operand, Text(pattern))
+    return Like(operand, pattern, negated)

@@ -1,0 +1,91 @@
+"""Words and signs of SQL: which of them a column needs quotes for, and what is said of those that the language lacks."""
+
+__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "outside"]
+
+# Words that name no column unless they stand in double quotes.
+_RESERVED_WORDS = """
+    ALL ALTER AND ANY ARRAY AS ASYMMETRIC BETWEEN CALL CASE CONNECT_BY_ROOT CREATE CROSS CURRENT_DATE CURRENT_TIME
+    CURRENT_TIMESTAMP CURRENT_USER DESCRIBE DISTINCT DROP ELSE END EXCEPT EXECUTE EXPLAIN FALSE FETCH FOR FROM GLOB
+    GRANT HAVING IF ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS ISNULL JOIN LATERAL LIKE LIST MAP NOT NOTNULL NULL
+    NULLABLE OBJECT ON OPTIMIZE OR OUTER PARTITIONED_BY PREPARE QUALIFY RANGE REGEXP RENAME RETURNING REVOKE RLIKE
+    ROLLBACK SELECT SHOW STRUCT SYMMETRIC TABLESAMPLE THEN TRUE UNCACHE UNION USING VACUUM VALUES WHEN WHERE WITH XOR
+"""
+# Words that an analyst may leave bare and that the canonical text quotes nevertheless. Texts are kept in ledgers: this list
+# grows with no library.
+_OTHER_WORDS = """
+    ANALYZE ANTI APPLY ASC ASOF AUTOINCREMENT AUTO_INCREMENT BEGIN BIGDECIMAL BIGINT BIGNUM BIGNUMERIC BINARY BIT BLOB
+    BOOL BOOLEAN BPCHAR BYTE BYTEA CACHE CHAR CHARACTER CLOB COLLATE COLUMN COMMENT COMMIT CONSTRAINT COPY CUBE
+    CURRENT_CATALOG CURRENT_SCHEMA DATABASE DATE DATEMULTIRANGE DATERANGE DATETIME DEC DECFLOAT DECIMAL DECIMAL128
+    DECIMAL256 DECIMAL32 DECIMAL64 DEFAULT DELETE DESC DIV DOUBLE ENUM ESCAPE EXISTS FILE FILTER FIRST FIXED FLOAT
+    FLOAT4 FLOAT8 FORMAT FULL FUNCTION GEOGRAPHY GEOMETRY HUGEINT INDEX INET INT INT1 INT128 INT16 INT2 INT256 INT32
+    INT4 INT4MULTIRANGE INT4RANGE INT64 INT8 INT8MULTIRANGE INT8RANGE INTEGER JSON JSONB KEEP KILL LEFT LIMIT LOAD
+    LOCALTIME LOCALTIMESTAMP LOCK LONG LONGBLOB LONGTEXT LONGVARCHAR MEDIUMBLOB MEDIUMINT MEDIUMTEXT MERGE NAMESPACE
+    NATURAL NCHAR NEXT NUMBER NUMERIC NUMMULTIRANGE NUMRANGE NVARCHAR NVARCHAR2 OFFSET OPERATOR ORDINALITY OUT OVER
+    OVERLAPS OVERWRITE PARTITION PERCENT PIVOT PRAGMA PROCEDURE REAL RECURSIVE REF REFERENCES REPLACE RIGHT ROLLUP ROW
+    ROWS SCHEMA SEMI SEQUENCE SESSION SESSION_USER SET SETTINGS SHORT SMALLINT SOME STR STRAIGHT_JOIN STRING TABLE TEMP
+    TEMPORARY TEXT TIME TIMESTAMP TIMESTAMPLTZ TIMESTAMPNTZ TIMESTAMPTZ TIMESTAMP_LTZ TIMESTAMP_NTZ TIMETZ TIME_NS
+    TINYBLOB TINYINT TINYTEXT TRIGGER TRUNCATE TSMULTIRANGE TSRANGE TSTZMULTIRANGE TSTZRANGE UHUGEINT UINT UINT128
+    UINT256 UNIQUE UNKNOWN UNNEST UNPIVOT UPDATE USE UUID VARBINARY VARCHAR VARCHAR2 VARIANT VECTOR VIEW VOLATILE
+    WINDOW
+"""
+RESERVED = frozenset(_RESERVED_WORDS.split())
+QUOTED = RESERVED.union(_OTHER_WORDS.split())
+
+
+def outside(what: str, way: str = "") -> str:
+    """Return the message for what the language lacks, and what to write instead."""
+    return f"{what} outside the query language" + (f"; {way}" if way else "")
+
+
+_ONE_ROW = "a query looks at one row at a time"
+_SAME = "a query is the same every time"
+_PATTERN = "write LIKE with % and _"
+_CUT = "write CAST(... AS INTEGER), which cuts towards zero"
+_MEAN = f"{_ONE_ROW}, and the answer is its mean over all rows"
+_AGGREGATES = """
+AVG MEAN AVERAGE SUM COUNT COUNT_IF MIN MAX MEDIAN MODE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP CORR
+COVAR_POP COVAR_SAMP QUANTILE PERCENTILE_CONT PERCENTILE_DISC ANY_VALUE ARRAY_AGG STRING_AGG GROUP_CONCAT
+"""
+# Signs that stand nowhere in the language.
+REFUSED_SIGNS = {
+    **dict.fromkeys(("'", '"'), "a quote is not closed; text stands in '...', a name with spaces in \"...\""),
+    **dict.fromkeys(("--", "/*"), outside("comments are")),
+    **dict.fromkeys(("[", "]", "{", "}", "?", "@"), outside("brackets, braces and parameters are")),
+    ";": outside("a semicolon is", "a query is one expression"),
+    "&&": outside("the operator && is", "write AND"),
+    "||": outside("the operator || is", "between conditions write OR"),
+    "//": outside("the operator // is", "write CAST(a / b AS INTEGER)"),
+    "%": outside("the operator % is"),
+    "^": outside("the operator ^ is", "multiply"),
+    "~": outside("the operator ~ is", _PATTERN),
+    "!": outside("the operator ! is", "write NOT"),
+}
+# Words and signs that stand elsewhere, if at all, and functions.
+LACKING = {
+    ".": outside("a dotted name is", "put a name with dots in double quotes"),
+    "*": outside("* is", "name the columns"),
+    "DIV": outside("the operator DIV is", "write CAST(a / b AS INTEGER)"),
+    "XOR": outside("XOR is", "write it with AND, OR and NOT"),
+    "ILIKE": outside("ILIKE is", "write LOWER(column) LIKE 'pattern'"),
+    "ESCAPE": outside("ESCAPE is", "only % and _ are wildcards, all else stands for itself"),
+    "COLLATE": outside("COLLATE is", "texts are compared by code points"),
+    "SIMILAR": outside("SIMILAR TO is", _PATTERN),
+    "INTERVAL": outside("INTERVAL is"),
+    "DISTINCT": outside("DISTINCT is", "compare with =, <> and IS NULL"),
+    "SYMMETRIC": outside("BETWEEN SYMMETRIC is", "write the lower end first"),
+    "SELECT": outside("a subquery is", _ONE_ROW),
+    "EXISTS": outside("EXISTS is", _ONE_ROW),
+    "FILTER": outside("FILTER is", _ONE_ROW),
+    "OVER": outside("a window function is", _ONE_ROW),
+    "TRY_CAST": outside("TRY_CAST is", "write CAST, which gives NULL where a number does not fit"),
+    **dict.fromkeys(("REGEXP", "RLIKE", "REGEXP_LIKE", "REGEXP_MATCHES"), outside("a regular expression is", _PATTERN)),
+    **dict.fromkeys(("POW", "POWER"), outside("a power is", "multiply")),
+    **dict.fromkeys(("CONCAT", "CONCAT_WS"), outside("joining texts is")),
+    **dict.fromkeys(("FLOOR", "CEIL", "CEILING", "ROUND", "TRUNC"), outside("rounding is", _CUT)),
+    **dict.fromkeys(("RAND", "RANDOM"), outside("RANDOM is", _SAME)),
+    **{
+        name: outside(f"the function {name} is", _SAME)
+        for name in ("NOW", *(word for word in RESERVED if "CURRENT_" in word))
+    },
+    **{name: outside(f"the aggregate {name} is", _MEAN) for name in _AGGREGATES.split()},
+}

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
-from holdtrue.auditing import ledgers as auditing
-from holdtrue.auditing.promises import Promises
+from holdtrue.auditing import ledger as auditing
+from holdtrue.auditing.ledger.ledger_rules import LedgerRules
 from holdtrue.estimators import (
     Handle,
     PrivateLearner,
@@ -254,7 +254,7 @@ def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp
     path = shutil.copy(ledgers("estimator: PrivateLearner"), tmp_path / "copy.ledger")
     rewrite(path, 1, **STRANGE[strange])
     assert ht.audit_ledger(path).violated
-    for kept, name in ((Promises, "broken_charge"), (auditing._Audit, "_followed")):
+    for kept, name in ((LedgerRules, "check_charge"), (auditing._LedgerAudit, "_check_totals")):
         monkeypatch.setattr(kept, name, lambda *_: iter(()))
     monkeypatch.setattr(auditing, "_recount", lambda *_: None)
     assert not ht.audit_ledger(path).violated

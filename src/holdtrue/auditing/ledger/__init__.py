@@ -32,7 +32,8 @@ def audit_ledger(
     Law: it finds an entry that does not follow from the ones before it, a charge with a verb or a body that no charge has,
     a total that is no sum, a cost below that of its event, a prefix above the
     cap or an allowance, an event without a guarantee, a response without a charge before it or a second one, a certificate
-    that says something else than its entry, more draws than planned, and an interval that is not the one the plan gives.
+    that says something else than its entry, more draws than planned, an interval that is not the one the plan gives, and a
+    look of a holdout that cost nothing in a run of above threshold that nobody paid for, or that was over.
     With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was written anew.
     With ``data`` also whether the ledger belongs to them: what a curator opens, or a
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
@@ -154,7 +155,7 @@ class _LedgerAudit:
             case "charge":
                 self._note(number, self._check_cost(entry), ["cost"])
                 self.charges[number] = entry
-                self._note(number, self.rules.check_charge(entry), ["form"])
+                self._note(number, self.rules.check_charge(entry), ["form", "run"] if self.rules.has_runs else ["form"])
             case "response":
                 self._note(number, self._check_response(entry), ["response"])
             case "repeat":

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from holdtrue import events
@@ -11,6 +12,7 @@ from holdtrue.accounting.filters import amount
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
+from holdtrue.exact import units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning import AnyPlan, Plan, find_intervals, read_plan
@@ -26,6 +28,9 @@ _ROUNDING = 1e-9
 # What all cases weigh is read off an interval, to the digits of a float; so ends that follow from it have a few fewer.
 _WEIGHED = 1e-6
 _UNREADABLE = (HoldtrueError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+# Modes made of runs of above threshold, and the verbs of their looks (T10).
+_RUN_MODES = ("private gate", "private ladder", "thresholdout")
+_LOOKS = ("gate", "score", "submit")
 
 Found: TypeAlias = Iterator[tuple[str, str]]
 """Rules that are broken, and in which way."""
@@ -44,7 +49,11 @@ class _ChargeState:
 
 @dataclass(slots=True)
 class LedgerRules:
-    """A plan, and where every charge stands under it; ``plan`` is None for a ledger that was created without one."""
+    """A plan, and where every charge stands under it; ``plan`` is None for a ledger that was created without one.
+
+    ``runs`` has the runs of above threshold that were paid for, and by which entry each was ended, None while it goes on;
+    ``shown`` the scores that looks of this ledger were told.
+    """
 
     terms: Terms
     plan: AnyPlan | None
@@ -55,12 +64,14 @@ class LedgerRules:
     charges: dict[int, _ChargeState] = field(default_factory=dict)
     told: dict[int, Sequence[Response]] = field(default_factory=dict)
     weighed: int | None = None
+    runs: dict[str, int | None] = field(default_factory=dict)
+    shown: set[object] = field(default_factory=lambda: {0.0})
 
     @classmethod
     def of(cls, terms: Terms) -> "LedgerRules":
         """Read the plan and the card of a ledger's terms."""
         try:
-            document, card = json.loads(terms.plan), json.loads(terms.card)
+            document, card = json.loads(terms.plan), dict(json.loads(terms.card))
             return cls(terms, read_plan(terms.plan) if "plan" in document else None, card)
         except _UNREADABLE:
             return cls(terms, None, {}, unreadable="the plan cannot be read")
@@ -89,6 +100,12 @@ class LedgerRules:
         """Return how many rows the card says there are."""
         return int(self.card["cases"] if "holdout" in self.card else self.card["rows"])
 
+    @property
+    def has_runs(self) -> bool:
+        """Return whether these are looks in runs of above threshold, of which only the first one is paid for."""
+        facts = self.card.get("holdout")
+        return isinstance(facts, Mapping) and facts.get("mode") in _RUN_MODES
+
     def check_charge(self, entry: Entry) -> Found:
         """Follow the draws of a charge, as its body tells them; say where it has a verb or a body that no charge has."""
         try:
@@ -103,6 +120,22 @@ class LedgerRules:
         self.drawn += charged.draws
         self.other += 0 if charged.draws else entry.cost
         self.charges[entry.number] = _ChargeState(charged.request, charged.parts, charged.draws, self.drawn, self.other)
+        if self.has_runs and entry.verb in _LOOKS:
+            yield from _stop_at_unreadable(self._check_run(entry, charged.request.get("run")), "run", "its run has no price")
+
+    def _check_run(self, entry: Entry, run: object) -> Found:
+        """Say where a look was not paid for: one that costs nothing must name a run that was paid for and goes on (T10)."""
+        if not isinstance(run, str):
+            yield "run", "it is a look in no run"
+        elif entry.cost:
+            price = 2 * units_up(1 / (Fraction(self.card["holdout"]["scale"]) * self.rows))
+            if entry.cost < price:
+                yield "run", f"it pays {entry.cost} units for its run, which costs {price}"
+            self.runs.setdefault(run, None)
+        elif run not in self.runs:
+            yield "run", "it costs nothing, and no look before it paid for its run"
+        elif self.runs[run] is not None:
+            yield "run", f"it costs nothing, and its run was over with entry {self.runs[run]}"
 
     def check_response(self, charge: Entry, response: Entry) -> Found:
         """Say what of a response does not follow from its charge and the plan."""
@@ -115,6 +148,8 @@ class LedgerRules:
             records = responses_of(response.body or "")
         except _UNREADABLE:
             records = []
+        if state is not None and self._is_released(charge.verb, state.request, records):
+            self.runs[str(state.request.get("run"))] = response.number
         self.told.setdefault(charge.number, records)
         if self.plan is None:
             return
@@ -126,6 +161,15 @@ class LedgerRules:
         for place, record in enumerate(records):
             yield from _check_certificate(record.certificate, charge, self.terms, self.plan)
             yield from self._check_intervals(record, charge, state, place)
+
+    def _is_released(self, verb: str, request: Mapping[str, Any], records: Sequence[Response]) -> bool:
+        """Return whether a response ended its run: it tells a number that was neither given nor told before."""
+        if not self.has_runs or verb not in _LOOKS or not records or not isinstance(records[0], Answer):
+            return False
+        known = {"gate": set(), "score": {request.get("guess")}, "submit": self.shown}[verb]
+        released = records[0].value not in known
+        self.shown.add(records[0].value)
+        return released
 
     def _check_limits(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
         if state.draws not in ((len(state.parts),) if charge.verb == "ask" else (0, 1)):

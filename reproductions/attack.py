@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdtrue.service.attacks import FEATURES, ROUNDS, ROWS, TRUTH, Bar, Step, attack
+from holdtrue.demo.attack import FEATURES, ROUNDS, ROWS, TRUTH, Bar, Step, attack
 from reproductions.tables import write
 
 __all__ = ["picture", "run"]

@@ -1,10 +1,10 @@
-"""The audit gallery: planted faults, the zoo, and Holdtrue's own mechanisms and verbs, each audited on its worst pair."""
+"""The audit catalogue: planted faults, the zoo, and Holdtrue's own mechanisms and verbs, each on its worst pair."""
 
 import time
 from pathlib import Path
 
-from holdtrue.auditing.galleries import judge, rooms
-from holdtrue.auditing.pages import audit_page, drawn_curves
+from holdtrue.auditing.catalogue import audit_all, list_mechanisms
+from holdtrue.auditing.html_report import audit_page, prove_curves
 from reproductions.tables import write
 
 __all__ = ["run"]
@@ -14,20 +14,20 @@ def run(data: Path | None, out: Path, *, samples: int = 10**5, confidence: float
     """Write gallery.md and gallery.html."""
     del data
     began = time.perf_counter()
-    judged = list(judge(rooms(), samples=samples, confidence=confidence))
+    results = list(audit_all(list_mechanisms(), samples=samples, confidence=confidence))
     rows = [
         [
-            each.exhibit.name,
+            each.mechanism.name,
             f"{each.finding.claimed:.4g}",
             f"{each.finding.lower_bound:.4f}",
             f"{each.finding.samples:,}",
             each.verdict,
-            "as expected" if each.rightly else "NOT AS EXPECTED",
+            "as expected" if each.as_expected else "NOT AS EXPECTED",
         ]
-        for each in judged
+        for each in results
     ]
     words = f"Lower bounds on epsilon that hold all at once with confidence {confidence}, beside what is claimed."
     header = ["mechanism", "claimed", "lower bound", "samples a side", "verdict", ""]
     write(out / "gallery.md", title="The audit gallery", words=words, header=header, rows=rows)
-    page = audit_page(judged, curves=drawn_curves(), confidence=confidence, seconds=time.perf_counter() - began)
+    page = audit_page(results, curves=prove_curves(), confidence=confidence, seconds=time.perf_counter() - began)
     (out / "gallery.html").write_text(page, encoding="utf-8")

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 import holdtrue
-from holdtrue.auditing.exhibits import Exhibit
-from holdtrue.auditing.faults import FAULTS
-from holdtrue.auditing.limits import lower_limit
-from holdtrue.auditing.zoo import ZOO
+from holdtrue.auditing.catalogue.faults import FAULTS
+from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
+from holdtrue.auditing.catalogue.zoo import ZOO
+from holdtrue.auditing.search.confidence_bounds import lower_limit
 from holdtrue.testing import SeededBits
 from reproductions.tables import write
 
@@ -64,18 +64,18 @@ def run(data: Path | None, out: Path, *, runs: int = 50, samples: int = SAMPLES,
     """Write zoo.md, faults.md and zoo_larger.md."""
     del data
     once = [_Task(name, 0, size * samples // SAMPLES) for name, size in LARGER.items()]
-    shown = [exhibit for exhibit in ZOO if exhibit.least <= SAMPLES or exhibit.ceiling is not None]
-    many = [_Task(exhibit.name, number, samples) for number in range(runs) for exhibit in (*shown, *FAULTS)]
+    shown = [mechanism for mechanism in ZOO if mechanism.least <= SAMPLES or mechanism.ceiling is not None]
+    many = [_Task(mechanism.name, number, samples) for number in range(runs) for mechanism in (*shown, *FAULTS)]
     found = _done([*many, *once], out / "zoo_runs.jsonl", jobs=jobs or os.cpu_count() or 1)
 
-    def measured(exhibit: Exhibit, tasks: Sequence[_Task]) -> tuple[Exhibit, _Measured]:
-        bounds, seconds = zip(*(found[task] for task in tasks if task.name == exhibit.name), strict=True)
-        return exhibit, _Measured(bounds, sum(seconds) / len(seconds))
+    def measured(mechanism: AuditedMechanism, tasks: Sequence[_Task]) -> tuple[AuditedMechanism, _Measured]:
+        bounds, seconds = zip(*(found[task] for task in tasks if task.name == mechanism.name), strict=True)
+        return mechanism, _Measured(bounds, sum(seconds) / len(seconds))
 
-    _table(out / "zoo.md", "The audit zoo", [measured(exhibit, many) for exhibit in shown], runs, samples)
+    _table(out / "zoo.md", "The audit zoo", [measured(mechanism, many) for mechanism in shown], runs, samples)
     _table(out / "faults.md", "Planted faults", [measured(fault, many) for fault in FAULTS], runs, samples)
     words = ", ".join(f"{name} {size * samples // SAMPLES:,}" for name, size in LARGER.items())
-    rows = [_row(*measured(exhibit, once)) for exhibit in ZOO if exhibit.name in LARGER]
+    rows = [_row(*measured(mechanism, once)) for mechanism in ZOO if mechanism.name in LARGER]
     title = "The audit zoo, larger samples"
     write(out / "zoo_larger.md", title=title, words=f"One run each; samples a side: {words}.", header=HEADER, rows=rows)
 
@@ -107,43 +107,43 @@ def _read(path: Path) -> Iterator[tuple[_Task, tuple[float, float]]]:
 
 def _audited(task: _Task) -> tuple[_Task, float, float]:
     start = time.process_time()
-    (exhibit,) = (each for each in (*ZOO, *FAULTS) if each.name == task.name)
-    seeded = exhibit.drawing_from(SeededBits(f"{task.name} {task.number} {task.samples}"))
+    (mechanism,) = (each for each in (*ZOO, *FAULTS) if each.name == task.name)
+    seeded = mechanism.drawing_from(SeededBits(f"{task.name} {task.number} {task.samples}"))
     bound = seeded.audit(samples=task.samples, confidence=CONFIDENCE).lower_bound
     return task, bound, time.process_time() - start
 
 
-def _table(path: Path, title: str, lines: Sequence[tuple[Exhibit, _Measured]], runs: int, samples: int) -> None:
-    right = sum(_judged(exhibit, measured) for exhibit, measured in lines)
+def _table(path: Path, title: str, lines: Sequence[tuple[AuditedMechanism, _Measured]], runs: int, samples: int) -> None:
+    right = sum(_judged(mechanism, measured) for mechanism, measured in lines)
     words = (
         f"{runs} seeded runs each, {samples:,} samples a side, four tenths of them to find the event; confidence "
         f"{CONFIDENCE}. Ceiling: two Clopper-Pearson limits at the best event known in hindsight, all 10^6 samples. "
         f"Rightly judged (unsound: flagged in every run; sound: not significantly more often than {1 - CONFIDENCE:.2g}): "
         f"{right} of {len(lines)}."
     )
-    write(path, title=title, words=words, header=HEADER, rows=[_row(exhibit, measured) for exhibit, measured in lines])
+    write(path, title=title, words=words, header=HEADER, rows=[_row(mechanism, measured) for mechanism, measured in lines])
 
 
-def _judged(exhibit: Exhibit, measured: _Measured) -> bool:
-    flagged = sum(bound > exhibit.epsilon for bound in measured.bounds)
-    if not exhibit.sound:
+def _judged(mechanism: AuditedMechanism, measured: _Measured) -> bool:
+    flagged = sum(bound > mechanism.epsilon for bound in measured.bounds)
+    if not mechanism.sound:
         return flagged == len(measured.bounds)
     return float(lower_limit(flagged, len(measured.bounds), alpha=1e-6)) <= 1 - CONFIDENCE
 
 
-def _row(exhibit: Exhibit, measured: _Measured) -> list[str]:
+def _row(mechanism: AuditedMechanism, measured: _Measured) -> list[str]:
     bounds = np.array(measured.bounds)
-    flagged = int((bounds > exhibit.epsilon).sum())
+    flagged = int((bounds > mechanism.epsilon).sum())
     return [
-        exhibit.name,
-        f"{exhibit.epsilon:.4g}",
-        "yes" if exhibit.sound else "no",
-        _number(exhibit.truth),
-        _number(exhibit.reference),
-        _number(exhibit.ceiling),
+        mechanism.name,
+        f"{mechanism.epsilon:.4g}",
+        "yes" if mechanism.sound else "no",
+        _number(mechanism.truth),
+        _number(mechanism.reference),
+        _number(mechanism.ceiling),
         f"{bounds.mean():.4f}",
         f"{bounds.std():.4f}",
-        "" if exhibit.ceiling is None else f"{bounds.mean() / exhibit.ceiling:.0%}",
+        "" if mechanism.ceiling is None else f"{bounds.mean() / mechanism.ceiling:.0%}",
         f"{flagged} of {bounds.size}",
         f"{measured.seconds:.1f}",
     ]

@@ -31,7 +31,7 @@ from holdtrue.errors import (
 if TYPE_CHECKING:
     from holdtrue.accounting.composition import Bound, compose
     from holdtrue.auditing import Finding, audit_generalization, audit_privacy, audit_stability, audit_timing
-    from holdtrue.auditing.ledgers import audit_ledger
+    from holdtrue.auditing.ledger import audit_ledger
     from holdtrue.clients import connect
     from holdtrue.curator import Curator
     from holdtrue.holdouts import Holdout, Leaderboard, Score, Verdict
@@ -136,7 +136,7 @@ __all__ = [
 _HOMES = {
     "accounting.composition": ["Bound", "compose"],
     "auditing": ["Finding", "audit_generalization", "audit_privacy", "audit_stability", "audit_timing"],
-    "auditing.ledgers": ["audit_ledger"],
+    "auditing.ledger": ["audit_ledger"],
     "clients": ["connect"],
     "curator": ["Curator"],
     "holdouts": ["Holdout", "Leaderboard", "Score", "Verdict"],

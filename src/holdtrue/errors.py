@@ -51,6 +51,12 @@ __all__ = [
 ]
 
 
+# Not in the list above, which is the tree: a text of ours may quote what people wrote.
+def printable(text: object) -> str:
+    """Return text that a terminal or a page only shows: what cannot be seen is written out."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in str(text))
+
+
 class HoldtrueError(Exception):
     """The root of the tree."""
 

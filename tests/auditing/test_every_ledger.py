@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
-from holdtrue.auditing import ledgers as auditing
-from holdtrue.auditing.promises import Promises
+from holdtrue.auditing import ledger as auditing
+from holdtrue.auditing.ledger.ledger_rules import LedgerRules
 from holdtrue.estimators import (
     Handle,
     PrivateLearner,
@@ -22,6 +22,7 @@ from holdtrue.estimators import (
 )
 from holdtrue.ledgers.entries import COLUMNS, VERBS, line_digest
 from holdtrue.ledgers.tables import ENTRIES, TERMS
+from holdtrue.records import canonical
 
 ROWS = 4000
 RANDOM = np.random.default_rng(17)
@@ -254,7 +255,56 @@ def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp
     path = shutil.copy(ledgers("estimator: PrivateLearner"), tmp_path / "copy.ledger")
     rewrite(path, 1, **STRANGE[strange])
     assert ht.audit_ledger(path).violated
-    for kept, name in ((Promises, "broken_charge"), (auditing._Audit, "_followed")):
+    for kept, name in ((LedgerRules, "check_charge"), (auditing._LedgerAudit, "_check_totals")):
         monkeypatch.setattr(kept, name, lambda *_: iter(()))
     monkeypatch.setattr(auditing, "_recount", lambda *_: None)
     assert not ht.audit_ledger(path).violated
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory):
+    """A private gate that said yes, then no in a run that it paid for, then no again in that run, for nothing."""
+    path = tmp_path_factory.mktemp("gated") / "cases.ledger"
+    with ht.Holdout(Y, looks=20, yes=3, private=True, ledger=path) as holdout:
+        said = [holdout.gate(guess).yes for guess in (GUESSES[2], GUESSES[0], GUESSES[1])]
+    assert said == [True, False, False]
+    assert [line["cost"] > 0 for line in lines_of(path) if line["kind"] == "charge"] == [True, True, False]
+    return path
+
+
+def in_run(line, run):
+    """Return the body of a look, in another run or in none."""
+    body = json.loads(line["body"])
+    body["request"] = {name: value for name, value in body["request"].items() if name != "run"}
+    return canonical(body | {"request": body["request"] | ({} if run is None else {"run": run})})
+
+
+UNPAID = {
+    "a run that nobody paid for": (5, lambda lines: {"body": in_run(lines[4], "0" * 32)}, "no look before it paid"),
+    "no run": (5, lambda lines: {"body": in_run(lines[4], None)}, "in no run"),
+    "a run that was over": (
+        5,
+        lambda lines: {"body": in_run(lines[4], json.loads(lines[0]["body"])["request"]["run"])},
+        "over with entry 2",
+    ),
+    "a run begun for nothing": (3, lambda _: {"cost": 0, "event": '{"kind":"NoCost"}'}, "no look before it paid"),
+    "a run paid in part": (3, lambda lines: {"cost": lines[2]["cost"] // 2}, "units for its run"),
+}
+
+
+@pytest.mark.parametrize("fault", UNPAID)
+def test_a_look_that_nobody_paid_for_is_found(gated, tmp_path, fault):
+    """The writer has chained everything anew, and a look that costs nothing has a cost that its event allows."""
+    number, change, words = UNPAID[fault]
+    path = shutil.copy(gated, tmp_path / "copy.ledger")
+    rewrite(path, number)
+    assert ht.audit_ledger(path)  # the control: chaining anew changes nothing by itself
+    rewrite(path, number, **change(lines_of(path)))
+    found = {(breach.entry, breach.rule): breach.words for breach in ht.audit_ledger(path).breaches}
+    assert words in found[number, "run"]
+
+
+def test_looks_in_runs_that_were_paid_for_keep_the_rules(gated):
+    found = ht.audit_ledger(gated)
+    assert found.breaches == ()
+    assert dict(found.checked)["run"] == 3

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.auditing import Coverage, Signs, Vote
-from holdtrue.auditing.analysts import ANALYSTS
-from holdtrue.auditing.controls import PlainMeans, PlainScores
+from holdtrue.auditing import Coverage, PlainMeans, PlainScores, Signs, Vote
+from holdtrue.auditing.generalization import ANALYSTS
 from laws import generator
 
 WIDE = Signs(rows=2000, columns=80)
@@ -98,7 +97,7 @@ def test_the_truth_of_a_vote_is_that_of_its_text(request, agreement):
     for _ in range(40):
         columns = random.choice(6, size=random.integers(1, 7), replace=False)
         vote = Vote.of({int(column): int(random.choice([-3, -2, -1, 1, 2, 3])) for column in columns})
-        assert population.mean(vote) == pytest.approx(population.mean(vote.text), abs=1e-12)
+        assert population.mean(vote) == pytest.approx(population.mean(vote.to_query()), abs=1e-12)
 
 
 def test_a_vote_says_the_same_as_text_and_as_predictions(request, bits):
@@ -107,7 +106,7 @@ def test_a_vote_says_the_same_as_text_and_as_predictions(request, bits):
     control = PlainMeans(sample)
     for size in (1, 2, 3, 30, 100):
         vote = Vote.of({j: int(random.choice([-2, -1, 1, 3])) for j in range(size)})
-        assert control.ask(vote.text).value == (vote.predict(sample) == sample["y"]).mean()
+        assert control.ask(vote.to_query()).value == (vote.predict(sample) == sample["y"]).mean()
 
 
 def test_the_truth_about_these_cases_is_the_conditional_one(bits):

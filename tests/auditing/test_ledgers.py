@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 import holdtrue as ht
-from holdtrue.auditing.ledgers import audit_ledger
+from holdtrue.auditing.ledger import audit_ledger
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.ledgers.entries import COLUMNS, Terms, line_digest
 from holdtrue.ledgers.tables import ENTRIES, TERMS

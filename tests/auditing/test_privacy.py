@@ -7,13 +7,12 @@ import pytest
 from scipy import stats
 
 import holdtrue as ht
-from holdtrue.auditing import audit_law, audit_privacy, audit_stability, counting
-from holdtrue.auditing.features import Seen, lowest_bit
-from holdtrue.auditing.limits import Pooled, together
-from holdtrue.auditing.outputs import Reader
-from holdtrue.auditing.privacy import group_claim
-from holdtrue.auditing.scores import Score
-from holdtrue.auditing.searching import MANNERS, Parts, Tally, Trial, Witness
+from holdtrue.auditing import audit_law, audit_privacy, audit_stability
+from holdtrue.auditing.search import events, group_claim
+from holdtrue.auditing.search.confidence_bounds import Pooled, combine_stages
+from holdtrue.auditing.search.events import STRATEGIES, ChosenEvent, Parts, Tally, Trial
+from holdtrue.auditing.search.outputs import OutputReader, Seen, lowest_bit
+from holdtrue.auditing.search.scores import OutputScore
 
 
 def _exceeded(count, run, truth, *, samples, **given):
@@ -50,37 +49,39 @@ def test_counting_on_what_was_searched_would_be_caught():
 
 
 def _found_in_noise(runs, bits, monkeypatch):
-    """Audit a law against itself by three manners, each with a number of its own; return how often something is found."""
+    """Audit a law against itself by three strategies, each with a number of its own; return how often something is found."""
     rng, rule = np.random.default_rng(13), Pooled(0.0, 0.3)
-    scores = [Score("one number", lambda seen, place=place: seen.matrix[:, place]) for place in range(3)]
-    reader, numbers = Reader.of(*rng.normal(size=(2, 10, 3))), [Seen(rng.normal(size=(10, 3))) for _ in range(2)]
-    monkeypatch.setattr(counting, "MANNERS", range(3))
-    monkeypatch.setattr(counting, "searched", lambda _: (reader, [Tally.of(score, *numbers) for score in scores]))
-    monkeypatch.setattr(
-        counting, "chosen", lambda _tallies, manner, **_: Witness(scores[manner], 0.0, above=True, swapped=False, rule=rule)
-    )
+    scores = [OutputScore("one number", lambda seen, place=place: seen.matrix[:, place]) for place in range(3)]
+    reader, numbers = OutputReader.of(*rng.normal(size=(2, 10, 3))), [Seen(rng.normal(size=(10, 3))) for _ in range(2)]
+    monkeypatch.setattr(events, "STRATEGIES", range(3))
+    monkeypatch.setattr(events, "search_scores", lambda _: (reader, [Tally.of(score, *numbers) for score in scores]))
+
+    def choose(_tallies, strategy, **_):
+        return ChosenEvent(scores[strategy], 0.0, above=True, swapped=False, rule=rule)
+
+    monkeypatch.setattr(events, "choose_event", choose)
     trial = Trial(lambda _, n: rng.normal(size=(n, 3)), 0, 1, Parts.of(1000, 0.4, width=3), [rule], 0.3)
-    return sum(counting.proved(trial, bits=bits)[0] > 0 for _ in range(runs))
+    return sum(events.prove_bound(trial, bits=bits)[0] > 0 for _ in range(runs))
 
 
-def test_bounds_of_several_manners_hold_at_once(bits, monkeypatch):
+def test_bounds_of_several_strategies_hold_at_once(bits, monkeypatch):
     assert not _significantly_above(_found_in_noise(200, bits, monkeypatch), 200, 0.3)
 
 
-def test_manners_that_do_not_share_alpha_are_caught(bits, monkeypatch):
-    """Planted fault: each of three manners has all of alpha."""
-    monkeypatch.setattr(counting, "together", lambda stages, alpha: together(stages, alpha=alpha * 3))
+def test_strategies_that_do_not_share_alpha_are_caught(bits, monkeypatch):
+    """Planted fault: each of three strategies has all of alpha."""
+    monkeypatch.setattr(events, "combine_stages", lambda stages, alpha: combine_stages(stages, alpha=alpha * 3))
     assert _significantly_above(_found_in_noise(200, bits, monkeypatch), 200, 0.3)
 
 
 def test_a_careful_choice_is_not_misled_by_one_lucky_cut():
-    """One cut promises most by itself; the bold manner takes it, the careful one takes the middle of those that agree."""
+    """One cut promises most by itself; the bold strategy takes it, the careful one takes the middle of those that agree."""
     promised, luck = np.zeros(320), np.zeros(320)
     promised[200:260], promised[40] = 0.5, 1.0
-    bold, careful = (int(manner.worth(promised, luck, size=10**5).argmax()) for manner in MANNERS)
+    bold, careful = (int(strategy.worth(promised, luck, size=10**5).argmax()) for strategy in STRATEGIES)
     assert bold == 40
     assert 210 <= careful < 250
-    assert int(MANNERS[-1].worth(promised, luck, size=10**10).argmax()) == 40  # luck is not to be feared any more
+    assert int(STRATEGIES[-1].worth(promised, luck, size=10**10).argmax()) == 40  # luck is not to be feared any more
 
 
 OUTPUTS = {
@@ -93,6 +94,8 @@ OUTPUTS = {
     "infinities": lambda flips: np.where(flips, np.inf, -np.inf),
     "mixed labels": lambda flips: [1 if flip else "1" for flip in flips],
     "vectors": lambda flips: np.column_stack([np.zeros(flips.size), flips, np.ones(flips.size)]),
+    "labels and missing numbers": lambda flips: [("yes", None) if flip else ("no", 1.5) for flip in flips],
+    "forty numbers, some missing": lambda flips: np.where(flips[:, None], [[1.0] * 39 + [np.nan]], 1.0),
     "huge whole numbers": lambda flips: [10**400 if flip else 7 for flip in flips],
 }
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 import holdtrue as ht
 from holdtrue.auditing import Finding, audit_draws
-from holdtrue.auditing.timing import _grade_correlation, _ranks
+from holdtrue.auditing.timing import _centre_ranks, _grade_correlation
 
 SURE = 1 - 1e-6
 
@@ -116,7 +116,7 @@ def test_rank_correlation_is_that_of_the_definition(request, values):
     second = first + random.integers(values, size=40)
     assert _grade_correlation(first, second) == pytest.approx(triples(first, second), abs=3 / 38)
     assert _grade_correlation(first, -second) == -_grade_correlation(first, second)
-    np.testing.assert_allclose(_ranks(first) + 20.5, stats.rankdata(first))
+    np.testing.assert_allclose(_centre_ranks(first) + 20.5, stats.rankdata(first))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import holdtrue as ht
-from holdtrue.auditing import faults, galleries
+from holdtrue.auditing import catalogue
+from holdtrue.auditing.catalogue import faults
 from holdtrue.command import application
 from holdtrue.command.auditing import NOT_FOUND
 from holdtrue.errors import IntegrityError, InvalidParameter, UnknownName
@@ -73,9 +74,9 @@ def test_a_control_that_is_not_found_is_no_broken_promise(monkeypatch, tmp_path)
 def test_a_broken_promise_outweighs_a_control_that_is_not_found(monkeypatch):
     whole = Laplace._noise
     monkeypatch.setattr(Laplace, "_noise", lambda self, size: whole(self, size) // 2)
-    (_, own), (_, fault) = galleries.rooms(only="Laplace mechanism")[0], galleries.rooms(only="half the noise")[0]
+    (own,), (fault,) = (catalogue.list_mechanisms(only=name) for name in ("Laplace mechanism", "half the noise"))
     healed = replace(fault, law=lambda data, count, bits: data + discrete_laplace(1, size=count, bits=bits))
-    monkeypatch.setattr(galleries, "rooms", lambda *, only: [("own", own), (only, healed)])
+    monkeypatch.setattr(catalogue, "list_mechanisms", lambda *, only: [own, replace(healed, group=only)])
     with pytest.raises(IntegrityError, match=r"1 of 2 claims are violated .*: Laplace mechanism$") as caught:
         run("self", "--only", "both", "--samples", "20000")
     assert caught.value.exit_code == 5

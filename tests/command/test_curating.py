@@ -16,10 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 import holdtrue as ht
-from holdtrue.command import application, main, talking
-from holdtrue.command.places import ledger_of, shown
-from holdtrue.command.talking import printable, watched
+from holdtrue.command import application, main, output
+from holdtrue.command.output import show_progress
+from holdtrue.command.paths import find_ledger, hide_password
 from holdtrue.curator import Curator
+from holdtrue.errors import printable
 from holdtrue.records import Answer, Choice, from_json
 from holdtrue.reports import html_report
 
@@ -331,19 +332,19 @@ def test_help_lists_every_subcommand():
 
 
 def test_ledgers_lie_beside_their_data():
-    assert ledger_of("a/people.parquet") == "a/people.ledger"
-    assert ledger_of("people.csv.gz") == "people.ledger"
-    assert ledger_of("people.parquet", "x.db") == ledger_of("x.db") == "x.db"
+    assert find_ledger("a/people.parquet") == "a/people.ledger"
+    assert find_ledger("people.csv.gz") == "people.ledger"
+    assert find_ledger("people.parquet", "x.db") == find_ledger("x.db") == "x.db"
     address = "postgresql://ada:secret@host/people"
-    assert ledger_of(address) == address
-    assert "secret" not in shown(address)
+    assert find_ledger(address) == address
+    assert "secret" not in hide_password(address)
     with pytest.raises(ht.InvalidParameter, match="several files"):
-        ledger_of("parts/*.csv")
+        find_ledger("parts/*.csv")
 
 
 def test_a_terminal_is_never_steered_by_what_people_wrote(capsys):
     assert printable("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
-    talking.print_table(("request",), [("[red]a[/red]\x1b[31m",)])
+    output.print_table(("request",), [("[red]a[/red]\x1b[31m",)])
     shown_table = capsys.readouterr().out
     assert "[red]a[/red]\\x1b[31m" in shown_table
 
@@ -354,13 +355,13 @@ def test_a_bar_is_drawn_for_long_scans_on_a_terminal_only(monkeypatch):
             return True
 
     for patience, screen, drawn in ((0.0, Terminal(), True), (60.0, Terminal(), False), (0.0, io.StringIO(), False)):
-        monkeypatch.setattr(talking, "_PATIENCE", patience)
+        monkeypatch.setattr(output, "_PATIENCE", patience)
         monkeypatch.setattr(sys, "stderr", screen)
-        with watched("reading people"):
+        with show_progress("reading people"):
             for _ in range(200 if drawn else 1):
                 if "reading people" in screen.getvalue():
                     break
-                talking.Timer(0.02, lambda: None).run()
+                output.Timer(0.02, lambda: None).run()
         assert ("reading people" in screen.getvalue()) is drawn
 
 
@@ -423,7 +424,7 @@ def test_a_report_is_one_whole_page_that_fetches_and_runs_nothing(responses):
     assert "url(" not in text
     assert "@import" not in text
     assert "charged, not answered" in text
-    assert "a = &#x27;; &#x27;</td>" in text  # questions are told apart outside of quotes only
+    assert "a = &#39;; &#39;</td>" in text  # questions are told apart outside of quotes only
     assert f"9:{'ab' * 32}" in text
 
 
@@ -444,7 +445,7 @@ def test_a_report_promises_what_the_plan_does():
     said = page([])
     assert "Nothing was asked yet" in said
     assert "every interval for the population holds" in said
-    assert "at most exp(1), but for a slack of 1e-06" in said
+    assert "at most exp(1), with a slack of 1e-06" in said
     held = page([], plan=ht.plan(rows=20_000, queries=100, epsilon=1, delta=1e-6, iid=False))
     assert "nothing is said about any population" in held
     assert "interval for the population" not in held

@@ -16,11 +16,11 @@ import httpx
 import numpy as np
 import pytest
 
-from holdtrue.command.telling import scale
+from holdtrue.demo.attack import TRUTH, attack, plan_attack
+from holdtrue.demo.population import EXAMPLES, PEOPLE, REGIONS, describe_dataset, survey, write_rows
+from holdtrue.demo.story import draw_scale
 from holdtrue.errors import RequestError
-from holdtrue.service.attacks import TRUTH, attack, planned
-from holdtrue.service.demo import document, prepare, write_rows
-from holdtrue.service.populations import EXAMPLES, PEOPLE, REGIONS, survey
+from holdtrue.service.demo import prepare
 from service.living import living
 
 SCRIPT = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
@@ -80,12 +80,12 @@ def test_the_attack_misses_without_noise_and_holds_with_it(bits):
         assert not steps[-1].naive.holds
         assert steps[-1].naive.value > TRUTH + 0.06
         assert all(step.held.holds for step in steps)
-    assert planned(rows=4000, features=400, rounds=8).queries == 408
+    assert plan_attack(rows=4000, features=400, rounds=8).queries == 408
 
 
 def test_a_text_scale_shows_ends_value_and_truth():
-    assert scale((2, 6), 4, 8, cells=10).plain == "··━━●━━·┃·"
-    assert scale((0, 9), 0, 0, cells=10).plain == "●━━━━━━━━━"
+    assert draw_scale((2, 6), 4, 8, cells=10).plain == "··━━●━━·┃·"
+    assert draw_scale((0, 9), 0, 0, cells=10).plain == "●━━━━━━━━━"
 
 
 def fetched(app, method, path, *, peer="127.0.0.1", host="127.0.0.1", **given):
@@ -136,7 +136,7 @@ def test_rows_and_document_go_together(tmp_path, bits):
     path = write_rows(tmp_path / "data", survey(), rows=500, bits=bits)
     table = pq.read_table(path)
     assert table.num_rows == 500
-    assert set(document(survey())["bounds"]) | set(document(survey())["labels"]) <= set(table.column_names)
+    assert set(describe_dataset(survey())["bounds"]) | set(describe_dataset(survey())["labels"]) <= set(table.column_names)
 
 
 def started(folder, *told):
@@ -179,7 +179,7 @@ def test_the_command_serves_from_any_folder_and_leaves_nothing_behind(tmp_path, 
         assert answer.json()["interval"]["target"] == "population"
         process.send_signal(number)
         assert process.wait(60) == 0
-        assert process.stderr.read().decode() == "Inventing people …\n"
+        assert process.stderr.read().decode() == "Drawing rows …\n"
     finally:
         process.kill()
         process.wait()
@@ -202,7 +202,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
 
 _BARE = """
 import sys
-for name in ("fastapi", "httptools", "jinja2", "jwt", "limits", "prometheus_client", "starlette", "uvicorn"):
+for name in ("fastapi", "httptools", "jwt", "limits", "prometheus_client", "starlette", "uvicorn"):
     sys.modules[name] = None
 from holdtrue.command import main
 sys.argv = ["holdtrue", "demo", "--terminal"]

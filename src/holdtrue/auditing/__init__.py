@@ -1,26 +1,27 @@
 """Audits: try to break a claim, and say how hard you tried.
 
 A finding is a lower bound that is true with stated confidence, whoever made the mechanism and whatever was searched.
-:mod:`holdtrue.auditing.faults` and :mod:`holdtrue.auditing.zoo` hold mechanisms to audit, :mod:`holdtrue.auditing.controls`
-answers without noise. :mod:`holdtrue.auditing.ledgers` needs the curator and is loaded when it is used.
+:mod:`holdtrue.auditing.catalogue` holds mechanisms to audit: Holdtrue's own, planted faults, the published zoo.
+:mod:`holdtrue.auditing.ledger` needs the curator and is loaded when it is used.
 """
 
-from holdtrue.auditing.curves import Curves, law_curves, privacy_curves
-from holdtrue.auditing.exhibits import Exhibit
+from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
 from holdtrue.auditing.findings import Finding
 from holdtrue.auditing.generalization import Coverage, audit_generalization
 from holdtrue.auditing.one_run import Canaries, audit_one_run
-from holdtrue.auditing.populations import Population, Signs, Vote
-from holdtrue.auditing.privacy import audit_law, audit_privacy
-from holdtrue.auditing.stability import audit_stability
+from holdtrue.auditing.populations import PlainMeans, PlainScores, Population, Signs, Vote
+from holdtrue.auditing.search import audit_law, audit_privacy, audit_stability
+from holdtrue.auditing.search.curves import Curves, law_curves, privacy_curves
 from holdtrue.auditing.timing import audit_draws, audit_timing
 
 __all__ = [
+    "AuditedMechanism",
     "Canaries",
     "Coverage",
     "Curves",
-    "Exhibit",
     "Finding",
+    "PlainMeans",
+    "PlainScores",
     "Population",
     "Signs",
     "Vote",

@@ -1,21 +1,97 @@
-"""Audits of generalization: how often intervals miss the population when an analyst chooses its questions along the way."""
+"""Audits of generalization: how often intervals miss the population when an analyst chooses its questions along the way.
+
+An analyst is a function of a curator and a population: it may ask what it likes, and knows of the rows what it is told. What
+it is given as the curator is a :class:`RecordedCurator`, which passes questions on and writes down every answer. The
+analysts with names choose their last questions so as to fool themselves.
+"""
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from holdtrue.auditing.analysts import Analyst, Exchange, Stopped, Witness, named
-from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.limits import lower_limit, upper_limit
-from holdtrue.auditing.outputs import MOST_SAMPLES, call
-from holdtrue.auditing.populations import Population
+from holdtrue.auditing.findings import Finding, check_enough
+from holdtrue.auditing.populations import Population, Signs, Vote
+from holdtrue.auditing.search.confidence_bounds import lower_limit, upper_limit
+from holdtrue.auditing.search.outputs import MOST_SAMPLES, call_function
 from holdtrue.entropy import SYSTEM, Bits
-from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.errors import BudgetExceeded, InvalidParameter, UnknownName
 from holdtrue.exact import Number, count, probability
+from holdtrue.records import Interval
 
-__all__ = ["Coverage", "audit_generalization"]
+__all__ = ["ANALYSTS", "Analyst", "Coverage", "RecordedCurator", "audit_generalization"]
+
+_EVEN = 0.5
+_SCREENED = 1.15  # deviations: one column in four that knows nothing passes, as in Freedman's example
+_STAGES = 4
+_STEPS = 3
+
+Analyst: TypeAlias = Callable[[Any, Any], object]
+"""A function of a curator (a recorded one) and a population; what it returns is ignored, but an iterator is followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question of a run: what was told, and what is true."""
+
+    question: Any
+    value: float
+    interval: Interval
+    truth: float
+
+    @property
+    def missed(self) -> bool:
+        """Return whether the interval misses the truth."""
+        return self.truth not in self.interval
+
+
+class Stopped(Exception):
+    """The curator has nothing left to give; the run ends with what was told so far."""
+
+
+@dataclass(slots=True)
+class RecordedCurator:
+    """A curator over one sample, and everything that it was asked.
+
+    Votes are asked as texts where the curator takes questions (``ask``), and as predictions where it scores them.
+    ``bits`` are for analysts that toss coins.
+    """
+
+    _curator: Any
+    _sample: Any
+    population: Population
+    bits: Bits
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def ask(self, question: Any) -> Any:  # noqa: ANN401 - whatever the population knows the truth of
+        """Return what the curator tells of a question, and write it down."""
+        asking = getattr(self._curator, "ask", None)
+        sent = question
+        if isinstance(question, Vote):
+            sent = question.to_query() if asking is not None else question.predict(self._sample)
+        try:
+            told = asking(sent) if asking is not None else self._curator.score(sent)
+        except BudgetExceeded:
+            raise Stopped from None
+        if told.interval is None:
+            expected = "one whose answers have intervals for the population: a curator opened with iid=True"
+            raise InvalidParameter("factory", "a curator without them", expected)
+        fresh = asking is not None or _is_of_fresh_cases(told)
+        truth = self.population.mean(question if fresh else sent, sample=self._sample)
+        self.exchanges.append(Exchange(question, told.value, told.interval, truth))
+        return told
+
+    def score(self, y_pred: Any) -> Any:  # noqa: ANN401 - one prediction a case, or a vote
+        """Return what the curator tells of predictions: the same as :meth:`ask`, in the word that holdouts have for it."""
+        return self.ask(y_pred)
+
+
+def _is_of_fresh_cases(told: object) -> bool:
+    """Return whether a score speaks of fresh cases, as questions always do, or of these very cases with fresh labels."""
+    from holdtrue.holdouts.records import FRESH, Score
+
+    return isinstance(told, Score) and told.about == FRESH
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +158,28 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     ``beta`` is read off the intervals unless given. Fails: with :class:`~holdtrue.errors.InsufficientSamples` where not
     even intervals that always miss could prove a violation.
     """
-    if (
-        population is None
-        or not callable(getattr(population, "draw", None))
-        or not callable(getattr(population, "mean", None))
-    ):
+    if population is None or not all(callable(getattr(population, name, None)) for name in ("draw", "mean")):
         raise InvalidParameter("population", population, "one that knows its truth, such as Signs(rows=2000, columns=80)")
     number, alpha = count("runs", runs, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
-    asking = named(analyst, population) if isinstance(analyst, str) else analyst
+    asking = _find_analyst(analyst, population) if isinstance(analyst, str) else analyst
     name = analyst if isinstance(analyst, str) else getattr(analyst, "__name__", "an analyst of your own")
-    claimed = None if beta is None else float(probability("beta", beta))
-    told: list[list[Exchange]] = []
-    for _ in range(number):
-        told.append(_one_run(factory, asking, population, bits))
-        claimed = 1 - min(each.interval.confidence for each in told[0]) if claimed is None else claimed
-        _enough_runs(number, claimed, alpha)
-    return _coverage(told, name, float(claimed or 0.0), alpha)
+    given = None if beta is None else float(probability("beta", beta))
+    first = _record_run(factory, asking, population, bits)
+    claimed = 1 - min(each.interval.confidence for each in first) if given is None else given
+    show = f"that more than {claimed:.4g} of all miss, with this confidence"
+    check_enough(number, lambda runs: claimed**runs < alpha, of="runs", show=show)
+    told = [first, *(_record_run(factory, asking, population, bits) for _ in range(number - 1))]
+    return _count_misses(told, name, claimed, alpha)
 
 
-def _one_run(factory: Callable[[Any], Any], analyst: Analyst, population: Population, bits: Bits) -> list[Exchange]:
+def _record_run(factory: Callable[[Any], Any], analyst: Analyst, population: Population, bits: Bits) -> list[Exchange]:
     sample = population.draw(bits)
-    curator = call(factory, sample)
+    curator = call_function(factory, sample)
     if not callable(getattr(curator, "ask", None)) and not callable(getattr(curator, "score", None)):
         raise InvalidParameter("factory", f"one of {type(curator).__name__}", "a function that opens what has ask or score")
-    witness = Witness(curator, sample, population, bits)
+    recorded = RecordedCurator(curator, sample, population, bits)
     try:
-        made = analyst(witness, population)
+        made = analyst(recorded, population)
         if isinstance(made, Iterator):
             deque(made, maxlen=0)
     except Stopped:
@@ -115,28 +187,25 @@ def _one_run(factory: Callable[[Any], Any], analyst: Analyst, population: Popula
     finally:
         if callable(close := getattr(curator, "close", None)):
             close()
-    if not witness.exchanges:
+    if not recorded.exchanges:
         raise InvalidParameter("analyst", "one who asked nothing", "a function that asks through curator.ask")
-    return witness.exchanges
+    return recorded.exchanges
 
 
-def _enough_runs(runs: int, claimed: float, alpha: float) -> None:
-    """Refuse runs all of which could miss without proving anything: alpha^(1 / runs) must pass the claim."""
-    required = 1 if claimed <= 0 else math.floor(math.log(alpha) / math.log(claimed)) + 1
-    if runs < required:
-        message = (
-            f"{runs:,} runs cannot show that more than {claimed:.4g} of all miss, with this confidence: {required:,} could"
-        )
-        raise InsufficientSamples(message, required=required)
-
-
-def _coverage(told: list[list[Exchange]], name: str, claimed: float, alpha: float) -> Coverage:
+def _count_misses(told: list[list[Exchange]], name: str, claimed: float, alpha: float) -> Coverage:
     runs, missed = len(told), [[each for each in run if each.missed] for run in told]
     misses = sum(map(bool, missed))
     low, high = (float(limit(misses, runs, alpha=alpha)) for limit in (lower_limit, upper_limit))
     first = next((run[0] for run in missed if run), None)
     seen = "" if first is None else f"; the first to miss: {first.question} in {first.interval}, truly {first.truth:.4g}"
-    error = sum(max(abs(each.value - each.truth) for each in run) for run in told) / runs
+    if low > claimed:
+        said = f"more than {low:.4g} of all runs miss: {claimed:.4g} was claimed. The claim is wrong."
+    elif high <= claimed:
+        said = f"at most {high:.4g} of all runs miss; {claimed:.4g} was claimed. The claim held."
+    else:
+        said = f"{low:.4g} to {high:.4g} of all runs miss; {claimed:.4g} was claimed. Nothing contradicts it."
+        needed = math.ceil(math.log(alpha) / math.log1p(-claimed))
+        said += f" {needed:,} runs without a miss would show that it holds." if runs < needed else ""
     return Coverage(
         "miss rate",
         claimed,
@@ -144,21 +213,89 @@ def _coverage(told: list[list[Exchange]], name: str, claimed: float, alpha: floa
         1 - alpha,
         runs,
         f"any interval of a run of {name} misses the truth{seen}",
-        _sentence(claimed, (low, high), alpha, name=name, runs=runs),
+        f"With confidence {1 - alpha:.6g}, against {name}, {said}",
         misses=misses,
         upper_bound=high,
         questions=sum(map(len, told)) / runs,
-        error=error,
+        error=sum(max(abs(each.value - each.truth) for each in run) for run in told) / runs,
     )
 
 
-def _sentence(claimed: float, limits: tuple[float, float], alpha: float, *, name: str, runs: int) -> str:
-    low, high = limits
-    sure = f"With confidence {1 - alpha:.6g}, against {name}"
-    if low > claimed:
-        return f"{sure}, more than {low:.4g} of all runs miss: {claimed:.4g} was claimed. The claim is wrong."
-    if high <= claimed:
-        return f"{sure}, at most {high:.4g} of all runs miss; {claimed:.4g} was claimed. The claim held."
-    needed = math.ceil(math.log(alpha) / math.log1p(-claimed))
-    more = f" {needed:,} runs without a miss would show that it holds." if runs < needed else ""
-    return f"{sure}, {low:.4g} to {high:.4g} of all runs miss; {claimed:.4g} was claimed. Nothing contradicts it.{more}"
+def _find_analyst(name: str, population: Population) -> Analyst:
+    """Return the analyst of that name."""
+    if name not in ANALYSTS:
+        message = f"there is no analyst {name!r}: give one of {', '.join(ANALYSTS)}, or a function of curator and population"
+        raise UnknownName(message)
+    if not isinstance(population, Signs):
+        expected = "Signs, whose columns the named analysts ask about; or a function as the analyst"
+        raise InvalidParameter("population", type(population).__name__, expected)
+    return ANALYSTS[name]
+
+
+def _ask_columns(curator: RecordedCurator, population: Signs) -> dict[int, float]:
+    """Ask whether each column agrees with the label; return by how much more often than a coin it is told to."""
+    return {column: curator.ask(Vote.of({column: 1})).value - _EVEN for column in range(population.columns)}
+
+
+def _round_to_signs(edges: Mapping[int, float]) -> dict[int, int]:
+    return {column: 1 if edge > 0 else -1 for column, edge in edges.items()}
+
+
+def _sort_by_edge(edges: Mapping[int, float]) -> list[int]:
+    return sorted(edges, key=lambda column: -abs(edges[column]))
+
+
+def sign_aggregation(curator: RecordedCurator, population: Signs) -> None:
+    """Ask about every column, turn each to the side it leans to, and ask how often they are right together (P6)."""
+    curator.ask(Vote.of(_round_to_signs(_ask_columns(curator, population))))
+
+
+def screening(curator: RecordedCurator, population: Signs) -> None:
+    """Keep the columns that correlate with the label and ask about those alone, then about the best half of them, and so on.
+
+    After Freedman (1983), who screened at one in four and then tested as if nothing had been screened.
+    """
+    edges = _ask_columns(curator, population)
+    order = _sort_by_edge(edges)
+    kept = [column for column in order if abs(edges[column]) > _SCREENED * _EVEN / math.sqrt(population.rows)] or order[:1]
+    while kept:
+        curator.ask(Vote.of(_round_to_signs({column: edges[column] for column in kept})))
+        kept = kept[: len(kept) // 2]
+
+
+def greedy(curator: RecordedCurator, population: Signs) -> None:
+    """Build a vote forwards: two more columns at a time, the ones that lean most first, kept if the answer gets better."""
+    edges = _ask_columns(curator, population)
+    order, signs = _sort_by_edge(edges), _round_to_signs(edges)
+    chosen, best = order[:1], abs(edges[order[0]])
+    for place in range(1, len(order) - 1, 2):
+        tried = chosen + order[place : place + 2]
+        edge = curator.ask(Vote.of({column: signs[column] for column in tried})).value - _EVEN
+        chosen, best = (tried, edge) if edge > best else (chosen, best)
+
+
+def boosting(curator: RecordedCurator, population: Signs) -> None:
+    """Weigh columns by the log-odds they are told to have, as boosting does, and ask for the vote after every stage."""
+    edges: dict[int, float] = {}
+    stage = math.ceil(population.columns / _STAGES)
+    for column in range(population.columns):
+        edges[column] = curator.ask(Vote.of({column: 1})).value - _EVEN
+        if (column + 1) % stage == 0 or column + 1 == population.columns:
+            curator.ask(_weigh_by_odds(edges))
+
+
+def _weigh_by_odds(edges: Mapping[int, float]) -> Vote:
+    """Return the vote by log-odds in whole steps. Columns that weigh less than half a step are left out."""
+    odds = {column: math.atanh(max(-1 + 1e-9, min(1 - 1e-9, 2 * edge))) for column, edge in edges.items()}
+    step = max(max(map(abs, odds.values())) / _STEPS, 1e-12)
+    weights = {column: round(value / step) for column, value in odds.items()}
+    heavy = {column: weight for column, weight in weights.items() if weight}
+    return Vote.of(heavy or dict.fromkeys(edges, 1))
+
+
+ANALYSTS: dict[str, Analyst] = {
+    "boosting": boosting,
+    "greedy": greedy,
+    "screening": screening,
+    "sign-aggregation": sign_aggregation,
+}

@@ -6,14 +6,15 @@ adding or removing a row; a replace-one claim of epsilon is one of epsilon for a
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.limits import Floats
+from holdtrue.auditing.findings import Finding, check_enough
+from holdtrue.auditing.search.confidence_bounds import Floats
 from holdtrue.entropy import SYSTEM, Bits
-from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, nonnegative, probability
 
 __all__ = ["Canaries", "audit_one_run", "chance_of_guesses", "one_run_epsilon"]
@@ -21,6 +22,7 @@ __all__ = ["Canaries", "audit_one_run", "chance_of_guesses", "one_run_epsilon"]
 _HALVINGS = 200
 _LARGEST = 700.0
 _ROUNDING = 1 + 2.0**-40
+_MOST_GUESSES = 1 << 24
 
 
 def chance_of_guesses(right: int, *, guesses: int, canaries: int, epsilon: float, delta: float = 0.0) -> float:
@@ -94,34 +96,19 @@ def audit_one_run(  # noqa: PLR0913 - the numbers of the theorem
     slack = float(probability("delta", delta, zero=True))
     if size > 1 and slack:
         raise InvalidParameter("group", group, "1 where delta is above 0")
-    _enough_guesses(guesses, canaries, size * claimed, slack, confidence)
+    sure, planted = float(probability("confidence", confidence)), count("canaries", canaries)
+
+    def enough(number: int) -> bool:
+        """Return whether so many guesses, all of them right, rule out the claim."""
+        most = max(number, planted)
+        return chance_of_guesses(number, guesses=number, canaries=most, epsilon=size * claimed, delta=slack) < 1 - sure
+
+    show = f"more than the claimed {claimed:g}, even if all are right"
+    check_enough(count("guesses", guesses), enough, of="guesses", show=show, most=_MOST_GUESSES)
     bound = one_run_epsilon(right, guesses=guesses, canaries=canaries, delta=delta, confidence=confidence) / size
-    at = f" at delta {slack:.3g}" if slack else ""
-    sure = float(probability("confidence", confidence))
-    said = f"With confidence {sure:.4g}, epsilon{at} is at least {bound:.4g}"
-    verdict = f"{said}: more than the {claimed:.4g} claimed." if bound > claimed else f"{said}; {claimed:.4g} is claimed."
     event = f"{right:,} of {guesses:,} guesses about {canaries:,} canaries were right"
-    return Finding(
-        "epsilon", claimed, bound, sure, 1, event, verdict, delta=slack, notes=(("relation", "a canary is in or out"),)
-    )
-
-
-def _enough_guesses(guesses: int, canaries: int, claimed: float, delta: float, confidence: Number) -> None:
-    def best(number: int) -> float:
-        most = max(number, canaries)
-        return one_run_epsilon(number, guesses=number, canaries=most, delta=delta, confidence=confidence)
-
-    if best(guesses) > claimed:
-        return
-    required = guesses
-    while required < 1 << 24:
-        required *= 2
-        if best(required) > claimed:
-            said = f"{guesses:,} guesses cannot show more than the claimed {claimed:g}, even if all are right"
-            message = f"{said}: {required:,} could"
-            raise InsufficientSamples(message, required=required)
-    message = f"no number of guesses shows more than the claimed {claimed:g} at this delta and confidence"
-    raise InsufficientSamples(message, required=None)
+    notes = (("relation", "a canary is in or out"),)
+    return Finding.of("epsilon", claimed, bound, sure, 1, event, delta=slack, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,11 +142,6 @@ class Canaries:
         self, scores: npt.ArrayLike, *, guesses: int, epsilon: Number, delta: Number = 0.0, confidence: Number = 0.95
     ) -> Finding:
         """Guess from the scores of one training run, and compare with a claim."""
-        return audit_one_run(
-            self.right(scores, guesses=guesses),
-            guesses=guesses,
-            canaries=self.included.size,
-            epsilon=epsilon,
-            delta=delta,
-            confidence=confidence,
-        )
+        right, canaries = self.right(scores, guesses=guesses), self.included.size
+        claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "confidence": confidence}
+        return audit_one_run(right, guesses=guesses, canaries=canaries, **claim)

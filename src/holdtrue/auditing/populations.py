@@ -1,7 +1,9 @@
-"""Populations whose truth is known, and questions about them that an engine or a holdout can be asked.
+"""Populations whose truth is known, questions about them, and controls that answer those without noise.
 
 A row has a label ``y``, a fair coin, and columns ``x0``, ``x1``, ... of zeros and ones, each of which agrees with the label
 with a known probability, independently of the others. So the accuracy of every vote of the columns is known exactly.
+Controls answer as somebody does who forgets that questions adapt: an audit that does not find them wanting has no power.
+They release means of rows as they are: never give them a secret.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +13,19 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.auditing.exhibits import uniforms
-from holdtrue.auditing.limits import Floats
+from holdtrue.auditing.catalogue.mechanism import draw_uniform
+from holdtrue.auditing.search.confidence_bounds import Floats
+from holdtrue.bounds.accuracy import hoeffding_alpha
+from holdtrue.engines import open_engine
 from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter, UnsupportedQuery
 from holdtrue.exact import Number, count, probability
+from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.evaluator import Values, evaluate
+from holdtrue.queries.parser import parse
+from holdtrue.records import Interval
 
-__all__ = ["Labelled", "Population", "Question", "Signs", "Vote"]
+__all__ = ["Labelled", "PlainAnswer", "PlainMeans", "PlainScores", "Population", "Signs", "Vote"]
 
 Labels: TypeAlias = npt.NDArray[np.int8]
 Labelled: TypeAlias = Mapping[str, Labels]
@@ -58,17 +66,19 @@ class Vote:
         """Return the vote of these columns."""
         return cls(tuple(sorted(weights.items())))
 
-    @property
-    def text(self) -> str:
+    def to_query(self) -> str:
         """Return the question in the query language; columns of one weight are added up in halves, so it is not deep."""
         if len(self.weights) == 1 and self.weights[0][1] == 1:
             return f"x{self.weights[0][0]} = y"
         groups: dict[int, list[str]] = {}
         for column, weight in self.weights:
             groups.setdefault(weight, []).append(f"x{column}")
-        terms = [_halves(names) if weight == 1 else f"{weight} * {_halves(names)}" for weight, names in groups.items()]
+        terms = [
+            _add_in_halves(names) if weight == 1 else f"{weight} * {_add_in_halves(names)}"
+            for weight, names in groups.items()
+        ]
         total = sum(weight for _, weight in self.weights)
-        return f"(CASE WHEN 2 * {_halves(terms)} > {total} THEN 1 ELSE 0 END) = y"
+        return f"(CASE WHEN 2 * {_add_in_halves(terms)} > {total} THEN 1 ELSE 0 END) = y"
 
     def predict(self, sample: Labelled) -> Labels:
         """Return what the vote says of each row."""
@@ -80,17 +90,14 @@ class Vote:
         return f"vote of {names}" + (f" and {len(self.weights) - 3:,} more" if len(self.weights) > len("abc") else "")
 
 
-Question: TypeAlias = "Vote | str | npt.NDArray[Any]"
-
-
-def _halves(terms: Sequence[str]) -> str:
+def _add_in_halves(terms: Sequence[str]) -> str:
     if len(terms) == 1:
         return terms[0] if terms[0].startswith(("x", "(")) else f"({terms[0]})"
     middle = len(terms) // 2
-    return f"({_halves(terms[:middle])} + {_halves(terms[middle:])})"
+    return f"({_add_in_halves(terms[:middle])} + {_add_in_halves(terms[middle:])})"
 
 
-def _coins(shape: tuple[int, int], bits: Bits) -> Labels:
+def _toss_coins(shape: tuple[int, int], bits: Bits) -> Labels:
     number = shape[0] * shape[1]
     words = bits.words(-(-number // 64))
     return np.unpackbits(words.view(np.uint8), count=number).astype(np.int8).reshape(shape)
@@ -130,23 +137,23 @@ class Signs:
 
     def draw(self, bits: Bits) -> dict[str, Labels]:
         """Return a fresh sample: zeros and ones by column."""
-        label, *coins = _coins((1 + self.columns, self.rows), bits)
+        label, *coins = _toss_coins((1 + self.columns, self.rows), bits)
         for column in np.flatnonzero(self.chances != _FAIR):
-            agree = uniforms(self.rows, bits) < self.chances[column]
+            agree = draw_uniform(self.rows, bits) < self.chances[column]
             coins[column] = np.where(agree, label, 1 - label)
         return {f"x{column}": coin for column, coin in enumerate(coins)} | {"y": label}
 
-    def mean(self, question: Question, *, sample: Labelled | None = None) -> float:
+    def mean(self, question: "Vote | str | npt.NDArray[Any]", *, sample: Labelled | None = None) -> float:
         """Return the truth of a question.
 
         Of a vote, its accuracy on a fresh row, exactly. Of a text over at most 16 columns, its mean on a fresh row. Of
         predictions for the cases of a ``sample``, their expected accuracy there if the labels were drawn afresh (T6b).
         """
         if isinstance(question, Vote):
-            return self._accuracy(question)
-        return self._expected(question) if isinstance(question, str) else self._afresh(question, sample)
+            return self._vote_accuracy(question)
+        return self._text_mean(question) if isinstance(question, str) else self._fresh_accuracy(question, sample)
 
-    def _accuracy(self, vote: Vote) -> float:
+    def _vote_accuracy(self, vote: Vote) -> float:
         """Return the chance that agreeing columns outweigh the others. A tie says 0, which is right half of the time."""
         reach = sum(abs(weight) for _, weight in vote.weights)
         if vote.weights[-1][0] >= self.columns:
@@ -158,11 +165,7 @@ class Signs:
             law = chance * np.roll(law, weight) + (1 - chance) * np.roll(law, -weight)
         return float(law[reach + 1 :].sum() + law[reach] / 2)
 
-    def _expected(self, text: str) -> float:
-        from holdtrue.queries.cards import Card, Column
-        from holdtrue.queries.evaluator import Values, evaluate
-        from holdtrue.queries.parser import parse
-
+    def _text_mean(self, text: str) -> float:
         query = parse(text, Card(tuple(Column(name, "integer") for name in self.names), self.rows))
         read = [name for name in query.columns if name != "y"]
         if len(read) > _MOST_READ:
@@ -179,7 +182,7 @@ class Signs:
         values = evaluate(query, columns, _GRID_BITS, rows=cells.size)
         return float((values * weight).sum() / (1 << _GRID_BITS))
 
-    def _afresh(self, predictions: "npt.NDArray[Any]", sample: Labelled | None) -> float:
+    def _fresh_accuracy(self, predictions: "npt.NDArray[Any]", sample: Labelled | None) -> float:
         if sample is None or np.shape(predictions) != (self.rows,):
             raise InvalidParameter("question", "an array", f"a prediction for each of the {self.rows:,} cases of a sample")
         ones, zeros = np.full(self.rows, _FAIR), np.full(self.rows, _FAIR)
@@ -190,3 +193,50 @@ class Signs:
                 zeros = zeros * np.where(said, 1 - chance, chance)
                 ones, zeros = ones / (ones + zeros), zeros / (ones + zeros)
         return float(np.where(np.asarray(predictions) == 1, ones, zeros).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAnswer:
+    """A mean as it is, and the interval around it."""
+
+    value: float
+    interval: Interval
+
+
+def _around(value: float, *, rows: int, beta: Number, questions: int) -> PlainAnswer:
+    near = hoeffding_alpha(rows, beta=beta, queries=questions)
+    return PlainAnswer(value, Interval(max(0.0, value - near), min(1.0, value + near), 1 - float(beta), "population"))
+
+
+class PlainMeans:
+    """Answers questions by sample means, without noise, as a :class:`~holdtrue.Curator` would be asked.
+
+    The interval is Hoeffding's for ``questions`` of them at once: right if they had all been written down beforehand.
+    """
+
+    def __init__(self, sample: Labelled, *, beta: Number = 0.05, questions: int = 1) -> None:
+        self._engine = open_engine(sample)
+        self._beta, self._questions = beta, count("questions", questions)
+
+    def ask(self, text: str) -> PlainAnswer:
+        """Return the sample mean of a question."""
+        card = self._engine.card
+        (total,) = self._engine.sums([parse(text, card)], bits=_GRID_BITS)
+        return _around(total / (card.rows << _GRID_BITS), rows=card.rows, beta=self._beta, questions=self._questions)
+
+    def close(self) -> None:
+        """Let go of the sample."""
+        self._engine.close()
+
+
+class PlainScores:
+    """Scores predictions by plain accuracy, without noise, as a :class:`~holdtrue.Holdout` would be looked at."""
+
+    def __init__(self, y_true: npt.ArrayLike, *, beta: Number = 0.05, looks: int = 1) -> None:
+        self._truth = np.asarray(y_true)
+        self._beta, self._looks = beta, count("looks", looks)
+
+    def score(self, y_pred: npt.ArrayLike) -> PlainAnswer:
+        """Return the share of predictions that are right."""
+        value = float((np.asarray(y_pred) == self._truth).mean())
+        return _around(value, rows=self._truth.size, beta=self._beta, questions=self._looks)

@@ -8,19 +8,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.limits import Floats, lower_limit, upper_limit
-from holdtrue.auditing.outputs import MOST_SAMPLES, call
+from holdtrue.auditing.findings import Finding, check_enough
+from holdtrue.auditing.search.confidence_bounds import Floats, lower_limit, upper_limit
+from holdtrue.auditing.search.outputs import MOST_SAMPLES, call_function
 from holdtrue.entropy import SYSTEM, Bits
-from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, probability
 
-__all__ = ["Clock", "audit_draws", "audit_timing"]
+__all__ = ["Nanoseconds", "audit_draws", "audit_timing"]
 
-Clock: TypeAlias = Callable[[], int]
+Nanoseconds: TypeAlias = Callable[[], int]
 """A clock in whole nanoseconds."""
-
-Times: TypeAlias = npt.NDArray[np.int64]
 
 _EVEN = 0.5
 _WARM_UP = 8
@@ -35,7 +33,7 @@ def audit_timing(  # noqa: PLR0913 - what is claimed, and how hard to try
     auc: Number = 0.54,
     samples: int = 2000,
     confidence: Number = 0.95,
-    clock: Clock = time.perf_counter_ns,
+    clock: Nanoseconds = time.perf_counter_ns,
     bits: Bits = SYSTEM,
 ) -> Finding:
     """Time a callable on two neighbours and bound how well time tells them apart: the AUC, one half for not at all.
@@ -51,72 +49,45 @@ def audit_timing(  # noqa: PLR0913 - what is claimed, and how hard to try
     claimed = float(probability("auc", auc))
     if claimed < _EVEN:
         raise InvalidParameter("auc", auc, "one half, which claims that time tells nothing, or above")
-    _enough_pairs(pairs, claimed, alpha)
-    times = _timed(run, (left, right), pairs, clock, bits)
-    wins = _won(times, bits)
+    show = f"an AUC above {claimed:.4g} with this confidence"
+    check_enough(pairs, lambda number: claimed**number < alpha / 2, of="samples", show=show)
+    times = _measure_times(run, (left, right), pairs, clock, bits)
+    longer = np.sign(times[1] - times[0])
+    wins = int(np.where(longer == 0, _toss_coins(pairs, bits), longer > 0).sum())
     low, high = (float(limit(wins, pairs, alpha=alpha / 2)) for limit in (lower_limit, upper_limit))
     bound = max(low, 1 - high, _EVEN)
     slower = "right" if 2 * wins >= pairs else "left"
-    middle = [_spoken(float(np.median(side))) for side in times]
-    return Finding(
-        "AUC",
-        claimed,
-        bound,
-        1 - alpha,
-        pairs,
-        f"of two runs next to each other, the one on {slower} took longer {max(wins, pairs - wins):,} times of {pairs:,}",
-        _sentence("the AUC of time", bound, claimed, alpha),
-        notes=(
-            ("interval", f"{low:.4g} to {high:.4g} for the AUC"),
-            ("median time", f"{middle[0]} left, {middle[1]} right"),
-        ),
-    )
+    middle = [_print_time(float(np.median(side))) for side in times]
+    often = f"{max(wins, pairs - wins):,} times of {pairs:,}"
+    event = f"of two runs next to each other, the one on {slower} took longer {often}"
+    notes = ("interval", f"{low:.4g} to {high:.4g} for the AUC"), ("median time", f"{middle[0]} left, {middle[1]} right")
+    return Finding.of("AUC", claimed, bound, 1 - alpha, pairs, event, notes=notes, what="the AUC of time")
 
 
-def _enough_pairs(pairs: int, claimed: float, alpha: float) -> None:
-    required = math.floor(math.log(alpha / 2) / math.log(claimed)) + 1
-    if pairs < required:
-        message = f"{pairs:,} samples cannot show an AUC above {claimed:.4g} with this confidence: {required:,} could"
-        raise InsufficientSamples(message, required=required)
-
-
-def _timed(
-    run: Callable[[Any], object], sides: tuple[Any, Any], pairs: int, clock: Clock, bits: Bits
+def _measure_times(
+    run: Callable[[Any], object], sides: tuple[Any, Any], pairs: int, clock: Nanoseconds, bits: Bits
 ) -> npt.NDArray[np.int64]:
     """Return the times on both sides, a column for each pair; the first few pairs only warm up."""
     times = np.zeros((2, pairs), dtype=np.int64)
-    for place, coin in enumerate(_coins(_WARM_UP + pairs, bits).tolist(), start=-_WARM_UP):
+    for place, coin in enumerate(_toss_coins(_WARM_UP + pairs, bits).tolist(), start=-_WARM_UP):
         for side in (coin, 1 - coin):
-            began = call(clock)
-            call(run, sides[side])
-            taken = call(clock) - began
+            began = call_function(clock)
+            call_function(run, sides[side])
+            taken = call_function(clock) - began
             if place >= 0:
                 times[side, place] = taken
     return times
 
 
-def _coins(number: int, bits: Bits) -> npt.NDArray[np.uint64]:
+def _toss_coins(number: int, bits: Bits) -> npt.NDArray[np.uint64]:
     return bits.words(number) >> np.uint64(63)
 
 
-def _won(times: Times, bits: Bits) -> int:
-    """Return how many pairs the right side won; a coin decides ties."""
-    longer = np.sign(times[1] - times[0])
-    return int(np.where(longer == 0, _coins(longer.size, bits), longer > 0).sum())
-
-
-def _spoken(nanoseconds: float) -> str:
+def _print_time(nanoseconds: float) -> str:
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.4g} {unit}"
     return f"{nanoseconds:.4g} ns"
-
-
-def _sentence(what: str, bound: float, claimed: float, alpha: float) -> str:
-    said = f"With confidence {1 - alpha:.6g}, {what} is at least {bound:.4g}"
-    if bound > claimed:
-        return f"{said}: more than the {claimed:.4g} claimed. The claim is wrong."
-    return f"{said}; {claimed:.4g} is claimed. Nothing here contradicts the claim."
 
 
 def audit_draws(  # noqa: PLR0913 - what is claimed, and how hard to try
@@ -126,7 +97,7 @@ def audit_draws(  # noqa: PLR0913 - what is claimed, and how hard to try
     correlation: Number = 0.02,
     samples: int = 160_000,
     confidence: Number = 0.95,
-    clock: Clock = time.perf_counter_ns,
+    clock: Nanoseconds = time.perf_counter_ns,
 ) -> Finding:
     """Time single releases of a count and bound the rank correlation between the time and the size of the noise.
 
@@ -139,57 +110,35 @@ def audit_draws(  # noqa: PLR0913 - what is claimed, and how hard to try
     """
     number, alpha = count("samples", samples, most=MOST_SAMPLES), 1 - float(probability("confidence", confidence))
     claimed = float(probability("correlation", correlation, zero=True))
-    width = _enough_draws(number, claimed, alpha)
+
+    def width(draws: int) -> float:
+        """Return the half-width. What a triple says lies in [-1, 1]; the pairs that ranks count beside them add 3/(n-2)."""
+        return math.sqrt(2 * math.log(2 / alpha) / (draws // 3)) + 3 / (draws - 2)
+
+    show = f"a rank correlation above {claimed:.4g} this surely"
+    check_enough(number, lambda draws: draws >= _FEWEST and width(draws) < 1 - claimed, of="samples", show=show)
     times, sizes = np.empty(number, dtype=np.int64), np.empty(number, dtype=np.float64)
     for place in range(number):
         began = clock()
         drawn = release(value)
         times[place] = clock() - began
         sizes[place] = abs(int(drawn) - value)
-    found = _grade_correlation(times, sizes)
-    bound = max(0.0, abs(found) - width)
-    return Finding(
-        "rank correlation",
-        claimed,
-        bound,
-        1 - alpha,
-        number,
-        f"single releases of {value:,} that take {'longer' if found >= 0 else 'less long'} have larger noise",
-        _sentence("the rank correlation of time and noise", bound, claimed, alpha),
-        notes=(("interval", f"{max(-1.0, found - width):.4g} to {min(1.0, found + width):.4g}"), ("found", f"{found:.4g}")),
-    )
-
-
-def _width(number: int, alpha: float) -> float:
-    """Return the half-width. What a triple says lies in [-1, 1]; the pairs that ranks count beside them add 3/(n-2)."""
-    return math.sqrt(2 * math.log(2 / alpha) / (number // 3)) + 3 / (number - 2)
-
-
-def _enough_draws(number: int, claimed: float, alpha: float) -> float:
-    required = _FEWEST
-    while _width(required, alpha) >= 1 - claimed:
-        required *= 2
-        if required > 1 << 60:
-            message = f"no number of samples shows a rank correlation above {claimed:.4g}"
-            raise InsufficientSamples(message, required=None)
-    low = required // 2
-    while required - low > 1 and required > _FEWEST:
-        middle = (low + required) // 2
-        low, required = (middle, required) if _width(middle, alpha) >= 1 - claimed else (low, middle)
-    if number < required:
-        message = f"{number:,} samples cannot show a rank correlation above {claimed:.4g} this surely: {required:,} could"
-        raise InsufficientSamples(message, required=required)
-    return _width(number, alpha)
+    found, near = _grade_correlation(times, sizes), width(number)
+    event = f"single releases of {value:,} that take {'longer' if found >= 0 else 'less long'} have larger noise"
+    ends = f"{max(-1.0, found - near):.4g} to {min(1.0, found + near):.4g}"
+    notes, what = (("interval", ends), ("found", f"{found:.4g}")), "the rank correlation of time and noise"
+    bound = max(0.0, abs(found) - near)
+    return Finding.of("rank correlation", claimed, bound, 1 - alpha, number, event, notes=notes, what=what)
 
 
 def _grade_correlation(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> float:
     """Return the sample's grade correlation; ties count 0."""
     number = first.size
-    centred = _ranks(first), _ranks(second)
+    centred = _centre_ranks(first), _centre_ranks(second)
     return float(12 * (centred[0] * centred[1]).sum() / (number * (number - 1.0) * (number - 2.0)))
 
 
-def _ranks(values: npt.NDArray[Any]) -> Floats:
+def _centre_ranks(values: npt.NDArray[Any]) -> Floats:
     """Return ranks around 0, equal values at the middle of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)

@@ -9,20 +9,8 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import (
-    asking,
-    auditing,
-    demonstrating,
-    learning,
-    opening,
-    planning,
-    predicting,
-    reviewing,
-    scoring,
-    serving,
-)
-from holdtrue.command.talking import printable
-from holdtrue.errors import HoldtrueError, ReleaseError
+from holdtrue.command import asking, auditing, demo, history, opening, planning, predicting, scoring, serving
+from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
 
@@ -33,14 +21,14 @@ application = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-application.command(rich_help_panel="Begin")(demonstrating.demo)
+application.command(rich_help_panel="Begin")(demo.demo)
 application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Ask": (asking.preview, asking.ask, asking.select, learning.learn),
+    "Ask": (asking.preview, asking.ask, asking.select, asking.learn),
     "Predict": (predicting.train, predicting.predict, predicting.distill),
     "Score": (scoring.score,),
-    "Look back": (reviewing.budget, reviewing.history, reviewing.verify, reviewing.report),
+    "Look back": (history.budget, history.history, history.verify, history.report),
     "Share": (serving.serve,),
 }
 for _panel, _verbs in _PANELS.items():

@@ -1,22 +1,24 @@
-"""``holdtrue ask``, ``select`` and ``preview``: questions to data that were opened."""
+"""``holdtrue ask``, ``select``, ``learn`` and ``preview``: questions to data that were opened."""
 
+import json
 import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdtrue.command.places import LEDGER, Data, LedgerOption, Source, desk_of, opened
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import print_lines, print_table, watched
-from holdtrue.errors import InvalidParameter
+from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress
+from holdtrue.command.paths import Data, LedgerOption, Source, open_curator, open_view
+from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
+    from holdtrue.hypotheses import HypothesisClass
     from holdtrue.queries.cards import Card
-    from holdtrue.records import Answer, Certificate, Interval
+    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction
 
-__all__ = ["ask", "paid_line", "preview", "receipt_line", "select"]
+__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "preview", "print_receipt", "select"]
 
 Questions = Annotated[
     list[str],
@@ -29,6 +31,8 @@ Key = Annotated[
 ]
 Analyst = Annotated[str | None, typer.Option(help="Who asks, for the ledger.")]
 
+_BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
+_BOUNDS = "COLUMN=LOW:HIGH"
 _CLAMPED = "the mean of a number: below 0 it counts as 0, above 1 as 1"
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
@@ -39,8 +43,8 @@ def ask(
     *,
     key: Key = None,
     analyst: Analyst = None,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
@@ -48,8 +52,8 @@ def ask(
     """
     from holdtrue.records import to_json
 
-    with opened(data, ledger) as curator:
-        with watched("measuring"):
+    with open_curator(data, ledger) as curator:
+        with show_progress("measuring"):
             answers = curator.ask(list(questions), key=key, analyst=analyst)
         if as_json:
             documents = [to_json(answer) for answer in answers]
@@ -73,34 +77,27 @@ def select(
     ] = None,
     key: Key = None,
     analyst: Analyst = None,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
-    """Choose the candidate that most rows speak for, and say by how many rows the choice may miss the best."""
+    """Choose the candidate that the most rows satisfy, and say by how many rows the choice may miss the best."""
     from holdtrue.records import to_json
 
-    named = _named(candidates)
-    with opened(data, ledger) as curator:
+    named = _read_candidates(candidates)
+    with open_curator(data, ledger) as curator:
         _check_columns(named, curator)
-        with watched("measuring"):
+        with show_progress("measuring"):
             choice = curator.select(named, epsilon=epsilon, key=key, analyst=analyst)
         if as_json:
             print_json(to_json(choice))
             return
-        certificate = choice.certificate
-        lines = [
-            ("chosen", choice.name),
-            ("", f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"),
-            ("cost", paid_line(certificate, curator, repeated=choice.repeated)),
-            ("left", f"{curator.budget.reserve:.3g} {curator.budget.unit} to select, learn and predict"),
-            ("receipt", receipt_line(certificate)),
-        ]
-        print_lines(", ".join(named), lines)
+        behind = f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"
+        print_lines(", ".join(named), [("chosen", choice.name), ("", behind), *list_costs(choice, curator)])
 
 
-def preview(source: Source, questions: Questions, *, as_json: Json = JSON) -> None:
+def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:
     """Show what questions would cost and how wide their answers would be. Free; asks nothing."""
-    with desk_of(source) as desk:
+    with open_view(source) as desk:
         previews = [desk.preview(question) for question in questions]
         unit, card = desk.budget.unit, desk.card
     if as_json:
@@ -120,7 +117,7 @@ def _is_number(question: str, card: "Card") -> bool:
     return not parse(question, card).boolean
 
 
-def _named(candidates: list[str]) -> dict[str, str]:
+def _read_candidates(candidates: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for candidate in candidates:
         found = _CANDIDATE.fullmatch(candidate)
@@ -146,11 +143,11 @@ def _check_columns(named: dict[str, str], curator: "Curator") -> None:
 def _print_answer(question: str, answer: "Answer", curator: "Curator") -> None:
     lines = [
         ("answer", f"{answer.value:.4g}"),
-        ("population", _ends(answer.interval) if answer.interval else f"no interval: {answer.reason}"),
-        ("these rows", _ends(answer.sample_interval)),
-        ("cost", paid_line(answer.certificate, curator, repeated=answer.repeated)),
+        ("population", _print_ends(answer.interval) if answer.interval else f"no interval: {answer.reason}"),
+        ("these rows", _print_ends(answer.sample_interval)),
+        ("cost", _say_cost(answer.certificate, curator, repeated=answer.repeated)),
         ("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"),
-        ("receipt", receipt_line(answer.certificate)),
+        ("receipt", print_receipt(answer.certificate)),
     ]
     print_lines(question, lines + ([("note", _CLAMPED)] if _is_number(question, curator.card) else []))
 
@@ -160,8 +157,8 @@ def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Cura
         (
             question,
             f"{answer.value:.4g}",
-            _ends(answer.interval) if answer.interval else "no interval",
-            _ends(answer.sample_interval),
+            _print_ends(answer.interval) if answer.interval else "no interval",
+            _print_ends(answer.sample_interval),
             "nothing: asked before" if answer.repeated else "",
         )
         for question, answer in zip(questions, answers, strict=True)
@@ -170,23 +167,143 @@ def _print_answers(questions: list[str], answers: "list[Answer]", curator: "Cura
     reasons = {answer.reason: None for answer in answers if answer.reason}
     fresh = {answer.certificate.entry: answer.certificate for answer in answers if not answer.repeated}
     lines = [("no interval", reason) for reason in reasons]
-    lines += [("cost", paid_line(certificate, curator, repeated=False)) for certificate in fresh.values()]
+    lines += [("cost", _say_cost(certificate, curator, repeated=False)) for certificate in fresh.values()]
     lines.append(("left", f"{curator.budget.asks:,} of {curator.plan.queries:,} questions"))
-    kept = {answer.certificate.entry: receipt_line(answer.certificate) for answer in answers}
+    kept = {answer.certificate.entry: print_receipt(answer.certificate) for answer in answers}
     print_lines("", lines + [("receipt", receipt) for receipt in kept.values()])
 
 
-def _ends(interval: "Interval") -> str:
+def _print_ends(interval: "Interval") -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({100 * interval.confidence:.4g}%)"
 
 
-def paid_line(certificate: "Certificate", curator: "Curator", *, repeated: bool) -> str:
-    """Return what a response cost and what is left."""
-    return (
-        "nothing: asked before" if repeated else f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left"
-    )
+def list_costs(response: "Choice | Hypothesis | Prediction", curator: "Curator") -> list[tuple[str, str]]:
+    """Return what a response paid from the reserve cost, what is left there, and its receipt."""
+    budget = curator.budget
+    return [
+        ("cost", _say_cost(response.certificate, curator, repeated=response.repeated)),
+        ("left", f"{budget.reserve:.3g} {budget.unit} to select, learn and predict"),
+        ("receipt", print_receipt(response.certificate)),
+    ]
 
 
-def receipt_line(certificate: "Certificate") -> str:
+def _say_cost(certificate: "Certificate", curator: "Curator", *, repeated: bool) -> str:
+    if repeated:
+        return "nothing: asked before"
+    return f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left"
+
+
+def print_receipt(certificate: "Certificate") -> str:
     """Return what to keep of a response: entry and digest."""
     return f"{certificate.entry}:{certificate.digest}"
+
+
+def learn(
+    data: Data,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The yes-or-no question to predict: 'income > 50000'.")],
+    *,
+    stumps: Annotated[
+        list[str] | None,
+        typer.Option(metavar=_BOUNDS, help="One comparison of one column within public bounds; repeat for more columns."),
+    ] = None,
+    intervals: Annotated[
+        str | None, typer.Option(metavar=_BOUNDS, help="One column between two numbers, within public bounds.")
+    ] = None,
+    conjunctions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUESTION", help="Yes-or-no columns or questions joined by AND, some negated; repeat for more."
+        ),
+    ] = None,
+    trees: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUESTION", help="Yes-or-no columns or questions for trees of depth 2; repeat for more."),
+    ] = None,
+    document: Annotated[
+        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its to_json() wrote it.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps of a grid between the bounds.")] = 100,
+    width: Annotated[int, typer.Option(help="The most literals of a conjunction.")] = 2,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy to spend on this pick. Without it: a share of the reserve.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="The excess error that the rows must certify; refused otherwise, at no cost.")
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="How often the certificate may fail; the plan's unless given.")] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Go on where the rows do not certify alpha.")] = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Learn the rule of a finite class that errs about as seldom as the best one, and say how far behind it may be.
+
+    Bounds are public: choose them without looking at the rows. Several classes are joined.
+    """
+    from holdtrue.records import to_json
+
+    classes = _read_classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
+    with open_curator(data, ledger) as curator:
+        with show_progress("scoring"):
+            given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway}
+            learned = classes if len(classes) > 1 else classes[0]
+            found = curator.learn(learned, target=target, **given, key=key, analyst=analyst)
+        if as_json:
+            print_json(to_json(found))
+            return
+        behind = found.behind if found.reason is None else f"{found.behind}; {found.reason}"
+        print_lines(target, [("learned", found.text), ("", behind), *list_costs(found, curator)])
+
+
+def _read_classes(
+    stumps: list[str] | None,
+    intervals: str | None,
+    conjunctions: list[str] | None,
+    trees: list[str] | None,
+    document: Path | None,
+    *,
+    steps: int,
+    width: int,
+) -> "list[HypothesisClass]":
+    from holdtrue.hypotheses import Conjunctions, Intervals, Stumps, Trees, from_json
+
+    found: list[Any] = []
+    if stumps:
+        found.append(Stumps(bounds={name: (low, high) for name, low, high in map(_read_bounds, stumps)}, steps=steps))
+    if intervals is not None:
+        name, low, high = _read_bounds(intervals)
+        found.append(Intervals(low, high, steps=steps, column=name))
+    if conjunctions:
+        found.append(Conjunctions(conjunctions, width=min(width, len(conjunctions))))
+    if trees:
+        found.append(Trees(trees, depth=min(2, len(trees))))
+    if document is not None:
+        found.append(from_json(_read_document(document)))
+    if not found:
+        raise InvalidParameter("class", None, "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json")
+    return found
+
+
+def _read_bounds(text: str) -> tuple[str, float, float]:
+    found = _BOUNDED.fullmatch(text)
+    try:
+        name, low, high = found.groups() if found is not None else ("", "", "")
+        return name, float(low), float(high)
+    except ValueError:
+        raise InvalidParameter("bounds", text, f"{_BOUNDS}, such as age=0:120") from None
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        reason = None if isinstance(found, dict) else "not a JSON object"
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+    except ValueError:
+        reason = "not JSON"
+    if reason is not None:
+        message = f"{path}: {reason}"
+        raise RequestError(message)
+    document: dict[str, Any] = found
+    return document

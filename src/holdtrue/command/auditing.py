@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdtrue.command.places import Source, ledger_of, shown
-from holdtrue.command.reviewing import receipt_of
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import TICKER, print_lines, print_table, watched
-from holdtrue.errors import IntegrityError, InvalidParameter, UnknownName
+from holdtrue.command.history import read_receipt
+from holdtrue.command.output import (
+    TICKER,
+    Json,
+    check_page,
+    print_json,
+    print_lines,
+    print_table,
+    show_progress,
+    write_file,
+)
+from holdtrue.command.paths import Source, find_ledger, hide_password, name_missing
+from holdtrue.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from holdtrue.auditing.galleries import Judged
+    from holdtrue.auditing.catalogue import AuditResult
 
 __all__ = ["CONFIDENCE", "NOT_FOUND", "application"]
 
@@ -22,7 +30,6 @@ application = typer.Typer(
     name="audit", help="Try to break what Holdtrue claims, and say how hard it was tried.", no_args_is_help=True
 )
 
-_PAGES = (".html", ".htm")
 _HEADS = ("mechanism", "claimed", "at delta", "lower bound", "ceiling", "samples", "power", "verdict")
 _NUMBERS = ("claimed", "at delta", "lower bound", "ceiling", "samples", "power")
 CONFIDENCE = 0.999999
@@ -44,39 +51,44 @@ def audit_self(
     confidence: Annotated[float, typer.Option(help="That every lower bound in the table holds, all at once.")] = CONFIDENCE,
     page: Annotated[Path | None, typer.Option("--html", metavar="OUT.html", help="Write a page with plots as well.")] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="NAME", help='Audit what has this name, or is in this room; or "controls".')
+        str | None, typer.Option(metavar="NAME", help='Audit what has this name, or is in this group; or "controls".')
     ] = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Audit Holdtrue's mechanisms and verbs, and the auditor itself on mechanisms that are known to be broken.
 
     Exits with 5 if a right claim is violated; otherwise with 7 if a control, which is known to be broken, is not found: the
     audit had no power for it. Exits with 0 if every claim holds and every control is found.
     """
-    from holdtrue.auditing.galleries import judge, rooms
+    from holdtrue.auditing.catalogue import audit_all, list_mechanisms
     from holdtrue.exact import probability
 
     sure = float(probability("--confidence", confidence))
-    if page is not None and page.suffix.lower() not in _PAGES:
-        raise InvalidParameter("--html", str(page), f"a file that ends in {' or '.join(_PAGES)}")
-    hung = rooms(only=only)
+    if page is not None:
+        check_page("--html", page)
+    mechanisms = list_mechanisms(only=only)
     start = time.perf_counter()
-    with watched(f"auditing {len(hung)} mechanisms"):
-        judged = list(judge(hung, samples=samples, confidence=sure, tick=TICKER))
+    with show_progress(f"auditing {len(mechanisms)} mechanisms"):
+        results = list(audit_all(mechanisms, samples=samples, confidence=sure, tick=TICKER))
     seconds = time.perf_counter() - start
     if page is not None:
-        _write(page, judged, confidence=sure, seconds=seconds)
-    violated, missed = ([each.exhibit.name for each in judged if each.verdict == word] for word in ("violated", "not found"))
+        from holdtrue.auditing.html_report import audit_page, prove_curves
+
+        with show_progress("drawing curves"):
+            text = audit_page(results, curves=prove_curves(tick=TICKER), confidence=sure, seconds=seconds)
+        write_file("--html", page, text)
+    violated, missed = (
+        [each.mechanism.name for each in results if each.verdict == word] for word in ("violated", "not found")
+    )
     if as_json:
-        told = [each.to_json() for each in judged]
         verdict = {"as_expected": not violated + missed, "violated": violated, "not_found": missed}
-        print_json({"confidence": sure} | verdict | {"findings": told})
+        print_json({"confidence": sure} | verdict | {"findings": [each.to_json() for each in results]})
     else:
-        _print(judged, seconds, confidence=sure)
+        _print_results(results, seconds, confidence=sure)
     if missed:
         typer.echo(f"not found, so that this audit has no power for it: {', '.join(missed)}", err=True)
     if violated:
-        message = f"{len(violated)} of {len(judged)} claims are violated that should hold: {', '.join(violated)}"
+        message = f"{len(violated)} of {len(results)} claims are violated that should hold: {', '.join(violated)}"
         raise IntegrityError(message)
     if missed:
         raise typer.Exit(NOT_FOUND)
@@ -89,71 +101,49 @@ def audit_a_ledger(
     receipt: Annotated[
         list[str] | None, typer.Option(metavar="ENTRY:DIGEST", help="A receipt that was kept; may be repeated.")
     ] = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Recompute a ledger and compare what it was charged with what it let out. Exits with 5 where something is wrong."""
-    from holdtrue.auditing.ledgers import audit_ledger
+    from holdtrue.auditing.ledger import audit_ledger
 
-    where, kept = ledger_of(source), [receipt_of(text) for text in receipt or ()]
-    missing = None
-    try:
-        with watched(f"auditing {shown(where)}"):
-            found = audit_ledger(where, receipts=kept)
-    except UnknownName:
-        missing = f"there is no ledger at {shown(where)}"
-    if missing is not None:
-        raise UnknownName(missing)
+    where, kept = find_ledger(source), [read_receipt(text) for text in receipt or ()]
+    with name_missing(where), show_progress(f"auditing {hide_password(where)}"):
+        found = audit_ledger(where, receipts=kept)
     if as_json:
         print_json(found.to_json())
     else:
-        print_lines(shown(where), found.lines())
+        print_lines(hide_password(where), found.lines())
     if found.violated:
         raise IntegrityError(found.sentence)
 
 
-def _print(judged: "Sequence[Judged]", seconds: float, *, confidence: float) -> None:
-    from holdtrue.auditing.galleries import deviations
+def _print_results(results: "Sequence[AuditResult]", seconds: float, *, confidence: float) -> None:
+    from holdtrue.auditing.catalogue import deviations
 
-    for room in dict.fromkeys(each.room for each in judged):
-        typer.echo(f"{room}\n")
-        print_table(_HEADS, (_row(each) for each in judged if each.room == room), right=_NUMBERS)
+    for group in dict.fromkeys(each.mechanism.group for each in results):
+        typer.echo(f"{group}\n")
+        print_table(_HEADS, (_list_cells(each) for each in results if each.mechanism.group == group), right=_NUMBERS)
         typer.echo("")
-    claims, controls = ([each for each in judged if each.control is wanted] for wanted in (False, True))
-    if claims:
-        typer.echo(f"{sum(each.rightly for each in claims)} of {len(claims)} claims hold")
-    if controls:
-        typer.echo(f"{sum(each.rightly for each in controls)} of {len(controls)} controls are found")
-    far, usual = (deviations(len(judged), confidence=sure) for sure in (confidence, _USUAL))
+    for control, words in ((False, "claims hold"), (True, "controls are found")):
+        chosen = [each.as_expected for each in results if each.control is control]
+        if chosen:
+            typer.echo(f"{sum(chosen)} of {len(chosen)} {words}")
+    far, usual = (deviations(len(results), confidence=sure) for sure in (confidence, _USUAL))
     typer.echo(
         f"all bounds hold at once with confidence {confidence:.10g}: each lies {far:.1f} standard deviations below what was "
         f"counted ({usual:.1f} at {_USUAL}); {seconds:.0f} s"
     )
 
 
-def _row(judged: "Judged") -> tuple[str, ...]:
-    exhibit, found = judged.exhibit, judged.finding
+def _list_cells(result: "AuditResult") -> tuple[str, ...]:
+    mechanism, found = result.mechanism, result.finding
     return (
-        exhibit.name,
+        mechanism.name,
         f"{found.claimed:.4g}",
         f"{found.delta:.3g}" if found.delta else "",
         f"{found.lower_bound:.4f}",
-        "" if exhibit.ceiling is None else f"{exhibit.ceiling:.4g}",
+        "" if mechanism.ceiling is None else f"{mechanism.ceiling:.4g}",
         f"{found.samples:,}",
-        judged.shown_power,
-        judged.verdict if judged.rightly else judged.verdict.upper(),
+        result.shown_power,
+        result.verdict if result.as_expected else result.verdict.upper(),
     )
-
-
-def _write(path: Path, judged: "Sequence[Judged]", *, confidence: float, seconds: float) -> None:
-    from holdtrue.auditing.pages import audit_page, drawn_curves
-
-    with watched("drawing curves"):
-        page = audit_page(judged, curves=drawn_curves(tick=TICKER), confidence=confidence, seconds=seconds)
-    try:
-        path.write_text(page, encoding="utf-8")
-        reason = None
-    except OSError as error:
-        reason = error.strerror
-    if reason is not None:
-        raise InvalidParameter("--html", str(path), f"a file that can be written ({reason})")
-    typer.echo(f"wrote {path}", err=True)

@@ -1,30 +1,26 @@
 """``holdtrue open``: make the plan for some data and create their ledger."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.clusters import (
-    ClusterOption,
-    EngineOption,
-    InsecureOption,
-    MasterOption,
-    RowKeyOption,
-    check_settings,
-    ledger_beside,
-    remember,
-    spark_rows,
+from holdtrue.command.output import TICKER, Json, print_json, print_table, show_progress
+from holdtrue.command.paths import (
+    Data,
+    LedgerOption,
+    check_free,
+    check_spark,
+    hide_password,
+    keep_spark,
+    place_ledger,
+    read_rows,
 )
-from holdtrue.command.places import LEDGER, Data, LedgerOption, check_data, check_free, ledger_of, shown
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import TICKER, print_table, watched
 from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from holdtrue.queries.cards import Card, Column
+    from holdtrue.queries.cards import Column
 
 __all__ = ["open_data"]
 
@@ -86,26 +82,35 @@ def open_data(
         bool,
         typer.Option("--second-budget", help="Give rows that have a ledger nearby another one. What both let out adds up."),
     ] = False,
-    engine: EngineOption = "local",
-    master: MasterOption = None,
-    cluster: ClusterOption = None,
-    row_key: RowKeyOption = None,
-    insecure_cluster: InsecureOption = False,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    engine: Annotated[
+        Literal["local", "spark"], typer.Option("--engine", help="Who reads the data: this machine, or Spark.")
+    ] = "local",
+    master: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Spark's master: spark://host:7077, yarn, local[*].")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A TOML file about the cluster: master, secret_file, wait and a table settings."),
+    ] = None,
+    row_key: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A column that numbers the rows, for `train` on Spark.")
+    ] = None,
+    insecure_cluster: Annotated[
+        bool,
+        typer.Option("--insecure-cluster", help="Use a cluster that lets anybody in. Only where nobody else is near."),
+    ] = False,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Open data for questions: fix the plan, and create the ledger that keeps to it.
 
     Everything said here is fixed for good. The ledger is tied to these rows and takes no others.
     """
-    spark = check_settings(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
-    if spark is None:
-        check_data(data)
-    declared = _declared(card) if card is not None else {}
-    where = ledger_of(data, ledger) if spark is None else ledger_beside(data, ledger)
+    spark = check_spark(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
+    where = place_ledger(data, ledger, on_spark=spark is not None)
+    declared = _read_card(card) if card is not None else {}
     check_free(where)
-    reader: Any = nullcontext(data) if spark is None else spark_rows(data, spark)
-    with reader as rows, watched(f"reading {data}"):
+    with read_rows(data, spark) as rows, show_progress(f"reading {data}"):
         from holdtrue.curator import Curator
 
         curator = Curator(
@@ -126,29 +131,27 @@ def open_data(
             progress=TICKER,
             **declared,
         )
-        if spark is not None:
-            remember(where, spark)
+        keep_spark(where, spark)
     with curator:
         if as_json:
-            print_json({"ledger": shown(where), "plan": curator.plan.to_json(), "card": curator.card.to_json()})
+            print_json({"ledger": hide_password(where), "plan": curator.plan.to_json(), "card": curator.card.to_json()})
             return
+        columns = curator.card.columns
         typer.echo(str(curator.plan))
-        typer.echo(f"{'data':>10}  {len(curator.card.columns)} columns, as the ledger now has them:\n")
-        _print_card(curator.card)
-        typer.echo(f"created {shown(where)}", err=True)
+        typer.echo(f"{'data':>10}  {len(columns)} columns, as the ledger now has them:\n")
+        print_table(
+            ("column", "type", "declared"), ((column.name, column.type, _say_declared(column)) for column in columns)
+        )
+        typer.echo(f"created {hide_password(where)}", err=True)
 
 
-def _print_card(card: "Card") -> None:
-    print_table(("column", "type", "declared"), ((column.name, column.type, _said(column)) for column in card.columns))
-
-
-def _said(column: "Column") -> str:
+def _say_declared(column: "Column") -> str:
     bounds = "" if column.bounds is None else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
     labels = "" if column.labels is None else ", ".join(map(str, column.labels))
     return "; ".join(filter(None, (bounds, labels)))
 
 
-def _declared(path: Path) -> dict[str, Any]:
+def _read_card(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by name, bounds as pairs, labels as lists."""
     from holdtrue.engines.declaring import read_toml
 
@@ -160,17 +163,12 @@ def _declared(path: Path) -> dict[str, Any]:
         if not isinstance(table, Mapping):
             raise InvalidParameter("card", name, f"a table, [{name}], by column")
     for column, labels in document.get("labels", {}).items():
+        name = f"labels of {column}"
         if not isinstance(labels, list):
-            raise InvalidParameter(_of("labels", column), labels, "a list")
-    return document | {"bounds": {column: _pair(column, ends) for column, ends in document.get("bounds", {}).items()}}
-
-
-def _pair(column: str, ends: object) -> tuple[float, float]:
-    numbers = [end for end in ends if type(end) in (int, float)] if isinstance(ends, list) else []
-    if not isinstance(ends, list) or len(ends) != _PAIR or len(numbers) != _PAIR:
-        raise InvalidParameter(_of("bounds", column), ends, "two numbers, [low, high]")
-    return numbers[0], numbers[1]
-
-
-def _of(table: str, column: str) -> str:
-    return f"{table} of {column}"
+            raise InvalidParameter(name, labels, "a list")
+    bounds = document.get("bounds", {})
+    for column, ends in bounds.items():
+        name = f"bounds of {column}"
+        if not isinstance(ends, list) or len(ends) != _PAIR or any(type(end) not in (int, float) for end in ends):
+            raise InvalidParameter(name, ends, "two numbers, [low, high]")
+    return document | {"bounds": {column: tuple(ends) for column, ends in bounds.items()}}

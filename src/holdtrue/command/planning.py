@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from holdtrue.command.showing import JSON, Json, print_json, save_plot
-from holdtrue.command.talking import print_table
+from holdtrue.command.output import Json, print_json, print_table, save_plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +53,7 @@ def asking(
     method: Annotated[str, typer.Option(help="Theorem to plan by; --compare lists them.")] = "transfer-gaussian",
     compare: Annotated[bool, typer.Option("--compare", help="Also show every method side by side.")] = False,
     plot: Plot = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Plan for asking."""
     if context.invoked_subcommand is not None:
@@ -100,7 +99,7 @@ def learning(
     ] = "best",
     realizable: Annotated[bool, typer.Option("--realizable", help="Some hypothesis is never wrong.")] = False,
     plot: Plot = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Plan for learning a hypothesis; leave out one of rows, alpha and epsilon."""
     from holdtrue.planning import plan_learning
@@ -119,7 +118,7 @@ def selection(
     shortfall: Annotated[float | None, typer.Option(help="Rows by which the choice may miss the best.")] = None,
     monotone: Annotated[bool, typer.Option("--monotone", help="All scores move the same way.")] = False,
     plot: Plot = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Plan for selecting a candidate; leave out one of epsilon and shortfall."""
     from holdtrue.planning import plan_selection
@@ -142,7 +141,7 @@ def prediction(
     agnostic: Annotated[bool, typer.Option("--agnostic", help="No hypothesis need be right everywhere.")] = False,
     method: Annotated[Literal["best", "seed", "laplace"], typer.Option(help="Way to answer from votes.")] = "best",
     plot: Plot = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Plan for private predictions by vote; leave out one of alpha and rows."""
     from holdtrue.planning import plan_prediction
@@ -175,7 +174,7 @@ def holdout(
         typer.Option("--private/--validity", help="Keep the cases' secrets, or take the narrowest mode that is valid."),
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="The half-width wished for, for the advice; 0.1 unless given.")] = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Plan for a holdout: every mode's width before the first look. For several sizes, or none: a table of them."""
     from holdtrue.planning import plan_holdout

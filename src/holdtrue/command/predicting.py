@@ -2,19 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, paid_line, receipt_line
-from holdtrue.command.places import LEDGER, Data, LedgerOption, opened
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import print_lines, print_table, watched
+from holdtrue.command.asking import Analyst, Key, list_costs
+from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress, write_file
+from holdtrue.command.paths import Data, LedgerOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
-
-if TYPE_CHECKING:
-    from holdtrue.curator import Curator
-    from holdtrue.records import Prediction
 
 __all__ = ["distill", "predict", "train"]
 
@@ -49,22 +44,21 @@ def train(
         str | None,
         typer.Option(metavar="COLUMN", help="Public keys that stay when a row is replaced. Without: two votes a row."),
     ] = None,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing, and tells nothing."""
-    with opened(data, ledger) as curator, watched("training"):
+    with open_curator(data, ledger) as curator, show_progress("training"):
         given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
-        model = curator.train(name, _estimator(estimator), key=key, **given)
-    facts = {"model": name, "parts": model.asked.parts, "features": list(model.columns)}
-    facts |= {"rows": model.asked.cut.sentence}
-    facts |= {"labels": None if model.asked.labels is None else list(model.asked.labels), "bounds": model.asked.bounds}
+        model = curator.train(name, _make_estimator(estimator), key=key, **given)
+    asked, columns = model.asked, list(model.columns)
     if as_json:
-        print_json(facts)
+        public = {"labels": None if asked.labels is None else list(asked.labels), "bounds": asked.bounds}
+        print_json({"model": name, "parts": asked.parts, "features": columns, "rows": asked.cut.sentence} | public)
         return
-    gives = ", ".join(map(str, model.asked.labels)) if model.asked.labels else f"numbers in {model.asked.bounds}"
-    lines = [("parts", f"{parts:,}"), ("rows", model.asked.cut.sentence), ("reads", ", ".join(model.columns))]
-    print_lines(name, [*lines, ("says", gives)])
+    gives = ", ".join(map(str, asked.labels)) if asked.labels else f"numbers in {asked.bounds}"
+    lines = [("parts", f"{parts:,}"), ("rows", asked.cut.sentence), ("reads", ", ".join(columns)), ("says", gives)]
+    print_lines(name, lines)
 
 
 def predict(
@@ -82,24 +76,24 @@ def predict(
     screen: ScreenOption = None,
     key: Key = None,
     analyst: Analyst = None,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Predict for one point, or for every row of a file. A point that was asked before costs nothing."""
     from holdtrue.records import to_json
 
-    rows = _points(values, points)
-    with opened(data, ledger) as curator:
-        with watched("predicting"):
+    rows = _read_points(values, points)
+    with open_curator(data, ledger) as curator:
+        with show_progress("predicting"):
             found = curator.predict(name, rows, epsilon=epsilon, mu=mu, screen=screen, key=key, analyst=analyst)
         if as_json:
             print_json(to_json(found) if not isinstance(found, list) else {"predictions": [to_json(one) for one in found]})
         elif isinstance(found, list):
             table = ((str(number), one.brief, "nothing" if one.repeated else "") for number, one in enumerate(found))
             print_table(("row", name, "cost"), table, right=("row",))
-            print_lines("", _left(curator, found[-1]) if found else [("left", "no rows")])
+            print_lines("", list_costs(found[-1], curator) if found else [("left", "no rows")])
         else:
-            print_lines(" ".join(values or ()), [(name, found.brief), *_left(curator, found)])
+            print_lines(" ".join(values or ()), [(name, found.brief), *list_costs(found, curator)])
 
 
 def distill(
@@ -116,43 +110,26 @@ def distill(
     epsilon: Epsilon = None,
     screen: ScreenOption = None,
     analyst: Analyst = None,
-    ledger: LedgerOption = LEDGER,
-    as_json: Json = JSON,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Buy labels for public rows, teach a student with them, and label all of them by it at no further cost."""
-    rows = _table(public)
-    with opened(data, ledger) as curator:
-        with watched("buying labels"):
-            taught = curator.distill(
-                name,
-                rows,
-                _estimator(student),
-                labels=labels,
-                groups=groups,
-                epsilon=epsilon,
-                screen=screen,
-                analyst=analyst,
-            )
+    rows = _read_table(public)
+    with open_curator(data, ledger) as curator:
+        with show_progress("buying labels"):
+            given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "screen": screen}
+            taught = curator.distill(name, rows, _make_estimator(student), **given, analyst=analyst)
         said = [value.item() if hasattr(value, "item") else value for value in taught.predict(rows)]
         spent = curator.budget
-    out.write_text("\n".join([name, *map(str, said)]) + "\n", encoding="utf-8")
+    write_file("OUT.csv", out, "\n".join([name, *map(str, said)]) + "\n")
     if as_json:
         print_json({"student": name, "labels": taught.labels, "rows": len(said), "left": spent.left})
         return
     lines = [("taught", f"with {taught.labels:,} labels"), ("wrote", f"{len(said):,} labels to {out}")]
-    print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.unit} for verbs other than ask")])
+    print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.unit} to select, learn and predict")])
 
 
-def _left(curator: "Curator", found: "Prediction") -> list[tuple[str, str]]:
-    budget = curator.budget
-    return [
-        ("cost", paid_line(found.certificate, curator, repeated=found.repeated)),
-        ("left", f"{budget.reserve:.3g} {budget.unit} for verbs other than ask"),
-        ("receipt", receipt_line(found.certificate)),
-    ]
-
-
-def _estimator(kind: str) -> Any:  # noqa: ANN401 - an estimator
+def _make_estimator(kind: str) -> Any:  # noqa: ANN401 - an estimator
     from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
     from sklearn.tree import DecisionTreeClassifier
 
@@ -165,21 +142,21 @@ def _estimator(kind: str) -> Any:  # noqa: ANN401 - an estimator
     return made[kind]()
 
 
-def _points(values: list[str] | None, points: Path | None) -> Any:  # noqa: ANN401 - a record or a table
+def _read_points(values: list[str] | None, points: Path | None) -> Any:  # noqa: ANN401 - a record or a table
     if bool(values) == (points is not None):
         raise InvalidParameter("point", values, "COLUMN=VALUE for each column, or --points FILE")
     if points is not None:
-        return _table(points)
+        return _read_table(points)
     point = {}
     for text in values or ():
         column, sign, value = text.partition("=")
         if not sign or not column:
             raise InvalidParameter("point", text, "COLUMN=VALUE, such as age=71")
-        point[column] = _value(value)
+        point[column] = _read_value(value)
     return point
 
 
-def _value(text: str) -> object:
+def _read_value(text: str) -> object:
     try:
         found = json.loads(text)
     except ValueError:
@@ -187,30 +164,27 @@ def _value(text: str) -> object:
     return found if isinstance(found, (bool, int, float, str)) else text
 
 
-def _table(path: Path) -> Any:  # noqa: ANN401 - an Arrow table
+def _read_table(path: Path) -> Any:  # noqa: ANN401 - an Arrow table
     """Return public rows from a file."""
     import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import csv, parquet
+    from pyarrow import json as lines
 
+    readers = {
+        ".parquet": parquet.read_table,
+        ".pq": parquet.read_table,
+        ".csv": csv.read_csv,
+        ".jsonl": lines.read_json,
+        ".ndjson": lines.read_json,
+    }
+    read = readers.get(path.suffix.lower())
+    if read is None:
+        raise InvalidParameter("file", str(path), "a file that ends in .csv, .parquet or .jsonl")
     try:
-        return _read(path)
+        return read(path)
     except OSError as error:
         reason = error.strerror or "cannot be read"
     except pa.ArrowException:
         reason = "cannot be read as a table"
     message = f"{path}: {reason}"
     raise RequestError(message)
-
-
-def _read(path: Path) -> Any:  # noqa: ANN401 - an Arrow table
-    from pyarrow import csv, parquet
-    from pyarrow import json as lines
-
-    match path.suffix.lower():
-        case ".parquet" | ".pq":
-            return parquet.read_table(path)
-        case ".csv":
-            return csv.read_csv(path)
-        case ".jsonl" | ".ndjson":
-            return lines.read_json(path)
-        case _:
-            raise InvalidParameter("file", str(path), "a file that ends in .csv, .parquet or .jsonl")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdtrue.command.asking import Analyst, receipt_line
-from holdtrue.command.places import check_free, shown
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import print_lines
+from holdtrue.command.asking import Analyst, print_receipt
+from holdtrue.command.output import Json, print_json, print_lines
+from holdtrue.command.paths import check_free, hide_password
 from holdtrue.errors import (
     FingerprintMismatch,
     IntegrityError,
@@ -78,7 +77,7 @@ def score(
         float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
     ] = None,
     analyst: Analyst = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Score the results of an eval suite; the interval holds for all looks of the holdout at once.
 
@@ -96,7 +95,7 @@ def score(
         gate = held.facts.mode in ("gate", "private gate")
         report = _gated(held, asked, holdout, created=create) if gate else _scored(held, asked, holdout)
     if as_json:
-        print_json({"holdout": shown(holdout), "cases": asked.results.number} | report.document)
+        print_json({"holdout": hide_password(holdout), "cases": asked.results.number} | report.document)
     else:
         print_lines(str(results), report.lines)
     if report.better is False:
@@ -157,7 +156,7 @@ def _check_known(where: str, cases: int) -> None:
 
     stored = stored_facts(where)
     if stored is None:
-        message = f"there is no holdout at {shown(where)}; --create --looks N creates one"
+        message = f"there is no holdout at {hide_password(where)}; --create --looks N creates one"
         raise UnknownName(message)
     _, plan = stored
     if plan.rows != cases:
@@ -192,7 +191,7 @@ def _lines(found: "Score") -> list[tuple[str, str]]:
         ("interval", width),
         ("looks", f"{found.looks_left:,} of {found.looks:,} left{free}"),
         ("in words", found.sentence),
-        ("receipt", receipt_line(found.certificate)),
+        ("receipt", print_receipt(found.certificate)),
     ]
 
 
@@ -340,7 +339,7 @@ def _verdict(verdict: "Verdict") -> _Report:
         ("incumbent", f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%), for {verdict.about}"),
         ("looks", f"{verdict.looks_left:,} left, {verdict.yes_left:,} yes left"),
         ("in words", verdict.sentence),
-        ("receipt", receipt_line(verdict.certificate)),
+        ("receipt", print_receipt(verdict.certificate)),
     ]
     if gain is not None:
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdtrue.command.showing import JSON, Json, print_json
-from holdtrue.command.talking import print_table, printable
-from holdtrue.errors import InvalidParameter, MissingExtra
+from holdtrue.command.history import read_receipt
+from holdtrue.command.output import Json, print_json, print_table
+from holdtrue.errors import InvalidParameter, MissingExtra, printable
 
 if TYPE_CHECKING:
     from holdtrue.service.keys import Key, Keyring
@@ -82,7 +82,7 @@ def create(
     home: Home = None,
     ledger: Ledger = None,
     config: Config = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Give a key. It is shown this once, and kept nowhere."""
     allowances = dict(map(_allowance, allow or ()))
@@ -102,7 +102,7 @@ def create(
 
 
 @keys.command("list")
-def show(*, home: Home = None, ledger: Ledger = None, config: Config = None, as_json: Json = JSON) -> None:
+def show(*, home: Home = None, ledger: Ledger = None, config: Config = None, as_json: Json = False) -> None:
     """List the keys that were given, without their secrets."""
     with _keyring(config, home=home, ledger=ledger) as (keyring, _):
         found = keyring.list()
@@ -123,7 +123,7 @@ def revoke(
     home: Home = None,
     ledger: Ledger = None,
     config: Config = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Take a key back, at once and for all workers."""
     with _keyring(config, home=home, ledger=ledger) as (keyring, _):
@@ -154,13 +154,12 @@ def accept(
     home: Home = None,
     ledger: Ledger = None,
     config: Config = None,
-    as_json: Json = JSON,
+    as_json: Json = False,
 ) -> None:
     """Accept a ledger that was restored from a backup, and enter what it has forgotten as spent."""
     from holdtrue.accounting.filters import amount
-    from holdtrue.command.reviewing import receipt_of
 
-    given = receipt_of(receipt)
+    given = read_receipt(receipt)
     with _keyring(config, home=home, ledger=ledger) as (keyring, settings):
         from holdtrue.service.metrics import Metrics
         from holdtrue.service.registry import Registry

@@ -1,4 +1,4 @@
-"""The demonstration: the service on invented people, whose every true mean is known, on this machine and for a while."""
+"""The demonstration on a page: the service on synthetic data with known true values, on this machine and for a while."""
 
 import signal
 import socket
@@ -11,23 +11,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdtrue.entropy import SYSTEM, Bits
+from holdtrue.demo.population import describe_dataset, survey, write_rows
 from holdtrue.errors import RefusedError
-from holdtrue.service.populations import Population, survey
+from holdtrue.service import create
+from holdtrue.service.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["DESCRIPTION", "NAME", "QUESTIONS", "ROWS", "Demo", "document", "prepare", "run", "write_rows"]
+__all__ = ["Demo", "prepare", "run"]
 
-NAME = "demo"
-ROWS = 40_000
-QUESTIONS = 200
-DESCRIPTION = (
-    f"A survey about health: {ROWS:,} invented people, drawn from a population of which everything is known. So each answer "
-    "can be held against the truth."
-)
-_FILE = "survey.parquet"
+_NAME = "demo"
 _HOST = "127.0.0.1"
 _RATE = "6000/minute"
 _GRACE_SECONDS = 10
@@ -41,46 +35,15 @@ class Demo:
     key: str
 
 
-def write_rows(folder: Path, population: Population, *, rows: int = ROWS, bits: Bits = SYSTEM) -> Path:
-    """Draw rows from a population into a file, and return its place."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-    from pyarrow import parquet
-
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _FILE
-    drawn = population.draw(rows, bits=bits)
-    parquet.write_table(pa.table({name: pa.array(values) for name, values in drawn.items()}), path)
-    return path
-
-
-def document(population: Population) -> dict[str, Any]:
-    """Return how the dataset is registered: its plan, and what is public about its columns."""
-    columns = population.card.columns
-    return {
-        "path": _FILE,
-        "description": DESCRIPTION,
-        "queries": QUESTIONS,
-        "beta": 0.05,
-        "reserve": 0.25,
-        "iid": True,
-        "bounds": {column.name: list(column.bounds) for column in columns if column.bounds is not None},
-        "labels": {column.name: list(column.labels) for column in columns if column.labels is not None},
-    }
-
-
 def prepare(home: Path, *, port: int = 0) -> Demo:
     """Return the application with its one dataset. Whoever comes to its page from this machine is let in as the owner."""
-    # The terminal's demonstration draws the same people where nothing of the service is installed.
-    from holdtrue.service import create
-    from holdtrue.service.settings import Settings
-
     population = survey()
     data = home / "data"
     write_rows(data, population)
     settings = Settings(home=home / "service", host=_HOST, port=port, data=(data,), rate=_RATE, demo=True)
     app = create(settings)
     service = app.state.service
-    service.registry.register(NAME, document(population), truth=lru_cache(4096)(population.truth))
+    service.registry.register(_NAME, describe_dataset(population), truth=lru_cache(4096)(population.truth))
     _, owner = service.keyring.create("you", "owner")
     key, _ = service.keyring.create("guest", "analyst")
     app.state.demo_visitor = owner.prefix

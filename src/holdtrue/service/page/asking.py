@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Preview
+from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
@@ -21,7 +22,6 @@ from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.reading import form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
 from holdtrue.service.page.views import Asked, Standing, beyond, card_of, from_answer, plotted, standing
-from holdtrue.service.populations import EXAMPLES
 from holdtrue.service.problems import detail_of
 from holdtrue.service.registry import Dataset
 from holdtrue.service.state import service_of

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from holdtrue.service.attacks import FEATURES, ROUNDS, ROWS, Step, attack, planned
+from holdtrue.demo.attack import FEATURES, ROUNDS, ROWS, Step, attack, plan_attack
 from holdtrue.service.page.guards import PageRoute, Visitor
 from holdtrue.service.page.rendering import asked_by_htmx, form_id, show
 from holdtrue.service.problems import Refused
@@ -92,7 +92,7 @@ def _context(request: Request, run: Run | None, *, polled: bool = False) -> dict
         "tally": _runs(request).tally(),
         "rows": ROWS,
         "looks": FEATURES + ROUNDS,
-        "plan": planned(),
+        "plan": plan_attack(),
     }
 
 

@@ -1,0 +1,145 @@
+"""Everything that can be audited in one go: Holdtrue's mechanisms and verbs, the planted faults, the published zoo."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
+from holdtrue.auditing.findings import Finding
+from holdtrue.auditing.search.events import STRATEGIES
+from holdtrue.auditing.search.outputs import Outputs
+from holdtrue.entropy import Bits
+from holdtrue.errors import UnknownName
+
+__all__ = ["CONTROLS", "AuditResult", "Tick", "audit_all", "confidence_of_each", "deviations", "list_mechanisms"]
+
+Tick = Callable[[float], None]
+
+CONTROLS = "controls"
+
+# How many samples take about as long as each other: of mechanisms, and of what goes through a curator or a loop.
+_FAST, _SLOW = 200_000, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """A mechanism with what an audit found.
+
+    A right claim "holds" or is "violated": the latter proves something wrong. A wrong claim is a control, and is "found" or
+    "not found": the latter says that the audit had no power for it this time, and nothing about any promise. ``power`` is
+    the exact probability with which counting the control's telling event finds it, None where that is not known.
+    """
+
+    mechanism: AuditedMechanism
+    finding: Finding
+    power: float | None = None
+
+    @property
+    def control(self) -> bool:
+        """Return whether the claim is known to be wrong."""
+        return not self.mechanism.sound
+
+    @property
+    def as_expected(self) -> bool:
+        """Return whether the verdict is the expected one: a violation where the claim is wrong, none where it is right."""
+        return self.finding.violated is self.control
+
+    @property
+    def verdict(self) -> str:
+        """Return what the audit says of the claim, or whether it found the control."""
+        if self.control:
+            return "found" if self.finding.violated else "not found"
+        return "violated" if self.finding.violated else "holds"
+
+    @property
+    def shown_power(self) -> str:
+        """Return the power to six digits, rounded down: one that is not certain never reads as 1."""
+        return "" if self.power is None else f"{min(math.floor(self.power * 10**6), 10**6 - 1) / 10**6:.6f}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as plain JSON, with the mechanism's name, its group and what is known of it."""
+        audited = self.mechanism
+        known = {"truth": audited.truth, "ceiling": audited.ceiling}
+        return {
+            "group": audited.group,
+            "mechanism": audited.name,
+            "control": self.control,
+            "verdict": self.verdict,
+            "expected": "found" if self.control else "holds",
+            "as_expected": self.as_expected,
+            "power": self.power,
+            "why": audited.why or "the claim is right",
+            **{name: str(value) if value is not None and math.isinf(value) else value for name, value in known.items()},
+            "finding": self.finding.to_json(),
+        }
+
+
+def list_mechanisms(*, only: str | None = None) -> list[AuditedMechanism]:
+    """Return what is audited unless told otherwise; with ``only``, what has these words in its name or its group's.
+
+    ``only="controls"`` returns the planted faults. The unsound of the published zoo are returned only where they are asked
+    for: they claim epsilon 0.1 and take minutes, and the same faults are planted at epsilon 1.
+    """
+    from holdtrue.auditing.catalogue.faults import FAULTS
+    from holdtrue.auditing.catalogue.own_mechanisms import MECHANISMS, VERBS
+    from holdtrue.auditing.catalogue.zoo import ZOO
+
+    every = [*MECHANISMS, *VERBS, *FAULTS, *ZOO]
+    usual = [each for each in every if each.sound or each.telling is not None]
+    if only is None:
+        return usual
+    if only.lower() == CONTROLS:
+        return [each for each in usual if not each.sound]
+    chosen = [each for each in every if only.lower() in each.name.lower() or only.lower() in each.group.lower()]
+    if not chosen:
+        message = f"nothing to audit is called {only!r}; there are {', '.join(each.name for each in every)}"
+        raise UnknownName(message)
+    return [each for each in chosen if each.name.lower() == only.lower()] or chosen
+
+
+def audit_all(
+    mechanisms: Sequence[AuditedMechanism], *, samples: int, confidence: float, tick: Tick | None = None
+) -> Iterator[AuditResult]:
+    """Audit mechanisms one after another.
+
+    Guarantee: with probability at least ``confidence`` all lower bounds hold at once: each audit is given an equal part of
+    what may fail. A control gets as many samples as its power needs, also where fewer are asked for. ``tick`` hears which
+    share of the work is done.
+    """
+    sure = confidence_of_each(len(mechanisms), confidence=confidence)
+    sizes = [each.limit_samples(samples if each.sound else max(samples, each.least)) for each in mechanisms]
+    weights = [1 + size / (_FAST if each.most is None else _SLOW) for each, size in zip(mechanisms, sizes, strict=True)]
+    done = 0.0
+    for mechanism, size, weight in zip(mechanisms, sizes, weights, strict=True):
+        part = weight / sum(weights)
+        heard = mechanism if tick is None else _tell_progress(mechanism, size, part, done, tick)
+        power = mechanism.power(samples=size, confidence=sure)
+        yield AuditResult(mechanism, heard.audit(samples=size, confidence=sure), power)
+        done += part
+
+
+def confidence_of_each(number: int, *, confidence: float) -> float:
+    """Return the confidence of each of so many bounds that hold with this confidence all at once."""
+    return 1 - (1 - confidence) / number
+
+
+def deviations(number: int, *, confidence: float) -> float:
+    """Return by how many standard deviations each of so many bounds lies below what was counted: the cost of confidence."""
+    from scipy import special
+
+    return float(-special.ndtri((1 - confidence_of_each(number, confidence=confidence)) / len(STRATEGIES)))
+
+
+def _tell_progress(mechanism: AuditedMechanism, size: int, part: float, before: float, tick: Tick) -> AuditedMechanism:
+    """Return the same mechanism, with a law that tells how far its audit is, by how many outputs it was asked for."""
+    drawn = 0
+
+    def law(data: Any, count: int, bits: Bits) -> Outputs:  # noqa: ANN401 - whatever the mechanism is about
+        nonlocal drawn
+        found = mechanism.law(data, count, bits)
+        drawn += count
+        tick(min(1.0, before + part * min(1.0, drawn / (2 * size))))
+        return found
+
+    return replace(mechanism, law=law)

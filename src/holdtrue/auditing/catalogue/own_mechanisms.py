@@ -1,0 +1,197 @@
+"""Holdtrue's own mechanisms, and its verbs end to end through a curator: sound, or this library is wrong.
+
+Each has a pair of neighbours on which its claim is attained, or all but. What is claimed is that of one release: of one
+question among the many of a list, one choice, one hypothesis, one prediction. A curator's budget is made so large here that
+one release has an epsilon worth auditing. Curators draw from the system's bits and from no other; so do these mechanisms,
+whatever bits they are given.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.accounting.event_privacy import epsilon as epsilon_at
+from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
+from holdtrue.auditing.search.outputs import Outputs
+from holdtrue.curator import Curator
+from holdtrue.entropy import Bits
+from holdtrue.hypotheses import Thresholds
+from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
+from holdtrue.planning import OpenPlan, open_plan
+
+__all__ = ["MECHANISMS", "VERBS"]
+
+_SLACK = 0.2
+_MU = Fraction(3, 2)
+_UNIT = 1 << 20  # noise on so fine a grid is as good as continuous, and as far from the claim as that
+_EPSILON = 3.0
+# What one curator is asked for, so that its ledger stays short.
+_QUESTIONS = 250
+_CHOICES = 100
+_HUGE = 3000.0
+_DELTA = 1e-6
+
+_Table = npt.NDArray[np.float64]
+_Releases = Callable[..., list[Any]]
+
+
+def _release_many(mechanism: Any, data: Any, count: int, bits: Bits) -> Outputs:  # noqa: ANN401 - any that takes arrays
+    del bits
+    found: Outputs = mechanism.release(np.repeat(np.asarray(data)[None], count, axis=0))
+    return found
+
+
+def _release_runs(mechanism: AboveThreshold, data: list[int], count: int, bits: Bits) -> Outputs:
+    del bits
+    found = [mechanism.release(data) for _ in range(count)]
+    return np.array([-1 if place is None else place for place in found])
+
+
+_own = partial(AuditedMechanism, "Holdtrue's mechanisms")
+_verb = partial(AuditedMechanism, "Holdtrue's verbs")
+_NORMAL = Gaussian(mu=_MU, sensitivity=_UNIT)
+
+MECHANISMS: tuple[AuditedMechanism, ...] = (
+    _own("Laplace mechanism", partial(_release_many, Laplace(epsilon=1)), (0, 1), 1.0, truth=1.0),
+    _own(
+        "Gaussian mechanism",
+        partial(_release_many, _NORMAL),
+        (0, _UNIT),
+        _NORMAL.epsilon(_SLACK),
+        delta=_SLACK,
+        truth=_NORMAL.epsilon(_SLACK),
+    ),
+    # Of two candidates three counts apart the lower one is chosen with probability 1 / (1 + e^4.5), then 1 / (1 + e^1.5).
+    _own("Exponential mechanism", partial(_release_many, Exponential(epsilon=_EPSILON)), ([2, 5], [3, 4]), _EPSILON),
+    # Two equal candidates, then two counts apart: one half and e^-epsilon of it.
+    _own(
+        "Permute-and-flip",
+        partial(_release_many, PermuteAndFlip(epsilon=_EPSILON)),
+        ([4, 4], [3, 5]),
+        _EPSILON,
+        truth=_EPSILON,
+    ),
+    # Five counts that must stay below while the threshold's noise is small, and a sixth that must not.
+    _own(
+        "Above threshold",
+        partial(_release_runs, AboveThreshold(epsilon=4)),
+        ([-1, -1, -1, -1, -1, 0], [0, 0, 0, 0, 0, -1]),
+        4.0,
+        most=20_000,
+        search=0.2,
+    ),
+)
+"""Every mechanism that :mod:`holdtrue.mechanisms` exports."""
+
+
+def _plan(rows: int, *, pure: bool = False) -> OpenPlan:
+    """Return a plan under which one question is mu-GDP with mu = 1.5, or sqrt(2) times that in pure epsilon."""
+    slack = 0.0 if pure else _DELTA
+    return open_plan(rows=rows, epsilon=_HUGE, delta=slack, sigma=Fraction(1) / (rows * _MU), iid=False, pure=pure)
+
+
+def _through_curators(releases: _Releases, each: int, data: _Table, count: int, bits: Bits) -> Outputs:
+    """Return so many outputs, opening a curator for every ``each`` of them: ledger in memory, all else as for anyone."""
+    del bits
+    found: list[Any] = []
+    while len(found) < count:
+        found += releases(data, min(each, count - len(found)))
+    return np.array(found)
+
+
+def _ask(data: _Table, count: int, *, under: OpenPlan) -> list[float]:
+    """Ask different questions, each of which the first row answers with yes on one side and with no on the other."""
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        return [answer.value for answer in curator.ask([f"x > {number}e-6" for number in range(count)])]
+
+
+def _select(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        named = ({f"yes {number}": "x > 0.5", f"no {number}": "x <= 0.5"} for number in range(count))
+        return [curator.select(candidates, epsilon=_EPSILON).index for candidates in named]
+
+
+def _learn(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
+    """Learn whether x reaches 0 or an edge beyond all rows: always yes, or always no. Each class is another one."""
+    with Curator({"x": np.full(len(data), 0.5), "y": data[:, 0]}, plan=under) as curator:
+        classes: Iterator[Thresholds] = (Thresholds(0, 2 + number, steps=2, column="x") for number in range(count))
+        return [curator.learn(each, target="y > 0.5", epsilon=_EPSILON).index for each in classes]
+
+
+def _predict(data: _Table, count: int, *, under: OpenPlan) -> list[bool]:
+    """Predict different points from seven members; a member's two rows make it say yes beyond 0.5, or no everywhere."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    with Curator({"x": data[:, 0], "y": data[:, 1]}, plan=under) as curator:
+        given: dict[str, Any] = {"target": "y > 0.5", "features": ["x"], "parts": len(data) // 2, "order": "fixed"}
+        curator.train("stump", DecisionTreeClassifier(max_depth=1), **given)
+        points = {"x": 0.6 + np.arange(count) / (10 * _QUESTIONS)}
+        found = curator.predict("stump", points, epsilon=_EPSILON)
+        return [bool(prediction.label) for prediction in found] if isinstance(found, list) else [bool(found.label)]
+
+
+def _yes(number: int, rows: int) -> _Table:
+    """Return a column of ones, then zeros."""
+    return (np.arange(rows) < number).astype(np.float64)[:, None]
+
+
+def _members(number: int) -> _Table:
+    """Return rows of seven members, of which so many say yes beyond 0.5: a no at 0, and a yes or another no at 1."""
+    labels = np.concatenate([np.zeros((7, 1)), _yes(number, 7)])
+    return np.column_stack([np.repeat([0.0, 1.0], 7), labels])
+
+
+_ROWS = 24
+_ASKING, _ASKING_PURE = _plan(_ROWS), _plan(_ROWS, pure=True)
+_ONE_ASK, _ONE_PURE_ASK = epsilon_at(_ASKING.event, _SLACK), epsilon_at(_ASKING_PURE.event, 0)
+_PAIR: Final = (_yes(2, 7), _yes(3, 7))
+_PEOPLE: Final = (_yes(12, _ROWS), _yes(13, _ROWS))
+_SOME: Final[dict[str, Any]] = {"most": 30_000, "search": 0.3}
+_FEW: Final[dict[str, Any]] = {"most": 10_000, "search": 0.2}
+
+
+def _curate(releases: _Releases, under: OpenPlan, each: int) -> Callable[[Any, int, Bits], Outputs]:
+    return partial(_through_curators, partial(releases, under=under), each)
+
+
+VERBS: tuple[AuditedMechanism, ...] = (
+    _verb(
+        "ASK, normal noise",
+        _curate(_ask, _ASKING, _QUESTIONS),
+        _PEOPLE,
+        _ONE_ASK,
+        delta=_SLACK,
+        truth=_ONE_ASK,
+        **_SOME,
+    ),
+    _verb(
+        "ASK, Laplace noise",
+        _curate(_ask, _ASKING_PURE, _QUESTIONS),
+        _PEOPLE,
+        _ONE_PURE_ASK,
+        truth=_ONE_PURE_ASK,
+        **_SOME,
+    ),
+    _verb("SELECT", _curate(_select, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
+    _verb(
+        "SELECT on a pure ledger",
+        _curate(_select, _plan(8, pure=True), _CHOICES),
+        (_yes(4, 8), _yes(3, 8)),
+        _EPSILON,
+        truth=_EPSILON,
+        **_FEW,
+    ),
+    _verb("LEARN", _curate(_learn, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
+    _verb(
+        "PREDICT",
+        _curate(_predict, _plan(14), _QUESTIONS),
+        (_members(2), _members(3)),
+        _EPSILON,
+        **_FEW | {"most": 20_000},
+    ),
+)
+"""The verbs of :class:`~holdtrue.Curator`; ASK and SELECT also on a ledger in pure epsilon."""

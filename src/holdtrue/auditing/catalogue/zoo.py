@@ -1,0 +1,251 @@
+"""The audit zoo: sound and unsound mechanisms of the literature, from their definitions.
+
+DP-Sniper (Bichsel, Steffen, Bogunovic and Vechev, S&P 2021) audited these, after StatDP (Ding et al., CCS 2018) and Lyu, Su
+and Li (VLDB 2017). Inputs are vectors of query results. An "above" is 1 (or the value that is released), a "below" NaN where
+values are released and 0 otherwise, and what is not asked any more -1 (minus infinity beside released values).
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from holdtrue.auditing.catalogue.mechanism import AuditedMechanism, draw_exponential, draw_laplace, draw_uniform
+from holdtrue.auditing.search.confidence_bounds import Floats
+from holdtrue.entropy import Bits
+
+__all__ = ["ZOO", "above_threshold", "float_laplace", "noisy_max", "pair"]
+
+_BITS_ON = ((0, 11, 18), (3, 10, 13))
+
+
+def pair(number: int, size: int) -> tuple[Floats, Floats]:
+    """Return one of the eight pairs of query results: 1 and 2 move one entry, the others all of them by one at most."""
+    places = np.arange(size)
+    moved, half = places == 0, places < size // 2
+    others = {
+        1: np.where(moved, 0.0, 1.0),
+        2: np.where(moved, 2.0, 1.0),
+        3: np.where(moved, 2.0, 0.0),
+        4: np.where(moved, 0.0, 2.0),
+        5: np.where(half, 2.0, 0.0),
+        6: np.full(size, 2.0),
+        7: np.zeros(size),
+        8: np.where(half, 0.0, 1.0),
+    }
+    return 1 - others[8] if number == 8 else np.ones(size), others[number]  # noqa: PLR2004 - the pair that moves both
+
+
+def _noisy(data: Floats, count: int, bits: Bits, *, scale: float) -> Floats:
+    return np.asarray(data + draw_laplace(scale, (count, data.size), bits))
+
+
+def _truncated_geometric(data: Floats, count: int, bits: Bits) -> Floats:
+    # P(j) = (8/9)^|j| / 17 by inversion of a uniform, for a float mechanism of others: 53 bits are plenty for 6 outcomes.
+    steps = np.arange(-60, 61)
+    cumulated = np.cumsum((8 / 9) ** np.abs(steps) / 17)
+    noise = steps[np.minimum(np.searchsorted(cumulated, draw_uniform(count, bits)), steps.size - 1)]
+    found: Floats = np.clip(data[0] + noise, 0, 5)
+    return found
+
+
+def noisy_max(  # noqa: PLR0913 - the parameters of the family
+    data: Floats, count: int, bits: Bits, *, one_sided: bool, value: bool, scale: float = 20
+) -> Floats:
+    """Return which of the noisy values is largest, or that value itself."""
+    noisy = data + (draw_exponential if one_sided else draw_laplace)(scale, (count, data.size), bits)
+    found: Floats = noisy.max(axis=1) if value else noisy.argmax(axis=1).astype(np.float64)
+    return found
+
+
+def above_threshold(  # noqa: PLR0913 - the parameters of the family
+    data: Floats,
+    count: int,
+    bits: Bits,
+    *,
+    threshold: float,
+    threshold_scale: float,
+    value_scale: float,
+    most: int | None,
+    release: str = "nothing",
+) -> Floats:
+    """Return the answers of an above-threshold variant; ``most`` aboves end the run."""
+    limit = threshold + draw_laplace(threshold_scale, (count, 1), bits)
+    noise = draw_laplace(value_scale, (count, data.size), bits) if value_scale else np.zeros((count, data.size))
+    noisy = data + noise
+    above = noisy >= limit
+    over = np.zeros_like(above) if most is None else np.cumsum(above, axis=1) - above >= most
+    match release:
+        case "nothing":
+            return np.where(over, -1.0, above.astype(np.float64))
+        case "value":
+            return np.where(over, -np.inf, np.where(above, noisy, np.nan))
+        case _:
+            fresh = data + draw_laplace(60, (count, data.size), bits)
+            return np.where(over, -np.inf, np.where(above, fresh, 0.0))
+
+
+def _rappor(value: int, count: int, bits: Bits, *, on: float, off: float) -> Floats:
+    chance = np.where(np.isin(np.arange(20), _BITS_ON[value]), on, off)
+    return (draw_uniform((count, 20), bits) < chance).astype(np.float64)
+
+
+def float_laplace(data: float, count: int, bits: Bits, *, scale: float = 10.0) -> Floats:
+    """Return data + Lap(scale) in double precision, by the textbook's inversion of a uniform."""
+    centred = draw_uniform(count, bits) - 0.5
+    found: Floats = data - scale * np.sign(centred) * np.log1p(-2 * np.abs(centred))
+    return found
+
+
+def _snapped(data: float, count: int, bits: Bits) -> Floats:
+    sign = np.where(bits.words(count) & np.uint64(1), 1.0, -1.0)
+    scale = 10 * (1 + 100 * 2.0**-49)
+    noisy = data + scale * sign * np.log(1 - draw_uniform(count, bits))
+    return np.clip(np.round(noisy / 16) * 16, -100, 100)
+
+
+def _parallel(data: Floats, count: int, bits: Bits) -> Floats:
+    both = [
+        above_threshold(data, count, bits, threshold=1, threshold_scale=20, value_scale=40, most=2, release="value"),
+        above_threshold(data, count, bits, threshold=1, threshold_scale=40, value_scale=40 / 3, most=2),
+    ]
+    return np.column_stack(both)
+
+
+def _entry(  # noqa: PLR0913 - the columns of the published table
+    name: str,
+    law: Callable[[Any, int, Bits], Floats],
+    data: tuple[Any, Any],
+    figures: tuple[float | None, float, float | None],
+    *,
+    wrong: str = "",
+    epsilon: float = 0.1,
+    least: int = 10**5,
+) -> AuditedMechanism:
+    """Return one line of the table: truth, reference and ceiling are its ``figures``; ``wrong`` says what is, if it is."""
+    truth, reference, ceiling = figures
+    known: dict[str, Any] = {"truth": truth, "reference": reference, "ceiling": ceiling}
+    return AuditedMechanism("published zoo", name, law, data, epsilon, wrong, least=least, **known)
+
+
+def _svt(**given: Any) -> Callable[[Any, int, Bits], Floats]:  # noqa: ANN401 - the parameters of above_threshold
+    return partial(above_threshold, **given)
+
+
+def _maximum(*, one_sided: bool, value: bool) -> Callable[[Any, int, Bits], Floats]:
+    return partial(noisy_max, one_sided=one_sided, value=value)
+
+
+_FRESH = "the threshold's noise is fresh, but "
+_MANY = pair(5, 10)
+
+ZOO: tuple[AuditedMechanism, ...] = (
+    _entry("Laplace", lambda x, n, b: _noisy(x, n, b, scale=10), pair(1, 1), (0.1, 0.0976, 0.0959)),
+    _entry(
+        "TruncatedGeometric",
+        _truncated_geometric,
+        (np.array([2.0]), np.array([1.0])),
+        (math.log(9 / 8), 0.1156, 0.1139),
+        epsilon=math.log(9 / 8),
+    ),
+    _entry("NoisyHist1", lambda x, n, b: _noisy(x, n, b, scale=10), pair(1, 5), (0.1, 0.0978, 0.0959)),
+    _entry(
+        "NoisyHist2",
+        lambda x, n, b: _noisy(x, n, b, scale=0.1),
+        pair(1, 5),
+        (10.0, 4.602, 9.59),
+        wrong="the scale is epsilon where it must be 1 / epsilon",
+    ),
+    _entry("RNM1", _maximum(one_sided=False, value=False), pair(4, 5), (0.0946, 0.0925, 0.0865)),
+    _entry("RNM2", _maximum(one_sided=True, value=False), pair(4, 5), (0.1, 0.0979, 0.0924)),
+    _entry(
+        "RNM3",
+        _maximum(one_sided=False, value=True),
+        pair(6, 5),
+        (0.25, 0.2488, 0.2268),
+        wrong="the largest noisy value is released, not only whose it is",
+        least=10**6,
+    ),
+    _entry(
+        "RNM4",
+        _maximum(one_sided=True, value=True),
+        pair(6, 5),
+        (math.inf, 0.3534, 0.947),
+        wrong="the largest value is released under one-sided noise, below which no value can fall",
+    ),
+    _entry("SVT1", _svt(threshold=0.5, threshold_scale=20, value_scale=40, most=1), _MANY, (0.0885, 0.0858, 0.0621)),
+    # The threshold is drawn again after an above; with one above the run ends there.
+    _entry("SVT2", _svt(threshold=1, threshold_scale=20, value_scale=40, most=1), _MANY, (0.0882, 0.0859, 0.0620)),
+    _entry(
+        "SVT3",
+        _svt(threshold=1, threshold_scale=20, value_scale=20, most=1, release="value"),
+        _MANY,
+        (None, 0.1822, 0.171),
+        wrong=f"{_FRESH}an above releases the very value that was compared",
+        least=4 * 10**6,
+    ),
+    _entry(
+        "SVT4",
+        _svt(threshold=1, threshold_scale=40, value_scale=40 / 3, most=1),
+        _MANY,
+        (0.1725, 0.1696, 0.1416),
+        wrong=f"{_FRESH}values get too little noise for both ways they can move",
+        least=2 * 10**6,
+    ),
+    _entry(
+        "SVT5",
+        _svt(threshold=1, threshold_scale=20, value_scale=0, most=None),
+        _MANY,
+        (math.inf, 1.761, 9.48),
+        wrong="values get no noise, and no above ends the run",
+    ),
+    _entry(
+        "SVT6",
+        _svt(threshold=1, threshold_scale=20, value_scale=20, most=None),
+        _MANY,
+        (0.420, 0.2720, 0.2725),
+        wrong="no above ends the run",
+        least=2 * 10**6,
+    ),
+    _entry("Rappor", partial(_rappor, on=0.5125, off=0.4875), (1, 0), (0.3001, 0.3008, 0.2688), epsilon=0.4),
+    _entry("OneTimeRappor", partial(_rappor, on=0.525, off=0.475), (1, 0), (0.6005, 0.5999, 0.5688), epsilon=0.8),
+    _entry(
+        "LaplaceParallel",
+        lambda x, n, b: _noisy(np.repeat(x, 20), n, b, scale=200),
+        pair(1, 1),
+        (0.1, 0.0350, 0.029),
+    ),
+    _entry(
+        "SVT34Parallel",
+        _parallel,
+        _MANY,
+        (None, 0.2616, None),
+        wrong="two broken above-threshold variants on one input",
+        least=10**7,
+        epsilon=0.2,
+    ),
+    _entry(
+        "PrefixSum",
+        lambda x, n, b: np.cumsum(_noisy(x, n, b, scale=10), axis=1),
+        pair(7, 10),
+        (1.0, 0.5774, 0.844),
+        epsilon=1.0,
+    ),
+    _entry(
+        "NumericalSVT",
+        _svt(threshold=1, threshold_scale=30, value_scale=120, most=2, release="fresh"),
+        pair(6, 10),
+        (None, 0.0345, None),
+    ),
+    _entry(
+        "FloatLaplace",
+        float_laplace,
+        (0.0, 1.0),
+        (math.inf, 0.2521, 8.96),
+        wrong="floating-point noise lies on a lattice that depends on what it was added to",
+    ),
+    _entry("SnappedLaplace", _snapped, (0.0, 1.0), (None, 0.0979, 0.0925)),
+)
+"""The published table, in its order. Names in it that are sound must never be flagged; the others always."""

@@ -1,0 +1,286 @@
+"""What a stored response must say, by its charge and by the plan that the ledger was created with (T5, T6, T6b, T7)."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from holdtrue import events
+from holdtrue.accounting.filters import amount
+from holdtrue.curator.history import responses_of
+from holdtrue.errors import HoldtrueError, IntegrityError
+from holdtrue.events import NonPrivate
+from holdtrue.exact import units_up
+from holdtrue.ledgers import Entry, Terms
+from holdtrue.ledgers.entries import VERBS, read_charge
+from holdtrue.planning import AnyPlan, Plan, find_intervals, read_plan
+from holdtrue.queries.cards import Card
+from holdtrue.queries.parser import parse
+from holdtrue.records import Answer, Certificate, Interval, Response
+from holdtrue.verbs.asking import part_of
+
+__all__ = ["Found", "LedgerRules"]
+
+# Numbers are stored in full; another machine's functions may round the last digits of a bound otherwise.
+_ROUNDING = 1e-9
+# What all cases weigh is read off an interval, to the digits of a float; so ends that follow from it have a few fewer.
+_WEIGHED = 1e-6
+_UNREADABLE = (HoldtrueError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+# Modes made of runs of above threshold, and the verbs of their looks (T10).
+_RUN_MODES = ("private gate", "private ladder", "thresholdout")
+_LOOKS = ("gate", "score", "submit")
+
+Found: TypeAlias = Iterator[tuple[str, str]]
+"""Rules that are broken, and in which way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ChargeState:
+    """Where a charge stands: its request and parts, its draws, all draws up to it, and what other verbs cost up to it."""
+
+    request: Mapping[str, Any]
+    parts: Sequence[str]
+    draws: int
+    drawn: int
+    other: int
+
+
+@dataclass(slots=True)
+class LedgerRules:
+    """A plan, and where every charge stands under it; ``plan`` is None for a ledger that was created without one.
+
+    ``runs`` has the runs of above threshold that were paid for, and by which entry each was ended, None while it goes on;
+    ``shown`` the scores that looks of this ledger were told.
+    """
+
+    terms: Terms
+    plan: AnyPlan | None
+    card: Mapping[str, Any]
+    unreadable: str | None = None
+    drawn: int = 0
+    other: int = 0
+    charges: dict[int, _ChargeState] = field(default_factory=dict)
+    told: dict[int, Sequence[Response]] = field(default_factory=dict)
+    weighed: int | None = None
+    runs: dict[str, int | None] = field(default_factory=dict)
+    shown: set[object] = field(default_factory=lambda: {0.0})
+
+    @classmethod
+    def of(cls, terms: Terms) -> "LedgerRules":
+        """Read the plan and the card of a ledger's terms."""
+        try:
+            document, card = json.loads(terms.plan), dict(json.loads(terms.card))
+            return cls(terms, read_plan(terms.plan) if "plan" in document else None, card)
+        except _UNREADABLE:
+            return cls(terms, None, {}, unreadable="the plan cannot be read")
+
+    def check_terms(self) -> Found:
+        """Say in what the terms differ from the plan."""
+        return _stop_at_unreadable(self._compare_terms(), "plan", "plan or card hold values of a kind that none has")
+
+    def _compare_terms(self) -> Found:
+        plan, terms = self.plan, self.terms
+        if self.unreadable is not None:
+            yield "plan", self.unreadable
+        if plan is None:
+            return
+        if terms.cap != plan.cap_units:
+            yield "plan", f"the cap is {terms.cap} units, and the plan counts on {plan.cap_units}"
+        if terms.kind != (plan.ledger or "pure"):
+            yield "plan", f"the ledger counts in {terms.kind}, and the plan in {plan.ledger}"
+        if terms.iid != plan.iid:
+            yield "plan", "ledger and plan do not say the same about independent rows"
+        if self.rows < plan.rows:
+            yield "plan", f"the plan needs {plan.rows} rows, and the card has {self.rows}"
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the card says there are."""
+        return int(self.card["cases"] if "holdout" in self.card else self.card["rows"])
+
+    @property
+    def has_runs(self) -> bool:
+        """Return whether these are looks in runs of above threshold, of which only the first one is paid for."""
+        facts = self.card.get("holdout")
+        return isinstance(facts, Mapping) and facts.get("mode") in _RUN_MODES
+
+    def check_charge(self, entry: Entry) -> Found:
+        """Follow the draws of a charge, as its body tells them; say where it has a verb or a body that no charge has."""
+        try:
+            charged = read_charge(entry)
+        except IntegrityError:
+            known = entry.verb in VERBS
+            yield (
+                "form",
+                "its body is not that of a charge" if known else f"{entry.verb!r} is no verb that a charge can have",
+            )
+            return
+        self.drawn += charged.draws
+        self.other += 0 if charged.draws else entry.cost
+        self.charges[entry.number] = _ChargeState(charged.request, charged.parts, charged.draws, self.drawn, self.other)
+        if self.has_runs and entry.verb in _LOOKS:
+            yield from _stop_at_unreadable(self._check_run(entry, charged.request.get("run")), "run", "its run has no price")
+
+    def _check_run(self, entry: Entry, run: object) -> Found:
+        """Say where a look was not paid for: one that costs nothing must name a run that was paid for and goes on (T10)."""
+        if not isinstance(run, str):
+            yield "run", "it is a look in no run"
+        elif entry.cost:
+            price = 2 * units_up(1 / (Fraction(self.card["holdout"]["scale"]) * self.rows))
+            if entry.cost < price:
+                yield "run", f"it pays {entry.cost} units for its run, which costs {price}"
+            self.runs.setdefault(run, None)
+        elif run not in self.runs:
+            yield "run", "it costs nothing, and no look before it paid for its run"
+        elif self.runs[run] is not None:
+            yield "run", f"it costs nothing, and its run was over with entry {self.runs[run]}"
+
+    def check_response(self, charge: Entry, response: Entry) -> Found:
+        """Say what of a response does not follow from its charge and the plan."""
+        found = self._compare_response(charge, response)
+        return _stop_at_unreadable(found, "response", "it holds values of a kind that no response has")
+
+    def _compare_response(self, charge: Entry, response: Entry) -> Found:
+        state = self.charges.get(charge.number)
+        try:
+            records = responses_of(response.body or "")
+        except _UNREADABLE:
+            records = []
+        if state is not None and self._is_released(charge.verb, state.request, records):
+            self.runs[str(state.request.get("run"))] = response.number
+        self.told.setdefault(charge.number, records)
+        if self.plan is None:
+            return
+        if state is None or not records or len(records) != len(state.parts):
+            yield "response", f"it does not answer what entry {charge.number} asked"
+            return
+        yield from self._check_limits(charge, state, self.plan)
+        yield from self._check_questions(charge, state)
+        for place, record in enumerate(records):
+            yield from _check_certificate(record.certificate, charge, self.terms, self.plan)
+            yield from self._check_intervals(record, charge, state, place)
+
+    def _is_released(self, verb: str, request: Mapping[str, Any], records: Sequence[Response]) -> bool:
+        """Return whether a response ended its run: it tells a number that was neither given nor told before."""
+        if not self.has_runs or verb not in _LOOKS or not records or not isinstance(records[0], Answer):
+            return False
+        known = {"gate": set(), "score": {request.get("guess")}, "submit": self.shown}[verb]
+        released = records[0].value not in known
+        self.shown.add(records[0].value)
+        return released
+
+    def _check_limits(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
+        if state.draws not in ((len(state.parts),) if charge.verb == "ask" else (0, 1)):
+            yield "plan", f"entry {charge.number} counts {state.draws} draws for {len(state.parts)} answers"
+        if state.draws and state.drawn > plan.queries:
+            yield "plan", f"it answers draw {state.drawn}, and {plan.queries} were planned"
+        if not state.draws and charge.cost and state.other > max(plan.reserve_units, 0):
+            yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
+        if charge.cost < plan.cost * state.draws:
+            yield "cost", f"entry {charge.number} costs {charge.cost} units for {state.draws} draws of {plan.cost}"
+
+    def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
+        """Compare the questions as the ledger tells them with the names under which their answers are found again."""
+        texts = state.request.get("queries")
+        if charge.verb != "ask" or not isinstance(texts, list):
+            return
+        try:
+            card = Card.from_json(self.card)
+            parts = [part_of(parse(text, card)) for text in texts]
+        except _UNREADABLE:
+            parts = []
+        if parts != list(state.parts):
+            yield "request", f"entry {charge.number} tells other questions than those it was answered for"
+
+    def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
+        plan = self.plan
+        if not isinstance(record, Answer) or plan is None:
+            return
+        if charge.verb == "ask":
+            draw = state.drawn - state.draws + 1 + place
+            by_position = state.parts[place].startswith("values ")
+            rows, ends = find_intervals(plan, record.value, draw=draw, spent=charge.spent, by_position=by_position)
+            yield from _check_grid(record.value, self.rows << plan.bits)
+            yield from _compare_ends(record.interval, ends, plan, "population")
+            yield from _compare_ends(record.sample_interval, rows, plan, "sample")
+        elif charge.verb == "score" and isinstance(plan, Plan) and plan.transfer is not None:
+            target = str(state.request.get("target", ""))
+            # Their ceilings are the submission's, of which the ledger has a keyed name only.
+            if not target.startswith(("recall", "difference")):
+                yield from self._check_score(record, plan)
+
+    def _check_score(self, record: Answer, plan: Plan) -> Found:
+        """Recompute the interval of a score (T6b).
+
+        What all cases weigh together is the same for all looks, and is read off the interval for these cases: the noise's
+        half-width is known. An interval with both ends cut off, or around a value that was, does not tell it.
+        """
+        from holdtrue.holdouts.questions import Question
+        from holdtrue.holdouts.scoring import ends_of
+
+        rows, grid = record.sample_interval, plan.rows << plan.bits
+        if 0 < record.value < 1 and (rows.low > 0 or rows.high < 1):
+            half = max(record.value - rows.low, rows.high - record.value)
+            weighed = round(plan.sample_alpha / half * grid) if half > 0 else 2 * grid
+            known = grid if self.weighed is None else self.weighed
+            if weighed > known * (1 + _ROUNDING) or (self.weighed and weighed < known * (1 - _ROUNDING)):
+                yield "interval", f"its interval for these cases is {half:.6g} to a side, which is not that of the noise"
+                return
+            self.weighed = weighed
+        if self.weighed is not None:
+            asked = Question("", (), lambda: 0, self.weighed, self.weighed)
+            ends = ends_of(asked, round(record.value * self.weighed), plan=plan, grid=grid)
+            yield from _compare_ends(record.interval, ends, plan, "population", near=_WEIGHED)
+
+
+def _stop_at_unreadable(found: Found, rule: str, otherwise: str) -> Found:
+    """Yield what is found; where stored values cannot even be compared, say so and stop."""
+    try:
+        yield from found
+    except _UNREADABLE:
+        yield rule, otherwise
+
+
+def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, plan: AnyPlan) -> Found:
+    """Compare a certificate with the entry it speaks of. It may claim less privacy than its event, never more."""
+    expected = {
+        "entry": charge.number,
+        "digest": charge.digest,
+        "cost": amount(charge.cost),
+        "spent": amount(charge.spent),
+        "left": amount(terms.cap - charge.spent),
+        "epsilon": plan.epsilon or 0.0,
+        "delta": plan.delta or 0.0,
+    }
+    for name, value in expected.items():
+        if getattr(certificate, name) != value:
+            yield "certificate", f"its certificate says {name} {getattr(certificate, name)}, and the ledger {value}"
+    try:
+        event = json.loads(charge.event or "")
+    except ValueError:
+        event = None
+    if not isinstance(certificate.event, NonPrivate) and events.to_json(certificate.event) != event:
+        yield "certificate", f"its certificate names another event than entry {charge.number}"
+
+
+def _check_grid(value: float, grid: int) -> Found:
+    if not 0 <= value <= 1 or round(value * grid) / grid != value:
+        yield "interval", f"its value is not on the public grid of {grid} steps (P1)"
+
+
+def _compare_ends(
+    interval: Interval | None, ends: tuple[float, float] | None, plan: AnyPlan, target: str, *, near: float = _ROUNDING
+) -> Found:
+    if interval is None or ends is None:
+        if interval is not None:
+            yield "interval", "it promises an interval for the population, and rows are not declared independent"
+        elif ends is not None:
+            yield "interval", f"it has no interval for the {target}, and the plan promises one"
+        return
+    alike = abs(interval.low - ends[0]) <= near and abs(interval.high - ends[1]) <= near
+    if not alike or interval.target != target or not math.isclose(interval.confidence, 1 - plan.beta, abs_tol=_ROUNDING):
+        right = f"[{ends[0]:.6g}, {ends[1]:.6g}] ({1 - plan.beta:.6g}, {target})"
+        said = f"[{interval.low:.6g}, {interval.high:.6g}] ({interval.confidence:.6g}, {interval.target})"
+        yield "interval", f"its interval is {said}, and the plan gives {right}"

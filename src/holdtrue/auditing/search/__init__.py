@@ -1,0 +1,177 @@
+"""Audits of privacy and stability: lower bounds on epsilon and total variation, from outputs on two neighbours (A1, A4, E3).
+
+An event on which the two sides differ is searched for on some of the outputs and counted on others: nothing that the search
+does can make a bound wrong, only weak.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdtrue.accounting.divergences import Probabilities, approximate_max_divergence
+from holdtrue.auditing.findings import Finding, check_enough
+from holdtrue.auditing.search.confidence_bounds import BoundRule, Distance, Pooled, Separate
+from holdtrue.auditing.search.events import Parts, Trial, largest_provable, prove_bound
+from holdtrue.auditing.search.outputs import MOST_SAMPLES, Run, measure_width
+from holdtrue.entropy import SYSTEM, Bits
+from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.exact import Number, count, nonnegative, probability
+
+__all__ = ["audit_law", "audit_privacy", "audit_stability", "group_claim"]
+
+_LEAST_LEARNED = 8
+_LARGEST_EXPONENT = 700.0
+_MATRIX = 2
+
+
+def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
+    run: Run,
+    left: object,
+    right: object,
+    *,
+    epsilon: Number,
+    delta: Number = 0.0,
+    samples: int = 10**6,
+    confidence: Number = 0.95,
+    rows: int = 1,
+    search: Number = 0.4,
+    bits: Bits = SYSTEM,
+) -> Finding:
+    """Look for an event that a mechanism's claim of (epsilon, delta)-DP forbids.
+
+    Law: the finding's lower bound is above the smallest epsilon that is true of this pair at this delta, in either order,
+    with probability at most 1 - confidence. The event is searched for on a share ``search`` of the samples and counted on
+    the others, which are drawn only once it is fixed; after some of these it may give way to one that looks better by
+    then, and the counts of both are put together as in an adaptive trial. Needs: ``run(data, count)`` returns so many
+    outputs, each from the same law and independent of the others and of earlier calls: numbers, vectors, labels, strings
+    or tuples. ``left`` and ``right`` are neighbours, which is checked where they are tables; with ``rows=k`` they differ
+    in up to k rows, and the claim is that of a group, (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (E3). Fails:
+    with :class:`~holdtrue.errors.InsufficientSamples` where not even outputs that always differ could prove a violation.
+
+    >>> import holdtrue as ht
+    >>> from holdtrue.auditing import audit_privacy
+    >>> half = ht.Laplace(epsilon=2)  # sold as epsilon = 1
+    >>> audit_privacy(lambda x, n: half.release([x] * n), 0, 1, epsilon=1, samples=20_000).violated
+    True
+    """
+    sure = float(probability("confidence", confidence))
+    claimed, slack = group_claim(epsilon, delta, rows=rows)
+    _check_neighbours(left, right, rows=rows)
+    rules = [Separate(slack, 1 - sure), Pooled(slack, 1 - sure)]
+    parts = _divide_samples(run, left, samples, search, rules, claimed=claimed, alpha=1 - sure)
+    bound, event = prove_bound(Trial(run, left, right, parts, rules, 1 - sure), bits=bits)
+    return Finding.of("epsilon", claimed, bound, sure, samples, event, delta=slack)
+
+
+def audit_stability(  # noqa: PLR0913 - what is claimed, and how hard to try
+    run: Run,
+    left: object,
+    right: object,
+    *,
+    tv: Number,
+    samples: int = 10**6,
+    confidence: Number = 0.95,
+    rows: int = 1,
+    search: Number = 0.4,
+    bits: Bits = SYSTEM,
+) -> Finding:
+    """Look for an event whose probability moves by more than ``tv`` between two neighbours.
+
+    Law: the lower bound is above the true total variation of this pair with probability at most 1 - confidence. Needs and
+    fails as :func:`~holdtrue.auditing.audit_privacy`; with ``rows=k`` the claim is k tv, by the triangle inequality.
+    """
+    sure = float(probability("confidence", confidence))
+    claimed = min(1.0, count("rows", rows) * float(probability("tv", tv, zero=True, one=True)))
+    _check_neighbours(left, right, rows=rows)
+    rules = [Distance(1 - sure)]
+    parts = _divide_samples(run, left, samples, search, rules, claimed=claimed, alpha=1 - sure)
+    bound, event = prove_bound(Trial(run, left, right, parts, rules, 1 - sure), bits=bits)
+    return Finding.of("total variation", claimed, bound, sure, samples, event, what="the total variation")
+
+
+def _divide_samples(  # noqa: PLR0913 - what is run, how hard to try, and what is claimed
+    run: Run, left: object, samples: int, search: Number, rules: Sequence[BoundRule], *, claimed: float, alpha: float
+) -> Parts:
+    """Divide the samples; refuse numbers of them from which no violation could be proved with the confidence asked for."""
+    share, width = float(probability("search", search)), measure_width(run, left)
+
+    def enough(number: int) -> bool:
+        parts = Parts.of(number, share)
+        return parts.learning >= _LEAST_LEARNED and largest_provable(parts, rules, alpha=alpha) > claimed
+
+    count("samples", samples, most=MOST_SAMPLES)
+    if rules[0].relative or claimed < 1:  # no total variation is above 1
+        check_enough(samples, enough, of="samples on each side", show=f"a violation of {claimed:g} with this confidence")
+    return Parts.of(samples, share, width=width)
+
+
+def group_claim(epsilon: Number, delta: Number, *, rows: int) -> tuple[float, float]:
+    """Return what (epsilon, delta)-DP claims of data that differ in so many rows (E3)."""
+    single, slack = float(nonnegative("epsilon", epsilon)), float(probability("delta", delta, zero=True))
+    number = count("rows", rows, most=MOST_SAMPLES)
+    if number == 1 or slack == 0:
+        return number * single, slack
+    factor = float(number)
+    if single:
+        factor = math.expm1(number * single) / math.expm1(single) if number * single < _LARGEST_EXPONENT else math.inf
+    if slack * factor >= 1:
+        raise InvalidParameter("rows", rows, f"fewer: delta of such a group is {slack * factor:.3g}, which claims nothing")
+    return number * single, slack * factor
+
+
+def audit_law(left: Probabilities, right: Probabilities, *, epsilon: Number, delta: Number = 0.0, rows: int = 1) -> Finding:
+    """Return the exact epsilon at delta of two laws given as probabilities, outcome by outcome, in the worse order (E2).
+
+    The bound is the truth of this pair, not an estimate: its confidence is 1. Needs: laws over the same outcomes.
+    """
+    claimed, slack = group_claim(epsilon, delta, rows=rows)
+    orders = [approximate_max_divergence(*laws, delta=slack) for laws in ((left, right), (right, left))]
+    # Sums of probabilities are rounded: a violation has to be larger than that.
+    bound = max(0.0, max(orders) * (1 - 2.0**-40) - 2.0**-40)
+    event = f"the outcomes of largest likelihood ratio; likelier on the {'left' if orders[0] >= orders[1] else 'right'}"
+    return Finding.of("epsilon", claimed, bound, 1.0, 0, event, delta=slack)
+
+
+def _check_neighbours(left: object, right: object, *, rows: int) -> None:
+    """Refuse two tables unless they have the same rows but for at least one and at most ``rows`` of them (0.1).
+
+    What is no table (a number, a vector of query results, an object of the caller's own) is taken as it is.
+    """
+    first, second = _read_table(left), _read_table(right)
+    if first is None or second is None:
+        return
+    if len(first) != len(second):
+        message = (
+            f"left has {len(first):,} rows and right has {len(second):,}: neighbours have equally many, and differ in one "
+            f"(replace-one); to leave a row out, put a row of zeros in its place"
+        )
+        raise PreconditionError(message)
+    number = sum(not _is_same(*pair) for pair in zip(first, second, strict=True))
+    if not 1 <= number <= rows:
+        allowed = "exactly one row" if rows == 1 else f"1 to {rows} rows"
+        way = f"; a group audit takes rows={number}" if number > rows else "; there is nothing to tell apart"
+        message = f"left and right differ in {number:,} rows, and must differ in {allowed}{way}"
+        raise PreconditionError(message)
+
+
+def _is_same(first: object, second: object) -> bool:
+    """Return whether two values are equal, whatever is nested in them; NaN is like NaN."""
+    if isinstance(first, (np.ndarray, list, tuple)) and isinstance(second, (np.ndarray, list, tuple)):
+        return len(first) == len(second) and all(map(_is_same, first, second))
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(_is_same(first[key], second[key]) for key in first)
+    return bool(first == second) or (first != first and second != second)  # noqa: PLR0124 - true for NaN only
+
+
+def _read_table(data: object) -> Sequence[Any] | None:
+    """Return the rows of a matrix, a data frame, records, or a list of tuples or mappings; None for anything else."""
+    if isinstance(data, (list, tuple)):
+        return data if data and all(isinstance(row, (tuple, list, Mapping)) for row in data) else None
+    if not isinstance(data, np.ndarray) and hasattr(data, "columns") and len(getattr(data, "shape", ())) == _MATRIX:
+        data = np.asarray(data, dtype=object)
+    if isinstance(data, np.ndarray) and (data.ndim == _MATRIX or data.dtype.names):
+        rows: list[Any] = data.tolist()
+        return rows
+    return None

@@ -1,0 +1,55 @@
+"""``holdtrue demo``: the whole story on invented data, in the browser or in the terminal."""
+
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from holdtrue.errors import MissingExtra
+
+__all__ = ["demo"]
+
+_PACKAGES = ("fastapi", "jwt", "limits", "uvicorn")
+
+
+def demo(
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of the page on this machine; 0 takes a free one.")
+    ] = 8000,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Tell the story here, without a page.")] = False,
+) -> None:
+    """Show what Holdtrue does, on synthetic data with known true values.
+
+    Ask, see what it costs, and run the attack that a plain holdout does not survive. Everything it made is gone when it
+    stops.
+    """
+    if terminal:
+        from holdtrue.demo.story import tell_story
+
+        tell_story()
+        return
+    if any(find_spec(package) is None for package in _PACKAGES):
+        raise MissingExtra("server", purpose="the page of the demonstration")
+    from holdtrue.service.demo import run
+
+    typer.echo("Drawing rows …", err=True)
+    run(port=port, ready=lambda address, key: _show_address(address, key, browser=browser))
+
+
+def _show_address(address: str, key: str, *, browser: bool) -> None:
+    told = (
+        f"\n  Holdtrue is at  {address}\n\n"
+        "  Ask from a shell, as an analyst:\n"
+        f"    curl -s {address}/v1/datasets/demo/ask -H 'Authorization: Bearer {key}' \\\n"
+        "      -H 'Idempotency-Key: first' -H 'Content-Type: application/json' -d '{\"query\": \"age >= 65\"}'\n\n"
+        "  Ctrl-C stops it, and all of it is gone.\n"
+    )
+    typer.echo(told)
+    sys.stdout.flush()
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)

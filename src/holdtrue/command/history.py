@@ -1,0 +1,149 @@
+"""``holdtrue budget``, ``history``, ``verify`` and ``report``: what a ledger tells. None of them reads a row."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdtrue.command.output import Json, check_page, print_json, print_lines, print_table, show_progress, write_file
+from holdtrue.command.paths import Source, find_ledger, hide_password, name_missing, open_view
+from holdtrue.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from holdtrue.curator.history import Line
+
+__all__ = ["budget", "history", "read_receipt", "report", "verify"]
+
+_RECEIPT = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+
+
+def budget(source: Source, *, as_json: Json = False) -> None:
+    """Show what is spent and what is left, over all analysts."""
+    with open_view(source) as view:
+        found, plan = view.budget, view.plan
+    if as_json:
+        numbers = {name: getattr(found, name) for name in ("unit", "cap", "spent", "left", "asks", "reserve")}
+        print_json(numbers | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta})
+        return
+    share = f" ({found.spent / found.cap:.1%})" if found.cap else ""
+    lines = [
+        ("questions", f"{found.asks:,} of {plan.queries:,} left"),
+        ("spent", f"{found.spent:.4g} of {found.cap:.4g} {found.unit}{share}"),
+        ("reserve", f"{found.reserve:.3g} {found.unit} left to select, learn and predict"),
+    ]
+    if plan.epsilon is not None:
+        slack = f", delta {plan.delta:.3g}" if plan.delta else ""
+        lines.append(("privacy", f"epsilon {plan.epsilon:.4g}{slack}, for all that can ever be asked"))
+    print_lines(hide_password(view.where), lines)
+
+
+def history(source: Source, *, as_json: Json = False) -> None:
+    """Show every charge and what came back, oldest first."""
+    from holdtrue.curator.history import history_of
+
+    with open_view(source) as view:
+        lines = history_of(view.ledger)
+    if as_json:
+        print_json({"history": [_to_document(line) for line in lines]})
+    elif lines:
+        heads = ("entry", "time", "analyst", "verb", "request", "response", "cost")
+        print_table(heads, (row for line in lines for row in _list_rows(line)), right=("entry", "cost"))
+    else:
+        typer.echo("nothing was asked yet", err=True)
+
+
+def verify(
+    source: Source,
+    *,
+    receipt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENTRY:DIGEST",
+            help="A receipt that was kept; may be repeated. Without the newest one, entries "
+            "that were cut off at the end cannot be missed.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute a ledger from its first entry to its last, and compare it with receipts."""
+    from holdtrue.accounting.filters import amount
+    from holdtrue.ledgers import verify as recompute
+
+    receipts = [read_receipt(text) for text in receipt or ()]
+    where = find_ledger(source)
+    with name_missing(where), show_progress(f"recomputing {hide_password(where)}"):
+        found = recompute(where, receipts=receipts)
+    newest = f"{found.entries}:{found.head}"
+    spent, left = amount(found.spent), amount(found.left)
+    if as_json:
+        counted = {"entries": found.entries, "charges": found.charges, "spent": spent, "left": left}
+        print_json({"whole": True, "ledger_id": found.ledger_id} | counted | {"receipt": newest, "compared": len(receipts)})
+        return
+    compared = f"with {len(receipts)} receipt{'s' * (len(receipts) != 1)}"
+    lines = [
+        ("whole", f"{found.entries:,} entries, {found.charges:,} of them charges"),
+        ("compared", compared if receipts else "with no receipt: give --receipt to notice a roll-back"),
+        ("spent", f"{spent:.4g}, {left:.4g} left"),
+        ("receipt", newest),
+    ]
+    print_lines(hide_password(where), lines)
+
+
+def report(
+    source: Source,
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The file to write.")],
+    *,
+    title: Annotated[str | None, typer.Option(help="A title; without it, the name of the ledger.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a page of what is promised, what was asked and answered, and what it cost.
+
+    It holds no more than what was answered already.
+    """
+    from holdtrue.curator.history import history_of
+    from holdtrue.reports import html_report
+
+    check_page("OUT.html", out)
+    with open_view(source) as view:
+        lines = history_of(view.ledger)
+        page = html_report(
+            title=title or Path(hide_password(view.where)).stem,
+            plan=view.plan,
+            budget=view.budget,
+            history=lines,
+            receipt=view.ledger.head,
+            columns=[(column.name, column.type) for column in view.card.columns],
+        )
+    write_file("OUT.html", out, page)
+    if as_json:
+        print_json({"report": str(out), "charges": len(lines)})
+
+
+def read_receipt(text: str) -> tuple[int, str]:
+    """Return a receipt from how it is printed: an entry's number and digest."""
+    found = _RECEIPT.fullmatch(text.strip())
+    if found is None:
+        raise InvalidParameter("--receipt", text, "the number of an entry, a colon and 64 hexadecimal digits")
+    return int(found[1]), found[2]
+
+
+def _to_document(line: "Line") -> dict[str, Any]:
+    from holdtrue.records import to_json
+
+    names = ("entry", "analyst", "verb", "request", "cost", "spent", "digest")
+    told = {"time": line.time.isoformat(), "responses": [to_json(response) for response in line.responses]}
+    return {name: getattr(line, name) for name in names} | told
+
+
+def _list_rows(line: "Line") -> Iterator[tuple[str, ...]]:
+    """Yield a row for each response to a charge; what they share stands in the first."""
+    from holdtrue.reports import questions_of
+
+    responses = [response.brief for response in line.responses] or ["charged, not answered"]
+    shared = (str(line.entry), f"{line.time:%Y-%m-%d %H:%M}", line.analyst, line.verb)
+    for number, (question, response) in enumerate(zip_longest(questions_of(line), responses, fillvalue="")):
+        first = not number
+        yield *(shared if first else ("",) * len(shared)), question, response, f"{line.cost:.3g}" if first else ""

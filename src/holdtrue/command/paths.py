@@ -1,0 +1,250 @@
+"""Where a subcommand finds the data and the ledger, and how it opens them.
+
+What `holdtrue open` was told about data that Spark reads is kept in a file beside the ledger, for later subcommands.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdtrue.command.output import TICKER, show_progress
+from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName, printable
+
+if TYPE_CHECKING:
+    from holdtrue.curator import Curator
+    from holdtrue.curator.answer_index import AnswerIndex
+    from holdtrue.curator.budget import Budget, Preview
+    from holdtrue.ledgers import Account
+    from holdtrue.planning import AnyPlan
+    from holdtrue.queries.cards import Card
+
+__all__ = [
+    "Data",
+    "LedgerOption",
+    "LedgerView",
+    "Source",
+    "SparkSettings",
+    "check_free",
+    "check_spark",
+    "find_ledger",
+    "hide_password",
+    "keep_spark",
+    "name_missing",
+    "open_curator",
+    "open_view",
+    "place_ledger",
+    "read_rows",
+]
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="The data: a Parquet, CSV or JSON file, or a quoted pattern: 'parts/*.csv'; "
+        "a table or a path of Spark's where they were opened with it.",
+    ),
+]
+Source = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="The ledger, or the data beside which it lies. No rows are read.")
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="LEDGER",
+        help="The ledger, which keeps account of all that is asked: a file, or a PostgreSQL address. Without it: the file "
+        "beside the data that has their name and ends in .ledger.",
+    ),
+]
+
+SparkSettings = dict[str, Any]
+_DATA = re.compile(r"\.(parquet|pq|csv|tsv|txt|json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
+_PATTERN = re.compile(r"[*?\[]")
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+_SUFFIX = ".spark.toml"
+
+
+def find_ledger(source: str, ledger: str | None = None) -> str:
+    """Return where the ledger is: as said, or beside the data, or the source itself where it does not look like data."""
+    if ledger is not None:
+        return ledger
+    if "://" in source or not _DATA.search(source):
+        return source
+    if _PATTERN.search(source) and not Path(source).exists():
+        raise InvalidParameter("ledger", source, "named, where the data are several files")
+    return _DATA.sub(".ledger", source)
+
+
+def place_ledger(data: str, ledger: str | None, *, on_spark: bool) -> str:
+    """Return where the ledger of some data is: as said, or the file that has their name and ends in .ledger."""
+    if not on_spark:
+        if not _PATTERN.search(data) and not Path(data).exists():
+            message = f"{printable(data)}: no such file on this machine"
+            raise RequestError(message)
+        return find_ledger(data, ledger)
+    if ledger is not None:
+        return ledger
+    if "://" in data or _PATTERN.search(data):
+        raise InvalidParameter("ledger", data, "named, where the data are several files or not on this machine")
+    return str(Path(data.rstrip("/")).with_suffix(".ledger")) if data.endswith((".parquet", ".pq")) else f"{data}.ledger"
+
+
+def hide_password(where: str) -> str:
+    """Return where a ledger is, without the password of an address."""
+    return printable(_PASSWORD.sub(r"\1:…@", where))
+
+
+@contextmanager
+def name_missing(where: str, *, way_out: str = "") -> Iterator[None]:
+    """Say where a ledger was looked for, if there is none."""
+    try:
+        yield
+    except UnknownName:
+        message = f"there is no ledger at {hide_password(where)}{way_out}"
+        raise UnknownName(message) from None
+
+
+def _open_existing(where: str) -> "Account":
+    from holdtrue.ledgers import open_ledger
+
+    with name_missing(where, way_out="; `holdtrue open` creates one, --ledger names another"):
+        return open_ledger(where)
+
+
+def check_free(where: str) -> None:
+    """Refuse a place that has a ledger already."""
+    try:
+        _open_existing(where).close()
+    except UnknownName:
+        return
+    message = f"there is a ledger at {hide_password(where)} already; ask under it, or name another place with --ledger"
+    raise RefusedError(message)
+
+
+@contextmanager
+def open_curator(data: str, ledger: str | None) -> "Iterator[Curator]":
+    """Yield a curator of data that have a ledger already."""
+    named = ledger is not None or not ("://" in data or _PATTERN.search(data))
+    spark = _read_spark(place_ledger(data, ledger, on_spark=True)) if named else None
+    where = place_ledger(data, ledger, on_spark=spark is not None)
+    _open_existing(where).close()
+    with read_rows(data, spark) as rows:
+        with show_progress(f"reading {data}"):
+            from holdtrue.curator import Curator
+
+            curator = Curator(rows, ledger=where, progress=TICKER)
+        with curator:
+            yield curator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LedgerView:
+    """What the ledger alone can tell: plan, card, budget and history need no rows."""
+
+    where: str
+    ledger: "Account"
+    plan: "AnyPlan"
+    card: "Card"
+    index: "AnswerIndex"
+
+    @property
+    def budget(self) -> "Budget":
+        """Return what is spent and what is left, over all analysts."""
+        from holdtrue.curator.budget import budget_of
+
+        limit, index = self.ledger.terms.filter, self.index
+        return budget_of(self.plan, limit, spent=self.ledger.spent, draws=index.draws, other=index.other_cost)
+
+    def preview(self, text: str) -> "Preview":
+        """Return what a question would cost and how wide its answer would be."""
+        from holdtrue.curator.budget import preview_of
+        from holdtrue.queries.parser import parse
+        from holdtrue.verbs.asking import part_of
+
+        query = parse(text, self.card)
+        repeated = self.index.has(part_of(query))
+        return preview_of(query, self.plan, draws=self.index.draws, spent=self.ledger.spent, repeated=repeated)
+
+
+@contextmanager
+def open_view(source: str) -> "Iterator[LedgerView]":
+    """Yield what a ledger tells without the data."""
+    from holdtrue.curator.answer_index import AnswerIndex
+    from holdtrue.planning import read_plan
+    from holdtrue.queries.cards import Card
+
+    where = find_ledger(source)
+    account = _open_existing(where)
+    try:
+        index = AnswerIndex(account)
+        index.follow()
+        document = json.loads(account.terms.card)
+        if "holdout" in document:
+            message = f"{hide_password(where)} is the ledger of a holdout: look at it with holdtrue score, or verify it"
+            raise RequestError(message)
+        yield LedgerView(where, account, read_plan(account.terms.plan), Card.from_json(document), index)
+    finally:
+        account.close()
+
+
+def check_spark(
+    engine: str, *, master: str | None, cluster: str | None, row_key: str | None, insecure: bool
+) -> SparkSettings | None:
+    """Return what was said about Spark, None for data that this machine reads."""
+    given = {"master": master, "cluster": cluster, "row_key": row_key, "insecure_cluster": insecure or None}
+    said: SparkSettings = {name: value for name, value in given.items() if value is not None}
+    if engine != "spark":
+        if said:
+            raise InvalidParameter(next(iter(said)), next(iter(said.values())), "left out without --engine spark")
+        return None
+    if "cluster" in said:
+        said["cluster"] = str(Path(said["cluster"]).absolute())
+    return said
+
+
+def keep_spark(where: str, settings: SparkSettings | None) -> None:
+    """Keep how Spark is to read the data of a ledger, in a file beside it."""
+    if settings is not None and "://" not in where:
+        lines = ["# How Spark reads the data of this ledger.\n"]
+        lines += [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+        Path(f"{where}{_SUFFIX}").write_text("".join(lines), encoding="utf-8")
+
+
+def _read_spark(where: str) -> SparkSettings | None:
+    """Return what is kept beside a ledger about Spark; None where its data are read by this machine."""
+    place = Path(f"{where}{_SUFFIX}")
+    if "://" in where or not place.exists():
+        return None
+    try:
+        return tomllib.loads(place.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        message = f"{place}: cannot be read as TOML"
+        raise RequestError(message) from None
+
+
+@contextmanager
+def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
+    """Yield data as they are, or as Spark reads them: on a session that ends here unless it was there before."""
+    if settings is None:
+        yield data
+        return
+    from holdtrue.engines.clusters import Cluster, SparkRows, running, start
+
+    given: SparkSettings = {"insecure_cluster": True} if settings.get("insecure_cluster") else {}
+    given |= {"master": settings["master"]} if "master" in settings else {}
+    cluster = Cluster.read(settings["cluster"], **given) if "cluster" in settings else Cluster(**given)
+    own = running() is None
+    session = start(cluster)
+    try:
+        key, insecure = settings.get("row_key"), cluster.insecure_cluster
+        yield SparkRows(data, session=session, key=key, insecure_cluster=insecure, wait=cluster.wait)
+    finally:
+        if own:
+            session.stop()

@@ -1,0 +1,177 @@
+"""Pages that anyone can open: what was promised, asked, answered and spent, and what an audit found.
+
+A page is one file without scripts and without a reference to anything outside it. A report holds what the ledger already let
+out and nothing else, so whoever may see the answers may see the report. This room lies below the curator, which hands it
+plain records: so no import points up, and a report needs no curator.
+"""
+# ruff: noqa: D102 - the fields of a protocol are described by its class
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from holdtrue.errors import printable
+from holdtrue.planning import AnyPlan
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Response
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["Accounted", "Charged", "html_report", "promise", "questions_of", "render_page"]
+
+_PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
+
+
+class Accounted(Protocol):
+    """What a report says of a budget."""
+
+    @property
+    def unit(self) -> str: ...
+    @property
+    def cap(self) -> float: ...
+    @property
+    def spent(self) -> float: ...
+    @property
+    def left(self) -> float: ...
+    @property
+    def asks(self) -> int: ...
+    @property
+    def reserve(self) -> float: ...
+
+
+class Charged(Protocol):
+    """One charge of the history and what came back."""
+
+    @property
+    def entry(self) -> int: ...
+    @property
+    def time(self) -> datetime: ...
+    @property
+    def analyst(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def request(self) -> str: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def responses(self) -> tuple[Response, ...]: ...
+
+
+@lru_cache(1)
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else printable(value),
+    )
+
+
+def render_page(template: str, **facts: object) -> str:
+    """Return a page. Everything that people wrote is escaped, and signs that cannot be seen are written out."""
+    return _environment().get_template(template).render(facts)
+
+
+def promise(plan: AnyPlan) -> str:
+    """Return in one paragraph what holds for everything that the ledger lets out."""
+    sure = f"{1 - plan.beta:.4g}"
+    if plan.iid:
+        valid = (
+            f"The {plan.rows:,} rows were declared independent draws from one population. Then, with probability at least "
+            f"{sure}, every interval for the population holds the true value there, for {plan.extent} "
+            "at once, however each question was chosen after seeing the answers before it. For a question about the "
+            f"columns an interval reaches at most {plan.alpha:.4g} from the answer."
+        )
+    else:
+        valid = (
+            f"With probability at least {sure}, every answer lies within {plan.sample_alpha:.4g} of the value over these "
+            f"{plan.rows:,} rows, {plan.extent} at once. The rows were not declared independent "
+            "draws from a population, so nothing is said about any population."
+        )
+    if plan.epsilon is None:
+        return valid
+    slack = f", with a slack of {plan.delta:.3g}" if plan.delta else ""
+    return (
+        f"{valid} Whatever is asked, and whoever asks: changing any one row changes the probability of everything that can "
+        f"ever be seen by a factor of at most exp({plan.epsilon:.4g}){slack} (differential privacy)."
+    )
+
+
+def html_report(  # noqa: PLR0913 - the sections of a page
+    *,
+    title: str,
+    plan: AnyPlan,
+    budget: Accounted,
+    history: Sequence[Charged],
+    receipt: tuple[int, str],
+    columns: Sequence[tuple[str, str]] = (),
+    whole: bool = True,
+) -> str:
+    """Return a report as one HTML page. Everything that people wrote is escaped; nothing in it is fetched or run.
+
+    ``receipt`` is the newest entry's number and digest; ``columns`` the names and types of the card, to be listed.
+    ``whole=False`` says that older charges than those of ``history`` were left out.
+    """
+    share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
+    charges = f"{len(history):,} charge{'s' * (len(history) != 1)}"
+    within, around = (plan.alpha, "population") if plan.iid else (plan.sample_alpha, "rows held")
+    slack = f", δ {plan.delta:.3g}" if plan.delta else ""
+    tiles = (
+        (f"{budget.asks:,}", f"of {plan.queries:,} questions left"),
+        (f"± {within:.3g}", f"around an answer, for the {around}"),
+        (f"{share:.1%}", "of the budget spent" + (f", by {charges}" if whole else "")),
+        ("none" if plan.epsilon is None else f"ε {plan.epsilon:.3g}", f"privacy of everything{slack}"),
+    )
+    spending = (
+        f"{budget.spent:.4g} of {budget.cap:.4g} {budget.unit} spent, {budget.left:.4g} left, "
+        f"{budget.reserve:.3g} of it for other requests than questions"
+    )
+    return render_page(
+        "report.html",
+        title=title,
+        promise=promise(plan),
+        tiles=tiles,
+        plan=plan,
+        budget=budget,
+        spending=spending,
+        share=share,
+        history=history,
+        charges=charges,
+        drawn=any(isinstance(response, Answer) for line in history for response in line.responses),
+        whole=whole,
+        columns=columns,
+        receipt=receipt,
+        questions_of=questions_of,
+        words_of=_words_of,
+    )
+
+
+def questions_of(line: Charged) -> list[str]:
+    """Return a question for each response: the parts of the request where they are as many, else all of it for all."""
+    asked = _PARTS.findall(line.request)
+    return asked if line.verb == "ask" and len(asked) == max(1, len(line.responses)) else [line.request]
+
+
+def _words_of(response: Response) -> tuple[str, str]:
+    """Return what a response says, and what is said beside it in smaller letters."""
+    match response:
+        case Answer(value=value, interval=interval, sample_interval=sample):
+            ends = interval or sample
+            return f"{value:.4g}", f"{ends.low:.4g} to {ends.high:.4g}"
+        case Choice(name=name, shortfall=shortfall):
+            return name, f"at most {shortfall:.4g} rows behind the best"
+        case Hypothesis(text=text, behind=behind):
+            return text, behind
+        case Prediction(label=label):
+            return str(label), ""

@@ -12,8 +12,7 @@ from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, listed
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import HypothesisClass, names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.queries.cards import Card
 from holdtrue.queries.trees import Query

@@ -11,10 +11,11 @@ from holdtrue.engines.chunks import Cells, cells_of_array, cells_of_arrow, check
 from holdtrue.engines.declaring import Declared
 from holdtrue.engines.features import values_of
 from holdtrue.engines.fingerprints import TextCells
-from holdtrue.engines.kernels import Words, pack
 from holdtrue.engines.measuring import CHUNK, Measuring, total
 from holdtrue.engines.sealing import opening
 from holdtrue.errors import RequestError
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluating import Values, evaluate, satisfies
 from holdtrue.queries.trees import Boolean, Query, columns

@@ -16,20 +16,20 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.kernels import (
+from holdtrue.engines.ranks import Ranks, indexable, spans
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import (
     AND,
     AND_TOP,
     OR,
     OR_TOP,
     PUSH,
-    Words,
-    arena_of,
-    conjunction,
-    conjunctions,
-    programs,
-    words_of,
+    allocate_arena,
+    count_conjunction,
+    count_conjunctions,
+    count_programs,
+    count_words,
 )
-from holdtrue.engines.ranks import Ranks, indexable, spans
 from holdtrue.queries.trees import All, Any, Boolean, Comparison, Constant, Field, Number, Text
 
 __all__ = ["MEMORY", "Bitmaps", "Progress", "Rows"]
@@ -66,11 +66,11 @@ class Bitmaps:
 
     def __init__(self, source: Rows, *, memory: int = MEMORY) -> None:
         self._source = source
-        self._words = words_of(source.rows)
+        self._words = count_words(source.rows)
         # Half for atoms, half for sorted columns. Pages of the arena are not there before they are written.
         self._slots = min(_MOST_SLOTS, memory // 2 // (8 * self._words))
         self._columns = memory // 2 // Ranks.size(source.rows)
-        self._arena = arena_of(self._slots, self._words)
+        self._arena = allocate_arena(self._slots, self._words)
         self._places: dict[Hashable, int] = {}
         self._empty = list(range(self._slots - 1, -1, -1))
         self._used = [0] * self._slots
@@ -95,9 +95,9 @@ class Bitmaps:
         for slot in slots:
             self._used[slot] = self._clock
         if _flat(tree, slots):
-            return conjunction(self._arena, slots)
+            return count_conjunction(self._arena, slots)
         steps, starts, depth = _compiled([(0, tree, slots)])
-        return int(programs(self._arena, steps, starts, depth=depth)[0])
+        return int(count_programs(self._arena, steps, starts, depth=depth)[0])
 
     def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
         """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for.
@@ -273,17 +273,17 @@ class Bitmaps:
         for width, group in flat.items():
             if len(group) < _MANY:
                 for number, _, slots in group:
-                    counted[number] = conjunction(self._arena, slots)
+                    counted[number] = count_conjunction(self._arena, slots)
                 continue
             lines = np.fromiter(
                 chain.from_iterable(slots for _, _, slots in group), dtype=np.int64, count=width * len(group)
             )
-            counts = conjunctions(self._arena, lines.reshape(-1, width)).tolist()
+            counts = count_conjunctions(self._arena, lines.reshape(-1, width)).tolist()
             for (number, _, _), count in zip(group, counts, strict=True):
                 counted[number] = count
         if other:
             steps, starts, depth = _compiled(other)
-            counts = programs(self._arena, steps, starts, depth=depth).tolist()
+            counts = count_programs(self._arena, steps, starts, depth=depth).tolist()
             for (number, _, _), count in zip(other, counts, strict=True):
                 counted[number] = count
 

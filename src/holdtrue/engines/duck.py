@@ -16,11 +16,12 @@ import numpy.typing as npt
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.chunks import Cells, cells_of_arrow, flags_of
 from holdtrue.engines.files import quoted
-from holdtrue.engines.kernels import Words, pack
 from holdtrue.engines.measuring import CHUNK, Measuring
 from holdtrue.engines.sealing import FAILED
 from holdtrue.engines.spilling import SpillFolder
 from holdtrue.errors import ReleaseError
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import duckdb as emitted
 from holdtrue.queries.emitting import duckdb_condition

@@ -15,7 +15,7 @@ from holdtrue.engines.chunks import Cells
 from holdtrue.engines.fingerprints import TextCells
 from holdtrue.ensembles.parts import hash_keys
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import names_of
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluating import Values, satisfies
 from holdtrue.queries.parsing import parse

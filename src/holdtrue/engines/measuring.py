@@ -13,10 +13,10 @@ from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
 from holdtrue.engines.chunks import Cells
 from holdtrue.engines.features import Feature, columns_of, read, values_of
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.engines.kernels import Words
 from holdtrue.engines.sealing import closed, opening, sealed
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.kernels import Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import checked_bits
 from holdtrue.queries.trees import Boolean, Query

@@ -16,7 +16,8 @@ from typing import Any as Whatever
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.kernels import Words, arena_of, pack, ranges, words_of
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import allocate_arena, count_words, mark_ranges, pack
 from holdtrue.queries.trees import All, Any, Boolean, Comparison, Field, Member, Null, Number
 
 __all__ = ["Ranks", "indexable", "spans"]
@@ -47,7 +48,7 @@ class Ranks:
         # Values that are equal lie on one side of any constant, so a cut behind all of them is as good as one between them.
         spread = np.maximum(np.arange(1, _CUTS + 1) * values.size // _CUTS - 1, 0)
         cuts = np.unique(np.searchsorted(values, values[spread], side="right")).tolist() if values.size else []
-        below = arena_of(len(cuts), words_of(data.size))
+        below = allocate_arena(len(cuts), count_words(data.size))
         flags = np.zeros(data.size, dtype=np.bool_)
         for number, (start, stop) in enumerate(zip([0, *cuts], cuts, strict=False)):
             flags[order[start:stop]] = True
@@ -58,7 +59,7 @@ class Ranks:
     @staticmethod
     def size(rows: int) -> int:
         """Return how many bytes the ranks of so many rows take at most."""
-        return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * words_of(rows) + 4096
+        return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * count_words(rows) + 4096
 
     def around(self, value: float) -> tuple[int, int]:
         """Return how many values lie below a constant, and how many not above it."""
@@ -74,7 +75,7 @@ class Ranks:
             if place:
                 chosen.append(place - 1)
             edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
-        ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _pairs(edges), words)
+        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _pairs(edges), words)
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:

@@ -35,10 +35,10 @@ from holdtrue.engines.spark_tasks import (
     check_versions,
     versions,
 )
-from holdtrue.ensembles.carrying import carried, check_carried
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
-from holdtrue.ensembles.training import Recipe, gathered
+from holdtrue.ensembles.saving import check_portable, member_from_bytes
+from holdtrue.ensembles.training import Recipe, gather_members
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
@@ -146,7 +146,7 @@ class SparkEngine(Guarding):
         Guarantee (E4, E10): a row's part is decided by the rule, as on a single machine, and the members are those that a
         single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.
         """
-        check_carried(recipe)
+        check_portable(recipe)
         share = rows_of_a_part(self.rows, parts=recipe.parts)
         reading, fitting = Reading(self._card, (*features, goal), key=rule.key), Fitting(recipe)
 
@@ -164,10 +164,10 @@ class SparkEngine(Guarding):
                 if rule.by == "position" and line["rows"] != share:
                     raise ReleaseError(FAILED)
                 rows += line["rows"]
-                held[line["part"]] = carried(line["member"], recipe=recipe)
+                held[line["part"]] = member_from_bytes(line["member"], recipe=recipe)
             if rows != (share * recipe.parts if rule.by == "position" else self.rows):
                 raise ReleaseError(FAILED)
-            return recipe.ensemble(gathered(recipe, [held.get(part) for part in range(recipe.parts)]))
+            return recipe.ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
 
         return self._sealed(take)
 

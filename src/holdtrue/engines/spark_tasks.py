@@ -18,8 +18,8 @@ import numpy.typing as npt
 from holdtrue.engines.chunks import Cells, cells_of_arrow
 from holdtrue.engines.features import Feature, Keys, columns_of, read, values_of
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.ensembles.carrying import packed
 from holdtrue.ensembles.parts import hash_rows
+from holdtrue.ensembles.saving import member_to_bytes
 from holdtrue.ensembles.training import Recipe, fit_part
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
@@ -223,7 +223,7 @@ class Fitting:
             ordered = table.sort_by([(name, "ascending") for name in (POSITION, *listed)])
             arrays = [ordered.column(name).to_numpy() for name in listed]
             *columns, y = arrays
-            member = packed(fit_part(self.recipe, np.column_stack(columns), self._goal(y), part=part))
+            member = member_to_bytes(fit_part(self.recipe, np.column_stack(columns), self._goal(y), part=part))
             names = ["part", "rows", "member"]
             return pa.table([pa.array([part]), pa.array([ordered.num_rows]), pa.array([member], pa.binary())], names=names)
         except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context

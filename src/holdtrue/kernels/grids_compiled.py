@@ -1,4 +1,4 @@
-"""Counting cells of grids in machine code: the same integers as NumPy gives, a block of numbers at a time.
+"""Counting cells of grids in numba, a block of numbers at a time; imported only through :mod:`holdtrue.kernels.grids`.
 
 Numbers become cells in one loop without branches, cells become counts in another: a row with the label 1 adds one to the
 count of its cell, a row with the label 0 takes one away. ``terms`` are the low ends, the rates, two terms of the edges,
@@ -10,14 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from holdtrue.compiling import kernel
+from holdtrue.kernels import kernel
+from holdtrue.kernels.grids import FLOOR, QUOTIENT, SUM
 
-__all__ = ["BYTES", "FLOOR", "QUOTIENT", "SUM", "column", "pair", "rows"]
-
-FLOOR: Final = 0
-SUM: Final = 1
-QUOTIENT: Final = 2
-BYTES: Final = 3
+__all__ = ["column", "pair", "rows"]
 
 # Adding it and taking it away again rounds a float64 between 0 and 2^51 to a whole number.
 _WHOLE: Final = 6755399441055744.0

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
 from holdtrue.hypotheses import Stumps, Union, classes
-from holdtrue.hypotheses.brought import Hypotheses
+from holdtrue.hypotheses.custom import Hypotheses
 
 SECRET = 77.125
 
@@ -188,7 +188,7 @@ def test_code_is_not_written_as_json_nor_read_from_it():
         ({"items": [positive], "names": []}, "1 names"),
         ({"items": [positive], "names": [3]}, "1 names"),
         ({"items": [positive], "columns": 0}, "columns must be"),
-        ({"items": [positive], "columns": ["a", "a"]}, "each once"),
+        ({"items": [positive], "columns": ["a", "a"]}, "distinct names"),
     ],
 )
 def test_bad_parameters_are_refused(given, said):

@@ -1,4 +1,4 @@
-"""Many small logistic regressions at once, by Newton's method. Imported only where numba is there and pays.
+"""Many small logistic regressions at once, by Newton's method in numba. Without numba scikit-learn fits each by itself.
 
 Each part is solved by itself, in a fixed order of operations: its weights are a function of its own rows, to the last bit,
 whatever the other parts hold and whichever thread solves it.
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import kernel
+from holdtrue.kernels import kernel
 
 __all__ = ["newton"]
 

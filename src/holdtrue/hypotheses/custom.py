@@ -1,4 +1,4 @@
-"""Hypotheses that someone brings: functions and fitted estimators, named before data."""
+"""Custom hypotheses: functions and fitted estimators that someone brings, named before data."""
 
 import threading
 import warnings
@@ -10,9 +10,8 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from holdtrue.errors import InvalidParameter, RequestError
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.linear import dimension_of
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of
+from holdtrue.exact import Shown
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension
 
 __all__ = ["Hypotheses"]
 
@@ -22,7 +21,7 @@ _lock = threading.Lock()
 _NUMBERS = "biuf"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Hypotheses(HypothesisClass):
     """A list of functions from rows to labels 0 and 1, or of fitted estimators (anything with ``predict``).
 
@@ -48,7 +47,7 @@ class Hypotheses(HypothesisClass):
         self, items: Sequence[object], *, columns: int | Sequence[str] | None = None, names: Sequence[str] | None = None
     ) -> None:
         if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
-            raise InvalidParameter("items", _Kinds(items), "a list of functions or fitted estimators, not empty")
+            raise InvalidParameter("items", _kinds_of(items), "a list of functions or fitted estimators, not empty")
         if names is not None and (
             not isinstance(names, (list, tuple))
             or len(names) != len(items)
@@ -56,7 +55,7 @@ class Hypotheses(HypothesisClass):
         ):
             raise InvalidParameter("names", names, f"{len(items)} names, one for each hypothesis")
         object.__setattr__(self, "items", tuple(items))
-        object.__setattr__(self, "dimension", None if columns is None else dimension_of("columns", columns))
+        object.__setattr__(self, "dimension", None if columns is None else read_dimension("columns", columns))
         object.__setattr__(self, "names", None if names is None else tuple(names))
 
     @property
@@ -65,14 +64,9 @@ class Hypotheses(HypothesisClass):
         return len(self.items)
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns; None where they go by position."""
-        return self.dimension if isinstance(self.dimension, tuple) else None
-
-    @property
-    def width(self) -> int | None:
-        """Return the number of columns; None where any number will do."""
-        return len(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
+    def footprint(self) -> Footprint:
+        """Return a total for each hypothesis."""
+        return Footprint(self.size, 16 * self.size, "items", Shown(f"{self.size} hypotheses"))
 
     def over(self, columns: int | Sequence[str]) -> Self:
         """Return the same hypotheses over these columns, or as they are where they have columns already."""
@@ -85,13 +79,9 @@ class Hypotheses(HypothesisClass):
         """
         for number, item in enumerate(self.items):
             with _silence():
-                wrong = _tried(item, self._named(row, item))
+                wrong = _find_fault(item, self._named(row, item))
             if wrong is not None:
-                raise InvalidParameter(f"items[{number}]", _Text(wrong), "something that gives an invented row a 0 or a 1")
-
-    def blank(self) -> Integers:
-        """Return a zero for each hypothesis."""
-        return np.zeros(self.size, dtype=np.int64)
+                raise InvalidParameter(f"items[{number}]", Shown(wrong), "something that gives an invented row a 0 or a 1")
 
     def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add for each hypothesis the rows that it labels wrongly."""
@@ -102,13 +92,9 @@ class Hypotheses(HypothesisClass):
         """Return the totals: they are the errors."""
         return totals
 
-    def evaluate(self, X: object, index: int) -> Flags:
+    def label(self, X: Matrix, index: int) -> Flags:
         """Return the labels of one hypothesis."""
-        item = self.items[self.checked(index)]
-        matrix = matrix_of(X, self.columns, width=self.width)
-        if self.width not in (None, matrix.shape[1]):
-            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
-        return self._labels(item, matrix)
+        return self._labels(self.items[index], X)
 
     def describe(self, index: int) -> str:
         """Return a hypothesis by its name: as given, or the function's own, or as the estimator shows itself."""
@@ -191,7 +177,7 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _tried(item: object, row: Matrix) -> str | None:
+def _find_fault(item: object, row: Matrix) -> str | None:
     """Return what is wrong with what an item gives for an invented row; None where it is a number."""
     try:
         values = np.asarray(_labeller(item)(row.copy()))
@@ -223,23 +209,9 @@ def _asked(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
     return flags.reshape(-1) if flags.size == len(X) == values.size else None
 
 
-class _Text:
-    """Stands for a value, in words."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
-class _Kinds:
-    """Stands for items that are not to be shown: some may hold rows."""
-
-    def __init__(self, items: object) -> None:
-        listed = isinstance(items, (list, tuple))
-        held = sorted({type(item).__name__ for item in items}) if isinstance(items, (list, tuple)) else []
-        self._text = f"a {type(items).__name__}" + (f" of {', '.join(held) or 'nothing'}" if listed else "")
-
-    def __repr__(self) -> str:
-        return self._text
+def _kinds_of(items: object) -> Shown:
+    """Describe items by their types only: some may hold rows."""
+    if not isinstance(items, (list, tuple)):
+        return Shown(f"a {type(items).__name__}")
+    held = sorted({type(item).__name__ for item in items})
+    return Shown(f"a {type(items).__name__} of {', '.join(held) or 'nothing'}")

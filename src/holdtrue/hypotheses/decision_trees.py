@@ -7,9 +7,9 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count
-from holdtrue.hypotheses.binary import BinaryClass, columns_of
-from holdtrue.hypotheses.bit_counts import sets, yes
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
+from holdtrue.hypotheses.binary import BinaryClass
+from holdtrue.hypotheses.classes import Flags, Integers, Matrix, read_dimension
+from holdtrue.kernels.column_sets import list_sets, says_yes
 
 __all__ = ["Trees"]
 
@@ -32,7 +32,7 @@ class Trees(BinaryClass):
     limit = "depth"
 
     def __init__(self, columns: Sequence[str] | int, *, depth: int = 2) -> None:
-        object.__setattr__(self, "_columns", columns_of(columns))
+        object.__setattr__(self, "_columns", read_dimension("columns", columns))
         object.__setattr__(self, "_limit", count("depth", depth))
         if depth > _DEEPEST:
             raise InvalidParameter("depth", depth, "1 or 2")
@@ -56,7 +56,7 @@ class Trees(BinaryClass):
         alone = totals[1 : 1 + width]
         pairs = np.zeros((width, width), dtype=np.int64)
         if self._limit == _DEEPEST and width > 1:
-            low, high = sets(width, 2).T
+            low, high = list_sets(width, 2).T
             pairs[low, high] = pairs[high, low] = totals[1 + width : -1]
         others = ~np.eye(width, dtype=np.bool_)
         rest = np.broadcast_to(alone, (width, width))
@@ -83,21 +83,22 @@ class Trees(BinaryClass):
         column = side // 2 - 1
         return column + (column >= root)
 
-    def _label(self, X: Matrix, index: int) -> Flags:
+    def label(self, X: Matrix, index: int) -> Flags:
+        """Return the labels that a hypothesis gives to rows."""
         root, where_yes, where_no = self._parts(index)
 
         def labels(side: int) -> Flags:
             if side < len(("0", "1")):
                 return np.full(len(X), side == 1)
-            return yes(X[:, self._column(root, side)]) ^ (side % 2 == 1)
+            return says_yes(X[:, self._column(root, side)]) ^ (side % 2 == 1)
 
-        return np.where(yes(X[:, root]), labels(where_yes), labels(where_no))
+        return np.where(says_yes(X[:, root]), labels(where_yes), labels(where_no))
 
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``IF smoker THEN NOT retired ELSE 0``, a column standing for its own yes."""
         root, where_yes, where_no = self._parts(self.checked(index))
 
         def text(side: int) -> str:
-            return str(side) if side < len(("0", "1")) else "NOT " * (side % 2) + self._name(self._column(root, side))
+            return str(side) if side < len(("0", "1")) else "NOT " * (side % 2) + self.name_column(self._column(root, side))
 
-        return f"IF {self._name(root)} THEN {text(where_yes)} ELSE {text(where_no)}"
+        return f"IF {self.name_column(root)} THEN {text(where_yes)} ELSE {text(where_no)}"

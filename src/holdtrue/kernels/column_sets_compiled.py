@@ -1,7 +1,6 @@
-"""Counting yes-or-no columns in numba; imported only through :mod:`holdtrue.compiling`.
+"""Counting yes-or-no columns in numba; imported only through :mod:`holdtrue.kernels.column_sets`.
 
-The NumPy paths of :mod:`holdtrue.hypotheses.bit_counts` and :mod:`holdtrue.hypotheses.parities` are the definitions, and
-these give their integers. None checks an index or an address: the callers do. They hold no lock and start no thread.
+Its NumPy paths are the definitions, and these give their integers. None checks an index or an address: the callers do.
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ from numba import types
 from numba.core import cgutils as untyped
 from numba.extending import intrinsic
 
-from holdtrue.compiling import kernel
+from holdtrue.kernels import kernel
 
 __all__ = [
     "GROUP",

@@ -10,8 +10,8 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count
-from holdtrue.hypotheses.binary import SubsetClass, columns_of
-from holdtrue.hypotheses.matrices import Flags, Integers
+from holdtrue.hypotheses.binary import SubsetClass
+from holdtrue.hypotheses.classes import Flags, Integers, read_dimension
 
 __all__ = ["DecisionLists"]
 
@@ -37,7 +37,7 @@ class DecisionLists(SubsetClass):
     limit = "length"
 
     def __init__(self, columns: Sequence[str] | int, *, length: int) -> None:
-        object.__setattr__(self, "_columns", columns_of(columns))
+        object.__setattr__(self, "_columns", read_dimension("columns", columns))
         object.__setattr__(self, "_limit", count("length", length))
         if length > _LONGEST:
             raise InvalidParameter("length", length, f"at most {_LONGEST} rules")
@@ -59,7 +59,7 @@ class DecisionLists(SubsetClass):
         """Return a hypothesis as a sentence: ``IF smoker THEN 1 ELSE IF NOT retired THEN 0 ELSE 1``; ``ALWAYS 1``."""
         chosen, function = self._found(self.checked(index))
         rules, default = _lists(len(chosen))[function]
-        texts = [f"IF {'NOT ' * negated}{self._name(chosen[place])} THEN {label:d}" for place, negated, label in rules]
+        texts = [f"IF {'NOT ' * negated}{self.name_column(chosen[place])} THEN {label:d}" for place, negated, label in rules]
         return " ELSE ".join([*texts, f"{default:d}"]) if rules else f"ALWAYS {default:d}"
 
 

@@ -6,7 +6,6 @@ of bitmaps: push a slot, combine the top with a slot, combine the two on top; wh
 """
 
 import os
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -15,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import loaded
+from holdtrue.kernels import Flags, Integers, LazyKernels, Words
 
 __all__ = [
     "AND",
@@ -23,19 +22,14 @@ __all__ = [
     "OR",
     "OR_TOP",
     "PUSH",
-    "arena_of",
-    "conjunction",
-    "conjunctions",
+    "allocate_arena",
+    "count_conjunction",
+    "count_conjunctions",
+    "count_programs",
+    "count_words",
+    "mark_ranges",
     "pack",
-    "programs",
-    "ranges",
-    "unpack",
-    "words_of",
 ]
-
-Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 PUSH: Final = 0
 AND: Final = 1
@@ -50,16 +44,13 @@ _RUN = 512
 _NARROW = 3
 _BLOCK_WORDS = 1 << 16
 
-_MODULE = "holdtrue.engines.compiled"
-_lock = threading.Lock()
 
-
-def words_of(rows: int) -> int:
+def count_words(rows: int) -> int:
     """Return how many words hold a bit for every row: whole cache lines, at least one."""
     return max(1, -(-rows // (64 * _LINE))) * _LINE
 
 
-def arena_of(slots: int, words: int) -> Words:
+def allocate_arena(slots: int, words: int) -> Words:
     """Return room for bitmaps, not yet written, each of which begins where a cache line does: half the time to read."""
     held = np.empty(slots * words + _LINE, dtype=np.uint64)
     first = -held.ctypes.data // held.itemsize % _LINE
@@ -73,96 +64,64 @@ def pack(flags: Flags, words: Words, *, start: int = 0) -> None:
     words.view(np.uint8)[first : first + packed.size] |= packed
 
 
-def unpack(words: Words, *, rows: int) -> Flags:
-    """Return the bits of the rows as flags."""
-    return np.unpackbits(words.view(np.uint8), count=rows, bitorder="little").view(np.bool_)
+def _warm_up(module: ModuleType) -> None:
+    """Have the kernels that one question needs as machine code before a question waits for them."""
+    arena = np.zeros((1, _LINE), dtype=np.uint64)
+    module.count_conjunction(arena, 0, 0, 0)
+    module.count_conjunctions(
+        arena, np.zeros((1, 2), dtype=np.int64), allocate_arena(1, _RUN)[0], np.zeros(1, dtype=np.int64)
+    )
 
 
-class _Choice:
-    """Whether numba is used: not known before it pays to load it, and then settled for the process."""
-
-    module: ModuleType | None = None
-    settled = False
-    work = 0
-    aside: threading.Thread | None = None
+_compiled = LazyKernels("bitmaps_compiled", after=_LARGE_WORK, warm_up=_warm_up)
 
 
-def _compiled(words: int, work: int) -> ModuleType | None:
-    """Return the compiled kernels for large tables and for much work; None where numba is absent or switched off.
-
-    Loading machine code takes longer than counting a small table many times, so what is small never waits for it: after
-    much of it, the kernels are loaded beside it.
-    """
-    if _Choice.settled:
-        return _Choice.module
-    if words >= _LARGE_TABLE or work >= _LARGE_WORK:
-        with _lock:
-            _settle(loaded(_MODULE))
-        return _Choice.module
-    _Choice.work += work
-    if _Choice.work >= _LARGE_WORK:
-        with _lock:
-            if _Choice.aside is None:
-                _Choice.aside = threading.Thread(target=_load_aside, name="kernels")
-                _Choice.aside.start()
-    return None
+def _worth(words: int, work: int) -> int:
+    """Return the work, counting that on a large table as enough to load the kernels for."""
+    return work if words < _LARGE_TABLE else max(work, _LARGE_WORK)
 
 
-def _settle(module: ModuleType | None) -> None:
-    _Choice.module, _Choice.settled = module, True
-
-
-def _load_aside() -> None:
-    """Load the kernels, and what they do most often as machine code, before anybody is sent to them."""
-    module = loaded(_MODULE)
-    if module is not None:
-        arena = np.zeros((1, _LINE), dtype=np.uint64)
-        module.conjunction(arena, 0, 0, 0)
-        module.conjunctions(arena, np.zeros((1, 2), dtype=np.int64), arena_of(1, _RUN)[0], np.zeros(1, dtype=np.int64))
-    _settle(module)
-
-
-def conjunction(arena: Words, slots: Sequence[int]) -> int:
+def count_conjunction(arena: Words, slots: Sequence[int]) -> int:
     """Return how many bits are set in all of the slots, one at least: the quick way for one conjunction."""
-    module = _compiled(arena.shape[1], len(slots) * arena.shape[1])
+    module = _compiled(_worth(arena.shape[1], len(slots) * arena.shape[1]))
     if module is None:
         kept = arena[slots[0]]
         for slot in slots[1:]:
             kept = kept & arena[slot]
         return int(np.bitwise_count(kept).sum(dtype=np.int64))
     if len(slots) > _NARROW:
-        return int(conjunctions(arena, np.array([slots], dtype=np.int64))[0])
-    found: int = module.conjunction(arena, slots[0], slots[len(slots) // 2], slots[-1])
+        return int(count_conjunctions(arena, np.array([slots], dtype=np.int64))[0])
+    found: int = module.count_conjunction(arena, slots[0], slots[len(slots) // 2], slots[-1])
     return found
 
 
-def conjunctions(arena: Words, slots: Integers) -> Integers:
+def count_conjunctions(arena: Words, slots: Integers) -> Integers:
     """Return, for each line of slots, how many bits are set in all of its slots. A line may name a slot twice."""
     counts = np.zeros(len(slots), dtype=np.int64)
     work = slots.size * arena.shape[1]
-    module = _compiled(arena.shape[1], work)
+    module = _compiled(_worth(arena.shape[1], work))
     if module is None:
-        _conjunctions(arena, slots, counts)
+        _count_conjunctions(arena, slots, counts)
         return counts
     # Lines that differ in the last slot alone come to stand together: the others are combined once for all of them.
     lines = np.sort(slots if slots.shape[1] > 1 else np.repeat(slots, 2, axis=1), axis=1)
     order = np.lexsort(lines.T[::-1])
     workers = max(1, min(os.cpu_count() or 1, work // (_LARGE_WORK // 4)))
     parts: list[tuple[Any, ...]] = [
-        (arena, lines[some], arena_of(1, _RUN)[0], np.zeros(some.size, dtype=np.int64))
+        (arena, lines[some], allocate_arena(1, _RUN)[0], np.zeros(some.size, dtype=np.int64))
         for some in np.array_split(order, workers)
     ]
     if workers == 1:
-        module.conjunctions(*parts[0])
+        module.count_conjunctions(*parts[0])
     else:
         with ThreadPoolExecutor(workers) as pool:
-            for done in [pool.submit(module.conjunctions, *part) for part in parts]:
+            for done in [pool.submit(module.count_conjunctions, *part) for part in parts]:
                 done.result()
     counts[order] = np.concatenate([found for *_, found in parts])
     return counts
 
 
-def _conjunctions(arena: Words, slots: Integers, counts: Integers) -> None:
+def _count_conjunctions(arena: Words, slots: Integers, counts: Integers) -> None:
     block = max(1, _BLOCK_WORDS // arena.shape[1])
     for start in range(0, len(slots), block):
         lines = slots[start : start + block]
@@ -172,23 +131,23 @@ def _conjunctions(arena: Words, slots: Integers, counts: Integers) -> None:
         counts[start : start + block] = np.bitwise_count(kept).sum(axis=1, dtype=np.int64)
 
 
-def programs(arena: Words, steps: Integers, starts: Integers, *, depth: int) -> Integers:
+def count_programs(arena: Words, steps: Integers, starts: Integers, *, depth: int) -> Integers:
     """Return how many bits are set at the end of each program.
 
     ``steps`` are pairs of a step and a slot, ``starts`` where each program begins, with the end of the last one; no
     program holds more than ``depth`` bitmaps at once.
     """
     counts = np.zeros(starts.size - 1, dtype=np.int64)
-    module = _compiled(arena.shape[1], len(steps) * arena.shape[1])
+    module = _compiled(_worth(arena.shape[1], len(steps) * arena.shape[1]))
     if module is None:
         for number in range(counts.size):
-            counts[number] = _program(arena, steps[starts[number] : starts[number + 1]])
+            counts[number] = _count_program(arena, steps[starts[number] : starts[number + 1]])
         return counts
-    module.programs(arena, steps, starts, depth, counts)
+    module.count_programs(arena, steps, starts, depth, counts)
     return counts
 
 
-def _program(arena: Words, steps: Integers) -> int:
+def _count_program(arena: Words, steps: Integers) -> int:
     stack: list[Words] = []
     for step, slot in steps.tolist():
         if step == PUSH:
@@ -200,14 +159,16 @@ def _program(arena: Words, steps: Integers) -> int:
     return int(np.bitwise_count(stack[0]).sum(dtype=np.int64))
 
 
-def ranges(bitmaps: Words, chosen: Integers, order: npt.NDArray[np.signedinteger], edges: Integers, words: Words) -> None:
+def mark_ranges(
+    bitmaps: Words, chosen: Integers, order: npt.NDArray[np.signedinteger], edges: Integers, words: Words
+) -> None:
     """Write the exclusive or of the chosen bitmaps, and turn over the bits of the rows at positions ``edges`` of ``order``.
 
     Edges are pairs of a first and a last that is not included; ``order`` names no row twice.
     """
-    module = _compiled(words.size, words.size)
+    module = _compiled(_worth(words.size, words.size))
     if module is not None:
-        module.ranges(bitmaps, chosen, order, edges, words)
+        module.mark_ranges(bitmaps, chosen, order, edges, words)
         return
     np.bitwise_xor.reduce(bitmaps[chosen], axis=0, out=words)
     flags = np.zeros(64 * words.size, dtype=np.bool_)

@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from holdtrue.ensembles.carrying import carried, check_carried, packed
 from holdtrue.ensembles.parts import positions
-from holdtrue.ensembles.training import fit_part, gathered, recipe_of, train
+from holdtrue.ensembles.saving import check_portable, member_from_bytes, member_to_bytes
+from holdtrue.ensembles.training import fit_part, gather_members, make_recipe, train
 from holdtrue.errors import InvalidParameter
 
 RNG = np.random.default_rng(20)
@@ -31,13 +31,13 @@ POINTS = RNG.normal(size=(300, 3))
     ids=["trees", "logistic", "logistic by Newton's method", "numbers"],
 )
 def test_parts_trained_apart_are_the_ensemble_trained_at_once(estimator, parts, given):
-    recipe = recipe_of(estimator, width=3, parts=parts, bounds=(-3, 3), **given)
-    check_carried(recipe)
+    recipe = make_recipe(estimator, width=3, parts=parts, bounds=(-3, 3), **given)
+    check_portable(recipe)
     sent = []
     for part in range(parts):
         rows = list(positions(part, rows=ROWS, parts=parts))
-        sent.append(packed(fit_part(recipe, X[rows], Y[rows], part=part)))
-    ensemble = recipe.ensemble(gathered(recipe, [carried(content, recipe=recipe) for content in sent]))
+        sent.append(member_to_bytes(fit_part(recipe, X[rows], Y[rows], part=part)))
+    ensemble = recipe.ensemble(gather_members(recipe, [member_from_bytes(content, recipe=recipe) for content in sent]))
     whole = train(estimator, X, Y, parts=parts, bounds=(-3, 3), **given)
     said = [each.votes(POINTS) if "labels" in given else each.outputs(POINTS) for each in (ensemble, whole)]
     assert np.array_equal(*said)
@@ -45,24 +45,24 @@ def test_parts_trained_apart_are_the_ensemble_trained_at_once(estimator, parts, 
 
 
 def test_a_part_without_a_member_is_carried_as_nothing():
-    recipe = recipe_of(LogisticRegression(), width=3, parts=2, labels=[0, 1])
-    assert packed(fit_part(recipe, X[:10], np.zeros(10, dtype=np.int64), part=0)) == b""
-    assert carried(b"", recipe=recipe) is None
+    recipe = make_recipe(LogisticRegression(), width=3, parts=2, labels=[0, 1])
+    assert member_to_bytes(fit_part(recipe, X[:10], np.zeros(10, dtype=np.int64), part=0)) == b""
+    assert member_from_bytes(b"", recipe=recipe) is None
 
 
 def test_members_that_are_code_are_not_carried():
     with pytest.raises(InvalidParameter, match="cannot be carried"):
-        check_carried(recipe_of(KNeighborsClassifier(), width=3, parts=2, labels=[0, 1]))
+        check_portable(make_recipe(KNeighborsClassifier(), width=3, parts=2, labels=[0, 1]))
 
 
 def test_no_bytes_run_code():
     """A planted pickle, and arrays of other names, are refused."""
-    recipe = recipe_of(LogisticRegression(), width=3, parts=2, labels=[0, 1])
+    recipe = make_recipe(LogisticRegression(), width=3, parts=2, labels=[0, 1])
     held = io.BytesIO()
     np.savez(held, weights=np.array([object()], dtype=object), biases=1, codes=1, others=1)
     with pytest.raises(ValueError, match="pickle"):
-        carried(held.getvalue(), recipe=recipe)
+        member_from_bytes(held.getvalue(), recipe=recipe)
     held = io.BytesIO()
     np.savez(held, other=np.zeros(3))
     with pytest.raises(ValueError, match="no member"):
-        carried(held.getvalue(), recipe=recipe)
+        member_from_bytes(held.getvalue(), recipe=recipe)

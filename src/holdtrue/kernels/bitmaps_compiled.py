@@ -1,4 +1,4 @@
-"""The counting kernels in numba; imported only through :mod:`holdtrue.engines.kernels`.
+"""The counting kernels in numba; imported only through :mod:`holdtrue.kernels.bitmaps`.
 
 Each function gives the integers of its namesake there, which is written in NumPy and is the definition. None of them
 checks an index: the callers do. They hold no lock and start no thread, so any number of threads may run them at once.
@@ -13,10 +13,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from holdtrue.compiling import kernel, popcount
-from holdtrue.engines.kernels import AND, AND_TOP, OR, PUSH
+from holdtrue.kernels import kernel
+from holdtrue.kernels.bitmaps import AND, AND_TOP, OR, PUSH
 
-__all__ = ["conjunction", "conjunctions", "programs", "ranges"]
+__all__ = ["count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
 
 _LINE = 8
 _TOGETHER = 4
@@ -61,13 +61,22 @@ def _across(builder: Any, total: Any) -> Any:  # noqa: ANN401 - likewise
     return reduce(builder.add, elements)
 
 
-_ones: Any = popcount()
+def _ones_of_word(_context: Any, _word: Any) -> Any:  # noqa: ANN401 - numba's own signature
+    """Count the bits of a word that are set, in one instruction."""
+
+    def emit(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - likewise
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), emit
+
+
+_ones: Any = intrinsic(_ones_of_word)
 _counted: Any = _counting(1)
 _counted_together: Any = _counting(_TOGETHER)
 
 
 @kernel
-def conjunction(arena: Any, first: int, second: int, third: int) -> Any:  # noqa: ANN401 - compiled for what comes
+def count_conjunction(arena: Any, first: int, second: int, third: int) -> Any:  # noqa: ANN401 - compiled for what comes
     """Return how many bits are set in three rows of the arena, which may be the same."""
     a, b, c = arena[first], arena[second], arena[third]
     total = np.uint64(0)
@@ -92,7 +101,7 @@ def _alike(lines: Any, first: int, second: int) -> bool:  # noqa: ANN401 - likew
 
 
 @kernel
-def conjunctions(arena: Any, lines: Any, room: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+def count_conjunctions(arena: Any, lines: Any, room: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Add to each count the bits set in all rows of the arena that its line of two slots or more names.
 
     ``room`` holds a run of words at a time of what neighbouring lines have in common: all slots but the last.
@@ -161,8 +170,8 @@ def _total(here: Any) -> Any:  # noqa: ANN401 - likewise
 
 
 @kernel
-def programs(arena: Any, steps: Any, starts: Any, most: int, counts: Any) -> None:  # noqa: ANN401 - likewise
-    """Run programs (see :mod:`holdtrue.engines.kernels`) over short runs of words, and count the bits that remain."""
+def count_programs(arena: Any, steps: Any, starts: Any, most: int, counts: Any) -> None:  # noqa: ANN401 - likewise
+    """Run programs (see :mod:`holdtrue.kernels.bitmaps`) over short runs of words, and count the bits that remain."""
     words = arena.shape[1]
     room = np.empty((most, _RUN), dtype=np.uint64)
     for query in range(starts.size - 1):
@@ -188,7 +197,7 @@ def programs(arena: Any, steps: Any, starts: Any, most: int, counts: Any) -> Non
 
 
 @kernel
-def ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -> None:  # noqa: ANN401 - likewise
+def mark_ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -> None:  # noqa: ANN401 - likewise
     """Write the exclusive or of the chosen bitmaps, and turn over the bits of the rows that the edges list."""
     if chosen.size == 0:
         words[:] = 0

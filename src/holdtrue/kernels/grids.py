@@ -1,28 +1,30 @@
-"""Rows into totals: for each cell of a grid, how many more rows in it have the label 1 than have the label 0.
+"""Grids, and rows into totals: for each cell of a grid, how many more rows in it have the label 1 than have the label 0.
 
 That difference, and how many rows there are of each label, is all that the errors of a class over cells depend on: rows
 of the label 1 that it leaves out, and rows of the label 0 that it takes in. Totals are the differences, then the two
 numbers of rows. NumPy counts them, or numba where it pays, and they are the same integers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import Kernels
-from holdtrue.hypotheses.grids import Grid, Reals
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
+from holdtrue.kernels import Flags, Floats, Integers, LazyKernels, Matrix
 
-__all__ = ["add_columns", "add_pair", "blank"]
+__all__ = ["BYTES", "FLOOR", "QUOTIENT", "SUM", "Grid", "add_columns", "add_pair"]
 
-Grids = tuple[Grid, ...]
-Terms = tuple[Reals, Reals, Reals, Reals, float, int]
+Terms = tuple[Floats, Floats, Floats, Floats, float, int]
 
-_FLOOR, _SUM, _QUOTIENT, _BYTES = range(4)
+FLOOR: Final = 0
+SUM: Final = 1
+QUOTIENT: Final = 2
+BYTES: Final = 3
+
 _LARGE_WORK = 1 << 22
 _NUMPY_BLOCK = 1 << 17
 _SHORT = 1 << 11
@@ -33,12 +35,47 @@ _LINE = 1024
 _INT16 = 2**15 - 1
 _BYTE_VALUES = 256
 
-_compiled: Callable[[int], ModuleType | None] = Kernels("holdtrue.hypotheses.grid_kernels", after=_LARGE_WORK)
+_compiled = LazyKernels("grids_compiled", after=_LARGE_WORK)
 
 
-def blank(cells: int) -> Integers:
-    """Return totals of no rows over so many cells."""
-    return np.zeros(cells + 2, dtype=np.int64)
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The edges t_j = low + (j (high - low)) / steps for j from 0 to steps - 1, each operation rounded once to float64.
+
+    Guarantee: every float64 has one cell, the largest j with t_j <= x, once it is clamped to the bounds and a missing
+    number is taken as ``low``. Other numbers have the cell of their value as a float64. Needs: edges that rise strictly.
+    """
+
+    low: float
+    high: float
+    steps: int
+
+    @property
+    def rate(self) -> float:
+        """Return how many cells there are to a unit."""
+        return self.steps / (self.high - self.low)
+
+    def edges(self, first: int = 0, last: int | None = None) -> Floats:
+        """Return the edges from number ``first`` on, up to ``last``, which is not one of them."""
+        numbers = np.arange(first, self.steps if last is None else last, dtype=np.float64)
+        return self.low + (numbers * (self.high - self.low)) / self.steps
+
+    def edge(self, number: int) -> float:
+        """Return one edge."""
+        return float(self.edges(number, number + 1)[0])
+
+    def clamped(self, values: Matrix) -> Floats:
+        """Return numbers moved to the nearest within bounds; a missing number becomes ``low``."""
+        return np.fmin(np.fmax(values.astype(np.float64), self.low), self.high)
+
+    def cells(self, values: Matrix) -> Integers:
+        """Return the cell of every number: a product proposes, a comparison with an edge decides."""
+        held = self.clamped(values)
+        nearest = np.minimum(np.rint((held - self.low) * self.rate), self.steps - 1).astype(np.int64)
+        return nearest - (held < self.edges()[nearest])
+
+
+Grids = tuple[Grid, ...]
 
 
 def add_columns(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
@@ -173,19 +210,19 @@ def _terms(grids: Grids, width: int, itemsize: int) -> Terms:
     last = float(grids[0].steps - 1)
     if itemsize == 1:
         none = np.zeros(width)
-        return none, none, none, none, last, _BYTES
+        return none, none, none, none, last, BYTES
     of_type = np.float32 if itemsize == 4 else np.float64  # noqa: PLR2004 - bytes
     lows = [grid.low for grid in grids]
     rates = [_floor_rate(grid, of_type) for grid in grids]
     if all(rate > 0 for rate in rates):
-        return *_spread([lows, rates, lows, lows], width), last, _FLOOR
+        return *_spread([lows, rates, lows, lows], width), last, FLOOR
     rates = [grid.rate for grid in grids]
     sums = [_sum(grid) for grid in grids]
     if all(found is not None for found in sums):
         firsts, seconds = zip(*(found for found in sums if found is not None), strict=True)
-        return *_spread([lows, rates, firsts, seconds], width), last, _SUM
+        return *_spread([lows, rates, firsts, seconds], width), last, SUM
     widths, steps = [grid.high - grid.low for grid in grids], [grid.steps for grid in grids]
-    return *_spread([lows, rates, widths, steps], width), last, _QUOTIENT
+    return *_spread([lows, rates, widths, steps], width), last, QUOTIENT
 
 
 def _spread(columns: Sequence[Sequence[float]], width: int) -> Any:  # noqa: ANN401 - as many arrays as columns

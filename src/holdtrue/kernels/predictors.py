@@ -1,9 +1,10 @@
-"""Votes of many members at many points: NumPy, or numba where it pays, with the same integers either way.
+"""What many predictors say at many points: NumPy, or numba where it pays, with the same integers either way.
 
-Linear members are rows of one table of weights, and trees are one array of nodes. A vote is one fixed function of its
-member and its point, the same for one point and for a million: scores are summed in the order of the columns, in doubles
-that are rounded after every step, and the intercept comes last. It can differ from the member's own ``predict`` only where
-two scores agree to about the last digit, since that sums in an order of its own. Trees agree with theirs everywhere.
+Linear members of an ensemble are rows of one table of weights, and trees are one array of nodes. A vote is one fixed
+function of its member and its point, the same for one point and for a million: scores are summed in the order of the
+columns, in doubles that are rounded after every step, and the intercept comes last. It can differ from the member's own
+``predict`` only where two scores agree to about the last digit, since that sums in an order of its own. Trees agree with
+theirs everywhere. Half-spaces of a linear net are whole weights over whole numbers, and only their errors are counted.
 """
 
 import os
@@ -11,16 +12,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.compiling import Kernels
-from holdtrue.ensembles.parts import Floats, Integers
+from holdtrue.kernels import Floats, Integers, LazyKernels
 
-__all__ = ["STRIP", "Forest", "Table", "table_scores", "table_votes", "tree_outputs", "tree_votes"]
+__all__ = [
+    "GROUP",
+    "STRIP",
+    "Forest",
+    "WeightTable",
+    "count_below",
+    "count_table_votes",
+    "count_tree_votes",
+    "score_table",
+    "tree_outputs",
+]
 
 Singles = npt.NDArray[np.float32]
 Nodes = npt.NDArray[np.uint32]
@@ -28,15 +37,22 @@ Nodes = npt.NDArray[np.uint32]
 STRIP: Final = 64
 """Rows of weights that are scored together by a compiled kernel; a table is padded with zeros to whole strips."""
 
+GROUP: Final = 4
+"""Half-spaces that a compiled kernel counts together; a net is padded with zeros to a multiple of so many."""
+
 _LARGE_WORK = 1 << 26
 _BLOCK_CELLS = 1 << 16
 _RUN_POINTS = 256
+_EXACT_FLOAT32 = 1 << 24
+# Products this small stay on one thread of the library that multiplies matrices: the threads here are our own.
+_BLOCK_ROWS = 256
+_BLOCK_MEMBERS = 64
 
-_compiled: Callable[[int], ModuleType | None] = Kernels("holdtrue.ensembles.vote_kernels", after=_LARGE_WORK)
+_compiled = LazyKernels("predictors_compiled", after=_LARGE_WORK)
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class WeightTable:
     """Linear members: columns by rows of weights, and which rows are whose.
 
     Member m has rows ``starts[m]`` to ``starts[m + 1]``. With one row it votes for ``codes`` of that row where its score is
@@ -71,13 +87,13 @@ class Table:
         return int((self.others == 1).sum()), _padded(change.astype(np.int32))
 
 
-def table_votes(table: Table, points: Floats, *, labels: int) -> Integers:
+def count_table_votes(table: WeightTable, points: Floats, *, labels: int) -> Integers:
     """Return how many members vote for each label at each point."""
     counts = np.zeros((len(points), labels), dtype=np.int64)
     work = points.size * table.biases.size
     module = _compiled(work)
     if module is None:
-        _in_blocks(len(points), table.biases.size, lambda block: _table_votes(table, points[block], counts[block]))
+        _in_blocks(len(points), table.biases.size, lambda block: _count_table_votes(table, points[block], counts[block]))
         return counts
     weights, biases = table.strips
     if labels == 2 and table.single:  # noqa: PLR2004 - of two labels, one count tells the other
@@ -92,7 +108,7 @@ def table_votes(table: Table, points: Floats, *, labels: int) -> Integers:
     return counts
 
 
-def table_scores(table: Table, points: Floats) -> Floats:
+def score_table(table: WeightTable, points: Floats) -> Floats:
     """Return the score of every row at every point."""
     sums = np.empty((len(points), table.biases.size))
     work = points.size * table.biases.size
@@ -119,7 +135,7 @@ class Forest(NamedTuple):
     depths: Integers
 
 
-def tree_votes(forest: Forest, codes: Integers, points: Floats, *, labels: int) -> Integers:
+def count_tree_votes(forest: Forest, codes: Integers, points: Floats, *, labels: int) -> Integers:
     """Return how many trees vote for each label at each point: the code of the leaf that it reaches."""
     counts = np.zeros((len(points), labels), dtype=np.int64)
     singles = points.astype(np.float32)
@@ -154,7 +170,7 @@ def tree_outputs(forest: Forest, values: Floats, points: Floats) -> Floats:
     return values[nodes]
 
 
-def _table_votes(table: Table, points: Floats, counts: Integers) -> None:
+def _count_table_votes(table: WeightTable, points: Floats, counts: Integers) -> None:
     sums = np.empty((len(points), table.biases.size))
     _scores(table, points, sums)
     widths = np.diff(table.starts)
@@ -170,7 +186,7 @@ def _table_votes(table: Table, points: Floats, counts: Integers) -> None:
         _count(chosen, counts)
 
 
-def _scores(table: Table, points: Floats, sums: Floats) -> None:
+def _scores(table: WeightTable, points: Floats, sums: Floats) -> None:
     sums[:] = 0.0
     term = np.empty_like(sums)
     # A score beyond the range of doubles is infinite or NaN, as it is in a kernel; comparisons with it are settled.
@@ -217,3 +233,40 @@ def _in_threads(points: Any, out: Any, work: int, action: Callable[[Any, Any], N
         parts = zip(np.array_split(points, workers), np.array_split(out, workers), strict=True)
         for done in [pool.submit(action, some, held) for some, held in parts]:
             done.result()
+
+
+def count_below(
+    cells: npt.NDArray[np.int16], weights: npt.NDArray[np.int16], offsets: npt.NDArray[np.int32], *, largest: int
+) -> Integers:
+    """Return for each half-space in how many rows its products with the cells stay below its offset.
+
+    ``weights`` have a line for each half-space, padded with zeros to an even number of columns and a multiple of GROUP
+    lines. Needs: offsets and all partial sums, in any order, of at most ``largest``, which is below 2^30.
+    """
+    module = _compiled(len(cells) * len(weights))
+    if module is None:
+        return _count_below_by_products(cells, weights, offsets, largest)
+    counts = np.zeros(len(weights), dtype=np.int64)
+    padded = np.zeros((-(-len(cells) // module.ROWS) * module.ROWS, weights.shape[1]), dtype=np.int16)
+    padded[: len(cells), : cells.shape[1]] = cells
+    blocks = padded.reshape(-1, module.ROWS, padded.shape[1] // 2, 2).transpose(0, 2, 1, 3)
+    module.below(np.ascontiguousarray(blocks), weights, -offsets, counts)
+    # Rows that only fill up a block are all zeros, and those lie below the offsets above 0.
+    counts -= (len(padded) - len(cells)) * (offsets > 0)
+    return counts
+
+
+def _count_below_by_products(
+    cells: npt.NDArray[np.int16], weights: npt.NDArray[np.int16], offsets: npt.NDArray[np.int32], largest: int
+) -> Integers:
+    """Do the same as products of matrices, in the shortest floats that hold every sum."""
+    width = cells.shape[1]
+    kind: type[np.floating[Any]] = np.float32 if largest < _EXACT_FLOAT32 else np.float64
+    counts = np.zeros(len(weights), dtype=np.int64)
+    for start in range(0, len(cells), _BLOCK_ROWS):
+        rows: npt.NDArray[Any] = cells[start : start + _BLOCK_ROWS].astype(kind)
+        for first in range(0, len(counts), _BLOCK_MEMBERS):
+            some = slice(first, first + _BLOCK_MEMBERS)
+            products = weights[some, :width].astype(kind) @ rows.T
+            counts[some] += np.count_nonzero(products < offsets[some, np.newaxis].astype(kind), axis=1)
+    return counts

@@ -46,8 +46,16 @@ def test_parts_trained_apart_are_the_ensemble_trained_at_once(estimator, parts, 
 
 def test_a_part_without_a_member_is_carried_as_nothing():
     recipe = make_recipe(LogisticRegression(), width=3, parts=2, labels=[0, 1])
-    assert member_to_bytes(fit_part(recipe, X[:10], np.zeros(10, dtype=np.int64), part=0)) == b""
+    assert member_to_bytes(fit_part(recipe, X[:0], np.zeros(0, dtype=np.int64), part=0)) == b""
     assert member_from_bytes(b"", recipe=recipe) is None
+
+
+def test_a_part_whose_rows_have_one_label_is_carried_with_its_vote():
+    for estimator in (LogisticRegression(), DecisionTreeClassifier()):
+        recipe = make_recipe(estimator, width=3, parts=1, labels=[0, 1])
+        held = member_to_bytes(fit_part(recipe, X[:10], np.ones(10, dtype=np.int64), part=0))
+        ensemble = recipe.ensemble(gather_members(recipe, [member_from_bytes(held, recipe=recipe)]))
+        assert ensemble.votes(POINTS).tolist() == [[0, 1]] * len(POINTS)
 
 
 def test_members_that_are_code_are_not_carried():

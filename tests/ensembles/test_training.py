@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import holdtrue as ht
-from holdtrue.ensembles import train, training
+from holdtrue.ensembles import load, save, train, training
 from holdtrue.ensembles.parts import hash_contents, shares_of
 from holdtrue.kernels import batched_logistic
 
@@ -223,12 +223,24 @@ def test_a_point_on_which_a_member_fails_gets_its_fixed_vote_and_the_others_thei
 @pytest.mark.parametrize(
     "estimator", [LogisticRegression(), DecisionTreeClassifier(), GaussianNB()], ids=["linear", "trees", "other"]
 )
-def test_a_part_with_one_class_votes_for_the_first_label(estimator):
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_a_part_whose_rows_have_one_label_votes_for_that_label(estimator, label):
+    """A part's vote may be any function of its own rows, and this one is right about all of them."""
     x, y = _rows(10, 40)
-    y[1::4] = 1
-    before = train(estimator, x[np.arange(40) % 4 != 1], y[np.arange(40) % 4 != 1], parts=3, labels=[0, 1]).votes(POINTS)
-    after = train(estimator, x, y, parts=4, labels=[0, 1]).votes(POINTS)
-    assert (after - before).tolist() == [[1, 0]] * 6
+    y[1::4] = label
+    rest = np.arange(40) % 4 != 1
+    names = np.array(["no", "yes", "maybe"])
+    before = train(estimator, x[rest], names[y[rest]], parts=3, labels=names.tolist()).votes(POINTS)
+    after = train(estimator, x, names[y], parts=4, labels=names.tolist()).votes(POINTS)
+    assert (after - before).tolist() == [np.eye(3, dtype=int)[label].tolist()] * 6
+
+
+def test_a_part_whose_rows_have_one_label_is_saved_with_its_vote(tmp_path):
+    x, y = _rows(10, 40)
+    for estimator in (LogisticRegression(), DecisionTreeClassifier()):
+        ensemble = train(estimator, x, np.ones_like(y), parts=4, labels=[0, 1])
+        save(ensemble, tmp_path / "one.npz")
+        assert ensemble.votes(POINTS).tolist() == load(tmp_path / "one.npz").votes(POINTS).tolist() == [[0, 4]] * 6
 
 
 def test_numbers_that_are_not_finite_lead_to_the_fixed_vote(monkeypatch):

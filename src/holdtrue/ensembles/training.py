@@ -81,8 +81,8 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
 
     Each row by itself: a missing feature is 0, and features move into ``bounds`` (or the range of 32-bit floats); a label
     that is not in the list counts as the first; a target moves into ``output_bounds``, a missing one is ``fallback`` (by
-    default their middle). A part without rows or whose rows have one label only, or on which the estimator fails or ends
-    with numbers that are not finite, votes for the first label, or says ``fallback``. Failure: on
+    default their middle). A part whose rows all have one label votes for that label. A part without rows, or on which the
+    estimator fails or ends with numbers that are not finite, votes for the first label, or says ``fallback``. Failure: on
     public facts only, before training begins: InsufficientSamples for more parts than rows, InvalidParameter for all else.
     An estimator that fails on every part therefore gives an ensemble all the same; try it on public rows first.
 
@@ -260,7 +260,7 @@ def _fit(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 
     if not rows.size:
         return None
     if task.codes is not None and np.ptp(task.codes[rows]) == 0:
-        return None
+        return _fixed_member(task.recipe, int(task.codes[rows[0]]))
     try:
         member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
         match kind_of(task.recipe.estimator):

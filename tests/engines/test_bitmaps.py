@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from holdtrue import kernels
-from holdtrue.engines.bitmaps import Bitmaps
-from holdtrue.engines.ranks import Ranks, indexable, spans
+from holdtrue.engines.bitmaps import Bitmaps, indexable
+from holdtrue.engines.sorted_columns import SortedColumn, find_spans
 from holdtrue.kernels import bitmaps, bitmaps_compiled
 from holdtrue.kernels.bitmaps import (
     AND,
@@ -113,7 +113,7 @@ def test_counts_are_those_of_flags(kernel, rows):
     assert cache.counts(trees[::-1]) == expected[::-1]
     assert [cache.counts([tree])[0] for tree in trees] == expected
     constants = sum(isinstance(tree, Constant) for tree in trees)
-    alone = [cache.count(tree) for tree in trees]
+    alone = [cache._count_known(tree) for tree in trees]
     assert alone.count(None) == constants
     assert all(found in (None, count) for found, count in zip(alone, expected, strict=True))
 
@@ -190,8 +190,8 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     pairs = [All((_atom(0), tree)) for tree in trees]
     assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
     assert source.scans == [[_atom(0)]]
-    assert [cache.count(tree) for tree in trees] == expected
-    assert cache.count(_atom(1)) is None
+    assert [cache._count_known(tree) for tree in trees] == expected
+    assert cache._count_known(_atom(1)) is None
 
 
 def test_a_column_is_sorted_after_some_constants_were_seen():
@@ -221,7 +221,7 @@ def _lettered(column, value):
 
 def _with_room_for(columns, *, rows=5000):
     source = Lettered(rows)
-    return source, Bitmaps(source, memory=2 * columns * Ranks.size(rows))
+    return source, Bitmaps(source, memory=2 * columns * SortedColumn.size(rows))
 
 
 def test_columns_asked_about_in_turn_are_not_sorted_in_turn():
@@ -288,7 +288,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
     assert kernel
     data = COLUMNS[name]
     valid = np.random.default_rng(9).random(data.size) < 0.9
-    ranks = Ranks.of(data, valid)
+    ranks = SortedColumn.sort(data, valid)
     kind = "real" if data.dtype.kind == "f" else "integer"
     there = valid & ~np.isnan(data)
     constants = [*data[there][:40].tolist(), *((0.1, -3.5, 1e300) if kind == "real" else (5, -5))]
@@ -305,7 +305,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
     ]
     for tree, expected in trees:
         assert indexable(tree) == "x"
-        wanted = spans(tree, ranks)
+        wanted = find_spans(tree, ranks)
         assert sum(high - low for low, high in wanted) == expected.sum()
         words = np.zeros(count_words(data.size), dtype=np.uint64)
         ranks.mark(wanted, words)
@@ -316,7 +316,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
 def test_work_at_the_edges_is_bounded_whatever_the_ties():
     """No end of a range lies one row in 32 away from the nearest cut, and there are no more than 32 bitmaps."""
     for data in COLUMNS.values():
-        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        ranks = SortedColumn.sort(data, np.ones(data.size, dtype=np.bool_))
         ends = np.unique([np.searchsorted(ranks.values, ranks.values, side=side) for side in ("left", "right")])
         distances = np.abs(ends[:, None] - np.array(ranks.cuts)).min(axis=1)
         assert distances.max(initial=0) < max(1, ranks.values.size / 32)
@@ -325,9 +325,9 @@ def test_work_at_the_edges_is_bounded_whatever_the_ties():
 
 def test_sorted_columns_take_no_more_than_their_size_says():
     for data in COLUMNS.values():
-        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        ranks = SortedColumn.sort(data, np.ones(data.size, dtype=np.bool_))
         held = ranks.values.nbytes + ranks.order.nbytes + ranks.below.base.nbytes
-        assert held + 8 * len(ranks.cuts) <= Ranks.size(data.size)
+        assert held + 8 * len(ranks.cuts) <= SortedColumn.size(data.size)
 
 
 @pytest.mark.parametrize("words", [8, 512, 1040])

@@ -32,9 +32,9 @@ from engines.test_conformance import (  # noqa: F401 - collected here too
 )
 from holdtrue.command import application
 from holdtrue.engines import SparkRows, Trainer, open_engine
-from holdtrue.engines.clusters import check_access
+from holdtrue.engines.base import FAILED
 from holdtrue.engines.features import Numbers
-from holdtrue.engines.sealing import FAILED
+from holdtrue.engines.spark import check_access
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.errors import (
     FingerprintMismatch,

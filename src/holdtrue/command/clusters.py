@@ -12,7 +12,7 @@ import typer
 from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
-    from holdtrue.engines.clusters import SparkRows
+    from holdtrue.engines.spark import SparkRows
 
 __all__ = [
     "ClusterOption",
@@ -98,7 +98,7 @@ def remembered(where: str) -> Settings | None:
 @contextmanager
 def spark_rows(data: str, settings: Settings) -> "Iterator[SparkRows]":
     """Yield data as Spark reads them, on a session that ends with the subcommand unless it was there before."""
-    from holdtrue.engines.clusters import Cluster, SparkRows, running, start
+    from holdtrue.engines.spark import Cluster, SparkRows, running, start
 
     insecure = bool(settings.get("insecure_cluster", False))
     given: Settings = {"insecure_cluster": True} if insecure else {}

@@ -150,7 +150,7 @@ def _said(column: "Column") -> str:
 
 def _declared(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by name, bounds as pairs, labels as lists."""
-    from holdtrue.engines.declaring import read_toml
+    from holdtrue.engines.card_declaration import read_toml
 
     document = read_toml(path)
     unknown = sorted(set(document) - set(_TABLES))

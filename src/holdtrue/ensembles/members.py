@@ -4,7 +4,6 @@ Linear members become one table of weights and trees one array of nodes, so that
 one after the other. Which of the three it is depends on the type of the estimator alone.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from holdtrue.kernels.predictors import (
     score_table,
     tree_outputs,
 )
+from holdtrue.silence import silence
 
 __all__ = [
     "Block",
@@ -166,9 +166,7 @@ class OtherMembers:
         return np.where(np.isnan(numbers), fallback, numbers)
 
     def _asked(self, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Iterator[Whatever]:
-        # A warning may quote rows or points, so none is seen.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silence():
             for member in self.estimators:
                 yield np.full(len(points), fixed) if member is None else _predicted(member, points, read, fixed)
 

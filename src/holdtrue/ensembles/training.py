@@ -1,7 +1,6 @@
 """Training an ensemble: one member on each part, by a rule that one row can bend in one place only (E4, E10, 0.4)."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -37,6 +36,7 @@ from holdtrue.ensembles.parts import (
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.kernels import Floats, Integers, load_kernels
+from holdtrue.silence import silence
 
 __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train"]
 
@@ -239,19 +239,17 @@ def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa
         return found[0]
     from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
+    with silence(), threadpool_limits(1):
         return _fit(task, rows, part)
 
 
 def _fits(task: TrainingRows, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
-    """Yield the members of some parts in order, None for one that cannot be had. Warnings may quote rows: none is seen."""
+    """Yield the members of some parts in order, None for one that cannot be had."""
     from joblib import Parallel, delayed
     from threadpoolctl import threadpool_limits
 
     # Threads of the linear algebra would compete with ours, and split sums in ways that need not repeat.
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
+    with silence(), threadpool_limits(1):
         run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
         yield from run(delayed(_fit)(task, shares[part], part) for part in parts)
 

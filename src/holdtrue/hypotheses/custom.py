@@ -1,9 +1,7 @@
 """Custom hypotheses: functions and fitted estimators that someone brings, named before data."""
 
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -12,10 +10,11 @@ import numpy as np
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension
+from holdtrue.silence import silence
 
 __all__ = ["Hypotheses"]
 
-# Warnings are silenced for the whole process while brought code runs: one thread at a time may do so.
+# Code that was brought need not be safe to run in several threads at once.
 _lock = threading.Lock()
 
 _NUMBERS = "biuf"
@@ -78,7 +77,7 @@ class Hypotheses(HypothesisClass):
         Law: nothing but the items and the invented row decides, so that the refusal tells nothing about any real row.
         """
         for number, item in enumerate(self.items):
-            with _silence():
+            with _lock, silence(), np.errstate(all="ignore"):
                 wrong = _find_fault(item, self._named(row, item))
             if wrong is not None:
                 raise InvalidParameter(f"items[{number}]", Shown(wrong), "something that gives an invented row a 0 or a 1")
@@ -121,7 +120,7 @@ class Hypotheses(HypothesisClass):
 
     def _labels(self, item: object, X: Matrix) -> Flags:
         """Return one label for each row, 0 where the item fails on the row alone."""
-        with _silence():
+        with _lock, silence(), np.errstate(all="ignore"):
             return _halved(_labeller(item), self._named(X, item))
 
     def _named(self, X: Matrix, item: object) -> Matrix:
@@ -167,14 +166,6 @@ def _callable(item: object) -> bool:
 def _labeller(item: Any) -> Callable[[Matrix], object]:  # noqa: ANN401 - whatever labels rows
     found: Callable[[Matrix], object] = item.predict if _predicts(item) else item
     return found
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Let no warning of brought code be heard."""
-    with _lock, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _find_fault(item: object, row: Matrix) -> str | None:

@@ -11,15 +11,15 @@ import socket
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdtrue.engines.declaring import read_toml
+from holdtrue.engines.card_declaration import read_toml
 from holdtrue.errors import InvalidParameter, MissingExtra, RefusedError, RequestError
+from holdtrue.silence import silence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,8 +109,7 @@ def start(cluster: Cluster) -> "SparkSession":
         return session
     check_access(cluster.master, cluster.settings, insecure_cluster=cluster.insecure_cluster)
     _check_reachable(cluster.master, cluster.wait)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PySpark warns of versions of pandas, which is not used here
+    with silence():  # PySpark warns of versions of pandas, which is not used here
         return _started(spark, cluster)
 
 
@@ -189,7 +188,7 @@ def _check_reachable(master: str, wait: float) -> None:
             continue
         return
     if found:
-        message = f"nobody answers at {master}: is the master running, and is this its address?"
+        message = f"cannot reach the Spark master at {master}"
         raise RequestError(message)
 
 

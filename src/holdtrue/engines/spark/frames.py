@@ -1,40 +1,52 @@
-"""Spark DataFrames as tables of the card: types, the files behind them, and where each row stands."""
+"""Spark DataFrames as tables of the card: types, the files behind them, where each row stands; and the jobs over them.
+
+Jobs are watched: told of progress, bounded in time, stopped with their caller, and silent when they fail.
+"""
 
 import hashlib
+import json
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from holdtrue.engines.chunks import CONVERSIONS, check_names, refuse_type
-from holdtrue.engines.clusters import SparkRows
-from holdtrue.engines.declaring import Declared
-from holdtrue.engines.spark_jobs import attended
-from holdtrue.engines.spark_tasks import POSITION
-from holdtrue.errors import InvalidParameter, NotCertified, RequestError
+from holdtrue.engines.base import FAILED
+from holdtrue.engines.bitmaps import Progress
+from holdtrue.engines.card_declaration import Declared, check_names, choose_type
+from holdtrue.engines.spark import SparkRows
+from holdtrue.engines.spark.tasks import POSITION, versions
+from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.queries.cards import Card
 from holdtrue.queries.dialects import Spark
+from holdtrue.silence import silence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["frame_of", "placed", "seal", "shaped"]
+__all__ = ["check_executors", "identify_files", "number_rows", "open_frame", "run_job", "shape_columns"]
+
+T = TypeVar("T")
 
 _DIALECT = Spark()
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
-_AS_TEXT = {"date", "timestamp_ntz", "void"}
+_AS_TEXT = {"date", "timestamp_ntz"}
 # The emitter writes constants as these settings read them.
 _ASSUMED = {"spark.sql.parser.escapedStringLiterals": "false"}
 _FILE = "holdtrue_file"
 _OFFSET = "holdtrue_offset"
+_LOOK_SECONDS = 0.2
+_MOST_TASKS = 256
+_seen: set[tuple[str, str]] = set()
+_numbers = iter(range(1 << 62))
 
 
-def frame_of(rows: SparkRows) -> "DataFrame":
+def open_frame(rows: SparkRows) -> "DataFrame":
     """Return the frame that a source means; refuse one whose rows are not the same each time they are read."""
     if isinstance(rows.source, str):
         if rows.session is None:
             raise InvalidParameter("session", None, "a SparkSession, where the rows are named rather than given")
-        frame = _named(rows.session, rows.source)
+        frame = _find_rows(rows.session, rows.source)
     else:
         frame = rows.source
     if type(frame).__module__ != "pyspark.sql.classic.dataframe":
@@ -57,7 +69,7 @@ def frame_of(rows: SparkRows) -> "DataFrame":
     return frame
 
 
-def _named(session: "SparkSession", source: str) -> "DataFrame":
+def _find_rows(session: "SparkSession", source: str) -> "DataFrame":
     """Return the table of a name, or the files of a path; the text is looked up and is never SQL."""
     if re.fullmatch(r"\w+(\.\w+){0,2}", source) and session.catalog.tableExists(source):
         return session.read.table(source)
@@ -65,7 +77,7 @@ def _named(session: "SparkSession", source: str) -> "DataFrame":
     try:
         delta = delta or _has_delta(session, source)
         reader = session.read.format("delta" if delta else "parquet")
-        return attended(session, lambda: reader.load(source))
+        return run_job(session, lambda: reader.load(source))
     except Exception:  # noqa: BLE001, S110 - Spark's words are many, and ours are below
         pass
     message = (
@@ -94,7 +106,7 @@ def _path(jvm: Any, name: str) -> Any:  # noqa: ANN401 - Java's, and a path of H
         return jvm.org.apache.hadoop.fs.Path(name)
 
 
-def seal(frame: "DataFrame") -> bytes:
+def identify_files(frame: "DataFrame") -> bytes:
     """Return a digest of the files behind a frame: names, lengths and times of change. Empty where there are none.
 
     One question to the file system for all of them, however many they are.
@@ -118,32 +130,20 @@ def seal(frame: "DataFrame") -> bytes:
     return hashlib.blake2b(repr(sorted(facts)).encode(), digest_size=32).digest()
 
 
-def shaped(frame: "DataFrame", *, declared: Declared) -> tuple[list[str], list[tuple[str, str]]]:
+def shape_columns(frame: "DataFrame", *, declared: Declared) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the columns of a frame as expressions of the card's types, and their names and types."""
     fields = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
     check_names([name for name, _ in fields], declared.types)
     expressions, named = [], []
     for name, found in fields:
-        kind = _kind(name, found, declared.types.get(name))
+        wanted, as_text = declared.types.get(name), found in _AS_TEXT
+        kind = choose_type(name, found=found, kind=_type(found), wanted=wanted, as_text=as_text, empty=found == "void")
         column = _DIALECT.name(name)
         # Through text a decimal becomes the nearest double, as it does on every engine.
         inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") else column
         expressions.append(f"TRY_CAST({inner} AS {_DIALECT.types[kind]}) AS {column}")  # type: ignore[index]  # of the card
         named.append((name, kind))
     return expressions, named
-
-
-def _kind(name: str, found: str, wanted: str | None) -> str:
-    kind = _type(found)
-    if kind is None and wanted is not None and (found == "void" or (wanted == "text" and found in _AS_TEXT)):
-        kind = wanted
-    if kind is None:
-        refuse_type(name, found=found, castable=found in _AS_TEXT)
-    wanted = wanted or kind
-    if (kind, wanted) not in CONVERSIONS:
-        message = f"column {name!r} has type {found}, which cannot be read as {wanted}"
-        raise RequestError(message)
-    return wanted
 
 
 def _type(found: str) -> str | None:
@@ -156,7 +156,7 @@ def _type(found: str) -> str | None:
     return "text" if re.match(r"string|varchar\(|char\(", found) else None
 
 
-def placed(frame: "DataFrame", expressions: Sequence[str], *, card: Card, key: str | None) -> "DataFrame":
+def number_rows(frame: "DataFrame", expressions: Sequence[str], *, card: Card, key: str | None) -> "DataFrame":
     """Return the rows with their positions, 0 to rows - 1, which stay where they are when a row is replaced (E10).
 
     By a public key that numbers the rows, or else by the order of files by name and of the rows in them: the order in which
@@ -192,3 +192,118 @@ def placed(frame: "DataFrame", expressions: Sequence[str], *, card: Card, key: s
     table = frame.sparkSession.createDataFrame(offsets, f"{_FILE} string, {_OFFSET} bigint")
     numbered = within.join(functions.broadcast(table), _FILE)
     return numbered.withColumn(POSITION, functions.expr(f"{POSITION} + {_OFFSET}")).drop(_FILE, _OFFSET)
+
+
+def run_job(
+    session: "SparkSession", action: Callable[[], T], *, progress: Progress | None = None, wait: float | None = None
+) -> T:
+    """Return what an action with jobs returns; ReleaseError where it fails, TimeoutError after ``wait`` seconds.
+
+    ``progress`` is told the share of tasks that are done, from 0 to 1, by the caller's own thread. Where the caller is
+    stopped meanwhile, so are the jobs.
+    """
+    with silence():
+        if progress is None and wait is None:
+            return action()
+        return _watch_job(session, action, progress, wait)
+
+
+def _watch_job(session: "SparkSession", action: Callable[[], T], progress: Progress | None, wait: float | None) -> T:
+    from pyspark import InheritableThread
+
+    context, group = session.sparkContext, f"holdtrue-{next(_numbers)}"
+    found: list[T] = []
+    refused: list[HoldtrueError] = []
+
+    def work() -> None:
+        context.setJobGroup(group, "holdtrue", interruptOnCancel=True)
+        try:
+            found.append(action())
+        except HoldtrueError as error:
+            refused.append(error)
+        except Exception:  # noqa: BLE001 - its text may quote a cell
+            refused.append(ReleaseError(FAILED))
+
+    worker = InheritableThread(target=work, daemon=True)
+    until = None if wait is None else monotonic() + wait
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(_LOOK_SECONDS)
+            _check_time(until)
+            if progress is not None:
+                progress(_share_done(context, group))
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    if refused:
+        raise refused[0].with_traceback(None)
+    if progress is not None:
+        progress(1.0)
+    return found[0]
+
+
+def _check_time(until: float | None) -> None:
+    if until is not None and monotonic() > until:
+        raise TimeoutError
+
+
+def _share_done(context: Any, group: str) -> float:  # noqa: ANN401 - a SparkContext
+    """Return how many tasks are done, of those that the stages so far have."""
+    tracker = context.statusTracker()
+    tasks = done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
+            if (told := tracker.getStageInfo(stage)) is not None:
+                tasks, done = tasks + told.numTasks, done + told.numCompletedTasks
+    return min(1.0, done / tasks) if tasks else 0.0
+
+
+def check_executors(session: "SparkSession", *, wait: float) -> None:
+    """Refuse executors that do not run this Python, this Holdtrue and these packages; asked once a session.
+
+    Executors that join later are asked by every task, which fails there.
+    """
+    context = session.sparkContext
+    name = (context.applicationId, context.pythonExec)
+    if name in _seen:
+        return
+    expected = versions()
+    needed = f"Python {expected['python']} with holdtrue[spark] {expected['holdtrue']}"
+    try:
+        found = run_job(session, lambda: _ask_executors(session), wait=wait)
+    except TimeoutError:
+        message = f"no executor took a task within {wait:g} seconds: are there workers, with memory and cores to spare?"
+    except ReleaseError:
+        message = f"executors run no tasks in Python: they need {needed} and its packages, at {context.pythonExec}"
+    else:
+        odd = next((facts for facts in found if facts != expected), None)
+        if odd is None:
+            _seen.add(name)
+            return
+        named = next(part for part in expected if odd.get(part) != expected[part])
+        has = odd.get(named) or f"no {odd.get('missing', named)}"
+        message = f"an executor has {has} where the driver has {named} {expected[named]}: install {needed} on every worker"
+    raise RequestError(message)
+
+
+def _ask_executors(session: "SparkSession") -> list[dict[str, str]]:
+    """Return what executors say they run: more tasks than cores, so that most executors are asked."""
+
+    def look(batches: Any) -> Any:  # noqa: ANN401 - carried whole to executors, which may have none of our types
+        import json
+        from importlib import import_module
+
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        try:
+            told = import_module("holdtrue.engines.spark.tasks").versions()
+        except ImportError as error:
+            told = {"missing": error.name or "holdtrue"}
+        for _ in batches:
+            pass
+        yield pa.record_batch([pa.array([json.dumps(told)])], names=["told"])
+
+    tasks = min(_MOST_TASKS, max(2, 2 * session.sparkContext.defaultParallelism))
+    asked = session.range(0, tasks, 1, tasks).mapInArrow(look, "told string")
+    return [json.loads(text) for text in set(asked.toArrow().column(0).to_pylist())]

@@ -4,48 +4,29 @@ A column becomes one of the four types of the card. What has no such type is ref
 text the message says how.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.fingerprints import TextCells
-from holdtrue.errors import RequestError, UnknownColumn
+from holdtrue.engines.card_declaration import choose_type, refuse_type
+from holdtrue.errors import RequestError
+from holdtrue.kernels import Flags
+from holdtrue.queries.evaluating import Values
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = [
-    "CONVERSIONS",
-    "Cells",
-    "Numbers",
-    "arrow_type",
-    "cells_of_array",
-    "cells_of_arrow",
-    "check_names",
-    "flags_of",
-    "refuse_type",
-]
-
-Numbers = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
-Cells = Numbers | TextCells
+__all__ = ["cells_of_array", "cells_of_arrow", "flags_of"]
 
 
-def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
-    """Say that a column's type is none of the card's."""
-    text = f"column {name!r} has type {found}; Holdtrue reads boolean, integer, real and text columns"
-    way = f"give types={{{name!r}: 'text'}} to read it as text, or leave it out" if castable else "leave it out"
-    message = f"{text}: {way}"
-    raise RequestError(message)
-
-
-def arrow_type(kind: "pa.DataType") -> str | None:
+def _arrow_type(kind: "pa.DataType") -> str | None:
     """Return the card's type for an Arrow type, or None where there is none."""
     import pyarrow.types as known  # type: ignore[import-untyped]
 
     if known.is_dictionary(kind):
-        return arrow_type(kind.value_type)
+        return _arrow_type(kind.value_type)
     if known.is_boolean(kind):
         return "boolean"
     if known.is_integer(kind):
@@ -57,13 +38,7 @@ def arrow_type(kind: "pa.DataType") -> str | None:
     return None
 
 
-def _castable(kind: "pa.DataType") -> bool:
-    import pyarrow.types as known
-
-    return bool(known.is_temporal(kind) or known.is_null(kind))
-
-
-def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple[str, Cells]:
+def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple[str, Values]:
     """Return the card's type of an Arrow array, and its cells as that type.
 
     ``wanted`` is a declared type: integers and booleans may be read as numbers, and dates, times and columns that hold
@@ -71,15 +46,9 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     """
     import pyarrow as pa
 
-    found = arrow_type(array.type)
-    kind = wanted or found
-    if kind is None or (
-        found is None and (kind != "text" or not _castable(array.type)) and not pa.types.is_null(array.type)
-    ):
-        refuse_type(name, found=str(array.type), castable=_castable(array.type))
-    if found is not None and (found, kind) not in CONVERSIONS:
-        message = f"column {name!r} has type {array.type}, which cannot be read as {kind}"
-        raise RequestError(message)
+    empty, temporal = pa.types.is_null(array.type), pa.types.is_temporal(array.type)
+    found = _arrow_type(array.type)
+    kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty)
     try:
         if kind == "text":
             return kind, _text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
@@ -93,31 +62,20 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
         target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
         array = array.cast(target, safe=kind == "integer")
         data, valid = _numbers(array)
-        return kind, (data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
+        return kind, Values(data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
     except (pa.ArrowException, ValueError, OverflowError):
         pass
     message = f"column {name!r} holds a cell that does not fit the type {kind}"
     raise RequestError(message)
 
 
-CONVERSIONS = {
-    ("boolean", "boolean"),
-    ("boolean", "integer"),
-    ("boolean", "real"),
-    ("integer", "integer"),
-    ("integer", "real"),
-    ("real", "real"),
-    ("text", "text"),
-}
-
-
-def flags_of(array: "pa.Array") -> npt.NDArray[np.bool_]:
+def flags_of(array: "pa.Array") -> Flags:
     """Return the cells of a boolean Arrow array, NULL as false."""
     data, valid = _numbers(array)
     return data & valid
 
 
-def _numbers(array: "pa.Array") -> Numbers:
+def _numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
     """Return the cells of a boolean array or of one of 64-bit numbers, 0 where there is none, and which of them are there.
 
     Read from Arrow's own memory: its ``to_numpy`` and ``fill_null`` import pandas, which takes longer than most columns do.
@@ -135,33 +93,27 @@ def _numbers(array: "pa.Array") -> Numbers:
     return np.where(valid, data, kind(0)) if array.null_count else data, valid
 
 
-def _bits(packed: "pa.Buffer", array: "pa.Array") -> npt.NDArray[np.bool_]:
+def _bits(packed: "pa.Buffer", array: "pa.Array") -> Flags:
     """Return the bits of the cells of an array, one a byte."""
     first, skipped = divmod(array.offset, 8)
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)[first:], count=skipped + len(array), bitorder="little")
     return bits[skipped:].view(np.bool_)
 
 
-def _text(array: "pa.Array") -> TextCells:
+def _text(array: "pa.Array") -> Values:
+    """Return text as places in a list that holds each string once and no NULL; a place of -1 is NULL."""
     import pyarrow as pa
 
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     places, valid = _numbers(encoded.indices.cast(pa.int64(), safe=True))
-    places = np.where(valid, places, -1)
-    strings = encoded.dictionary.cast(pa.large_string()).to_pylist()
-    return _tidied(strings, places)
-
-
-def _tidied(strings: Sequence[str | None], places: npt.NDArray[np.int64]) -> TextCells:
-    """Return text whose list of strings holds each string once, and no NULL."""
+    strings: Sequence[str | None] = encoded.dictionary.cast(pa.large_string()).to_pylist()
     numbers: dict[str, int] = {}
     renamed = np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1])
-    if len(numbers) != len(strings):
-        places = renamed[places]
-    return TextCells(tuple(numbers), places.astype(np.int32))
+    places = renamed[np.where(valid, places, -1)].astype(np.int32)
+    return Values(places, places >= 0, tuple(numbers) or ("",))
 
 
-def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[str, Cells]:
+def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[str, Values]:
     """Return the card's type of one column given as a NumPy array or a sequence, and its cells as that type."""
     import pyarrow as pa
 
@@ -187,30 +139,10 @@ def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[st
     return cells_of_arrow(name, arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow, wanted=wanted)
 
 
-def _arrow(array: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> "pa.Array":
+def _arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
     """Return an array of numbers as Arrow's, without its ``array``, which imports pandas."""
     import pyarrow as pa
 
     held = np.packbits(array, bitorder="little") if array.dtype.kind == "b" else np.ascontiguousarray(array)
     there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [there, pa.py_buffer(held)])
-
-
-def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
-    """Refuse a table without columns, names that are one but for case, and a type for a column that is not there."""
-    if not names:
-        message = "the data have no columns"
-        raise RequestError(message)
-    seen: dict[str, str] = {}
-    for name in names:
-        if name in seen.values():
-            message = f"two columns have the name {name!r}; rename one of them"
-            raise RequestError(message)
-        twin = seen.setdefault(name.casefold(), name)
-        if twin != name:
-            message = f"the columns {twin!r} and {name!r} differ in nothing but the case of letters; rename one of them"
-            raise RequestError(message)
-    unknown = next((name for name in types if name not in names), None)
-    if unknown is not None:
-        message = f"types names the column {unknown!r}, which the data do not have"
-        raise UnknownColumn(message)

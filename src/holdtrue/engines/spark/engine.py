@@ -12,16 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.bounds.partitions import rows_of_a_part
+from holdtrue.engines.base import CHUNK, FAILED, EngineBase, open_masked
 from holdtrue.engines.bitmaps import Progress
-from holdtrue.engines.clusters import SparkRows, check_access
-from holdtrue.engines.declaring import Declared
+from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.features import Feature
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.engines.measuring import CHUNK, Guarding
-from holdtrue.engines.sealing import FAILED, opening
-from holdtrue.engines.spark_frames import frame_of, placed, seal, shaped
-from holdtrue.engines.spark_jobs import attended, check_executors
-from holdtrue.engines.spark_tasks import (
+from holdtrue.engines.spark import SparkRows, check_access
+from holdtrue.engines.spark.frames import (
+    check_executors,
+    identify_files,
+    number_rows,
+    open_frame,
+    run_job,
+    shape_columns,
+)
+from holdtrue.engines.spark.tasks import (
     FINGERPRINT,
     MEMBERS,
     POSITION,
@@ -58,7 +63,7 @@ _EXPRESSIONS = 128
 _WORD = 1 << 62
 
 
-class SparkEngine(Guarding):
+class SparkEngine(EngineBase):
     """Rows that Spark reads, by tasks that each depend on their own partition and may be tried again.
 
     Law: as every engine's; the integers do not depend on how rows are spread over partitions, executors and attempts. Needs:
@@ -68,12 +73,12 @@ class SparkEngine(Guarding):
 
     def __init__(self, card: Card, source: "DataFrame", expressions: Sequence[str], *, key: str | None = None) -> None:
         super().__init__(card)
-        self._source: DataFrame | None = source
+        self._source = source
         self._expressions = tuple(expressions)
         self._frame = source.selectExpr(*expressions)
         self._session = source.sparkSession
         self.key = key
-        self._seal = seal(source)
+        self._files = identify_files(source)
 
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return for each query the sum over all rows of its value as a multiple of 2^-bits; 128 of them in one job."""
@@ -93,7 +98,7 @@ class SparkEngine(Guarding):
                 ]
             return sums
 
-        return self._sealed(take)
+        return self._run(take)
 
     def _aggregated(self, queries: Sequence[Query], bits: int) -> "DataFrame":
         """Return one row: how many rows there are, and each query's sum.
@@ -114,7 +119,7 @@ class SparkEngine(Guarding):
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
     ) -> npt.NDArray[np.int64]:
         """Return how many rows each hypothesis gets wrong, from totals of partitions that are added up on the way."""
-        reading = Reading(self._card, (*features, target))
+        reading = Reading(self.card, (*features, target))
         tally, merge = Tallying(reading, hypotheses), Merging(hypotheses)
 
         def take() -> npt.NDArray[np.int64]:
@@ -130,7 +135,7 @@ class SparkEngine(Guarding):
             self._check(rows)
             return hypotheses.errors(totals)
 
-        return self._sealed(take)
+        return self._run(take)
 
     def train(
         self,
@@ -148,7 +153,7 @@ class SparkEngine(Guarding):
         """
         check_portable(recipe)
         share = rows_of_a_part(self.rows, parts=recipe.parts)
-        reading, fitting = Reading(self._card, (*features, goal), key=rule.key), Fitting(recipe)
+        reading, fitting = Reading(self.card, (*features, goal), key=rule.key), Fitting(recipe)
 
         def made() -> "DataFrame":
             from pyspark.sql import functions
@@ -169,7 +174,7 @@ class SparkEngine(Guarding):
                 raise ReleaseError(FAILED)
             return recipe.ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
 
-        return self._sealed(take)
+        return self._run(take)
 
     def _read(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
         """Return the features of rows as doubles, and the number that decides a row's part and its order in it."""
@@ -178,7 +183,7 @@ class SparkEngine(Guarding):
         listed = [f"f{number}" for number in range(len(reading.features))]
         schema = ", ".join([f"{POSITION} bigint", *(f"{name} double" for name in listed)])
         if rule.by == "position":
-            frame = placed(self._held(), self._expressions, card=self._card, key=self.key)
+            frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
             kept = frame.where(functions.col(POSITION) < used)
             return kept.select(*_named([*reading.names, POSITION])).mapInArrow(_function(reading), schema)
         read = self._frame.select(*_named(reading.names)).mapInArrow(_function(reading), schema)
@@ -199,11 +204,11 @@ class SparkEngine(Guarding):
 
         In the order of their positions where they have them, and else in that of Spark's partitions.
         """
-        reading = Reading(self._card, tuple(features))
+        reading = Reading(self.card, tuple(features))
 
         def made() -> "DataFrame":
             try:
-                frame = placed(self._held(), self._expressions, card=self._card, key=self.key)
+                frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
             except NotCertified:
                 return self._frame.select(*_named(reading.names))
             return frame.select(*_named([*reading.names, POSITION]))
@@ -216,14 +221,14 @@ class SparkEngine(Guarding):
             for batch in found.combine_chunks().to_batches(CHUNK):
                 take(reading.arrays(batch))
 
-        self._sealed(give)
+        self._run(give)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the schema and the rows in any order: those of every other engine on the same rows.
 
         Executors add up their rows under the key, which travels with the task; the driver adds up what they found.
         """
-        schema = tuple((column.name, column.type) for column in self._card.columns)
+        schema = tuple((column.name, column.type) for column in self.card.columns)
         whole, task = Fingerprint(key, schema=schema), Fingerprinting(key, schema)
 
         def take() -> bytes:
@@ -234,26 +239,21 @@ class SparkEngine(Guarding):
             self._check(whole.totals()[0])
             return whole.finish()
 
-        return self._sealed(take)
+        return self._run(take)
 
     def sort(self, columns: Sequence[str] | None = None) -> None:
         """Do nothing but look whether the columns are there: nothing is kept between questions."""
-        self._sealed(lambda: [self._card.column(name) for name in columns or ()])
+        self._run(lambda: [self.card.column(name) for name in columns or ()])
 
     def _collected(self, made: "Callable[[], DataFrame]", progress: Progress | None) -> "pa.Table":
         """Return the few rows of a frame, from files that are those of the opening, before and after."""
         self._check_files()
-        found = attended(self._session, lambda: made().toArrow(), progress=progress)
+        found = run_job(self._session, lambda: made().toArrow(), progress=progress)
         self._check_files()
         return found
 
-    def _held(self) -> "DataFrame":
-        if self._source is None:
-            raise ReleaseError(FAILED)
-        return self._source
-
     def _check_files(self) -> None:
-        if seal(self._held()) != self._seal:
+        if identify_files(self._source) != self._files:
             raise ReleaseError(FAILED)
 
     def _check(self, rows: int) -> None:
@@ -261,7 +261,7 @@ class SparkEngine(Guarding):
             raise ReleaseError(FAILED)
 
     def _release(self) -> None:
-        self._source = None
+        """Do nothing: the rows are Spark's, and the session is its owner's."""
 
 
 def _function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -298,17 +298,17 @@ def _part(progress: Progress | None, begun: float, share: float) -> Progress | N
 
 def open_rows(rows: SparkRows, *, declared: Declared) -> SparkEngine:
     """Return an engine over rows that Spark reads, after a look at the cluster and at its executors."""
-    frame = opening(lambda: frame_of(rows), failure="the rows could not be opened with Spark")
+    frame = open_masked(lambda: open_frame(rows), failure="the rows could not be opened with Spark")
     context = frame.sparkSession.sparkContext
     check_access(str(context.master), dict(context.getConf().getAll()), insecure_cluster=rows.insecure_cluster)
     check_executors(frame.sparkSession, wait=rows.wait)
 
     def read() -> SparkEngine:
-        expressions, named = shaped(frame, declared=declared)
-        counted = attended(frame.sparkSession, frame.count)
+        expressions, named = shape_columns(frame, declared=declared)
+        counted = run_job(frame.sparkSession, frame.count)
         card = declared.card(named, rows=int(counted))
         if rows.key is not None:
-            placed(frame, expressions, card=card, key=rows.key)
+            number_rows(frame, expressions, card=card, key=rows.key)
         return SparkEngine(card, frame, expressions, key=rows.key)
 
-    return opening(read, failure="the rows could not be read with Spark")
+    return open_masked(read, failure="the rows could not be read with Spark")

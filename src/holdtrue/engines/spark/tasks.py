@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.chunks import Cells, cells_of_arrow
-from holdtrue.engines.features import Feature, Keys, columns_of, read, values_of
+from holdtrue.engines.base import tally_rows
+from holdtrue.engines.columns import cells_of_arrow
+from holdtrue.engines.features import Feature, Keys, columns_of, read_features
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.ensembles.parts import hash_rows
 from holdtrue.ensembles.saving import member_to_bytes
 from holdtrue.ensembles.training import Recipe, fit_part
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
+from holdtrue.queries.evaluating import Values
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -128,9 +130,8 @@ class Reading:
     def arrays(self, batch: "pa.RecordBatch") -> Arrays:
         """Return an array a feature."""
         schema = [(name, self.card.column(name).type) for name in self.names]
-        cells = _cells(batch, schema)
-        values = {name: values_of(cell) for (name, _), cell in zip(schema, cells, strict=True)}
-        return [read(item, values, rows=batch.num_rows) for item in self.features]
+        values = dict(zip(self.names, _cells(batch, schema), strict=True))
+        return read_features(self.features, values, rows=batch.num_rows)
 
     @_silent
     def __call__(self, batches: Batches) -> Batches:
@@ -181,11 +182,7 @@ class Tallying:
         """Yield one row: how many rows there were, and the totals as bytes."""
         totals, rows = self.hypotheses.blank(), 0
         for batch in batches:
-            *columns, labels = self.reading.arrays(batch)
-            matrix = np.empty((labels.size, len(columns)), dtype=np.float64, order="F")
-            for number, column in enumerate(columns):
-                matrix[:, number] = column
-            self.hypotheses.tally(matrix, labels, totals)
+            tally_rows(self.hypotheses, self.reading.arrays(batch), totals)
             rows += batch.num_rows
         yield _tallied(rows, totals)
 
@@ -235,7 +232,7 @@ class Fitting:
         return y if self.recipe.labels is None else np.nan_to_num(y, nan=0.0).astype(np.int64)
 
 
-def _cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Cells]:
+def _cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:
     found = (batch.column(batch.schema.get_field_index(name)) for name, _ in schema)
     return [cells_of_arrow(name, column, wanted=kind)[1] for (name, kind), column in zip(schema, found, strict=True)]
 

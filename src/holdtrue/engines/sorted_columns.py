@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from holdtrue.kernels import Words
 from holdtrue.kernels.bitmaps import allocate_arena, count_words, mark_ranges, pack
-from holdtrue.queries.trees import All, Any, Boolean, Comparison, Field, Member, Null, Number
+from holdtrue.queries.trees import All, Any, Boolean, Comparison, Member, Number
 
-__all__ = ["Ranks", "indexable", "spans"]
+__all__ = ["SortedColumn", "find_spans"]
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -29,7 +29,7 @@ _INT32 = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranks:
+class SortedColumn:
     """The values that are there, sorted; the row of each; the cuts, of which the first is 0; the rows below the others."""
 
     values: npt.NDArray[Whatever]
@@ -38,7 +38,7 @@ class Ranks:
     below: Words
 
     @classmethod
-    def of(cls, data: npt.NDArray[Whatever], valid: npt.NDArray[np.bool_]) -> "Ranks":
+    def sort(cls, data: npt.NDArray[Whatever], valid: npt.NDArray[np.bool_]) -> "SortedColumn":
         """Sort a column; rows that are NULL or NaN have no rank, and satisfy no comparison."""
         there = valid & (data == data) if data.dtype.kind == "f" else valid  # noqa: PLR0124 - false for NaN only
         rows = np.flatnonzero(there).astype(np.int32 if data.size < _INT32 else np.int64)
@@ -82,23 +82,7 @@ def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def indexable(tree: Boolean) -> str | None:
-    """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
-    match tree:
-        case Comparison(left=Field(column=name, type=kind), right=Number(real=real)):
-            return name if kind == ("real" if real else "integer") else None
-        case Member(operand=Field(column=name, type="integer" | "real")):
-            return name
-        case Null(operand=Field(column=name, type="integer" | "real"), negated=True):
-            return name
-        case All(children=children) | Any(children=children):
-            first = indexable(children[0])
-            return first if first is not None and all(indexable(child) == first for child in children[1:]) else None
-        case _:
-            return None
-
-
-def spans(tree: Boolean, ranks: Ranks) -> Spans:
+def find_spans(tree: Boolean, ranks: SortedColumn) -> Spans:
     """Return the ranks of the rows that satisfy an indexable tree: disjoint spans, in order, none of them empty."""
     whole = ((0, int(ranks.values.size)),)
     match tree:
@@ -109,27 +93,16 @@ def spans(tree: Boolean, ranks: Ranks) -> Spans:
             found = _joined([ranks.around(value) for value in values if not isinstance(value, str)])
             return _rest(found, whole[0][1]) if negated else found
         case All(children=children):
-            return reduce(_met, (spans(child, ranks) for child in children))
+            return reduce(_met, (find_spans(child, ranks) for child in children))
         case Any(children=children):
-            return _joined([span for child in children for span in spans(child, ranks)])
+            return _joined([span for child in children for span in find_spans(child, ranks)])
         case _:
             return _joined(whole)
 
 
 def _compared(operator: str, below: int, upto: int, total: int) -> Spans:
-    match operator:
-        case "<":
-            return _joined([(0, below)])
-        case "<=":
-            return _joined([(0, upto)])
-        case ">":
-            return _joined([(upto, total)])
-        case ">=":
-            return _joined([(below, total)])
-        case "=":
-            return _joined([(below, upto)])
-        case _:
-            return _joined([(0, below), (upto, total)])
+    spans = {"<": (0, below), "<=": (0, upto), ">": (upto, total), ">=": (below, total), "=": (below, upto)}
+    return _joined([spans[operator]] if operator in spans else [(0, below), (upto, total)])
 
 
 def _joined(found: Sequence[tuple[int, int]]) -> Spans:

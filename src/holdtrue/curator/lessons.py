@@ -58,7 +58,9 @@ class Lesson:
                 else listed("features", features, expected="a list of columns or questions")
             )
             joined = joined.over(names)
-        joined.blank()  # refuses what would not fit into memory, before anything is charged
+        # Both refuse before anything is charged: what would take too long, and what would not fit into memory.
+        joined.check_work(house.card.rows)
+        joined.blank()
         read = tuple(feature(name, house.card) for name in names)
         joined.try_out(_invented(read, house.card))
         return cls(house, joined, names, read, question)

@@ -46,6 +46,7 @@ from holdtrue.ensembles.saving import check_portable, member_from_bytes
 from holdtrue.ensembles.training import Recipe, gather_members
 from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitting import checked_bits
 from holdtrue.queries.emitting import spark as emitted
@@ -117,21 +118,21 @@ class SparkEngine(EngineBase):
 
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
-    ) -> npt.NDArray[np.int64]:
+    ) -> Integers:
         """Return how many rows each hypothesis gets wrong, from totals of partitions that are added up on the way."""
         reading = Reading(self.card, (*features, target))
         tally, merge = Tallying(reading, hypotheses), Merging(hypotheses)
 
-        def take() -> npt.NDArray[np.int64]:
-            def made() -> "DataFrame":
-                read = self._frame.select(*_named(reading.names))
-                several = isqrt(max(1, read.rdd.getNumPartitions() - 1)) + 1
-                return read.mapInArrow(_function(tally), TALLY).repartition(several).mapInArrow(_function(merge), TALLY)
+        def made() -> "DataFrame":
+            read = self._frame.select(*_named(reading.names))
+            several = isqrt(max(1, read.rdd.getNumPartitions() - 1)) + 1
+            return read.mapInArrow(_function(tally), TALLY).repartition(several).mapInArrow(_function(merge), TALLY)
 
+        def take() -> Integers:
             totals, rows = hypotheses.blank(), 0
             for line in self._collected(made, progress).to_pylist():
                 rows += line["rows"]
-                totals += np.frombuffer(line["totals"], dtype=totals.dtype).reshape(totals.shape)
+                totals += np.frombuffer(line["totals"], dtype=totals.dtype)
             self._check(rows)
             return hypotheses.errors(totals)
 

@@ -200,7 +200,7 @@ class Merging:
         for batch in batches:
             rows += sum(batch.column(0).to_pylist())
             for content in batch.column(1):
-                totals += np.frombuffer(content.as_buffer(), dtype=totals.dtype).reshape(totals.shape)
+                totals += np.frombuffer(content.as_buffer(), dtype=totals.dtype)
         yield _tallied(rows, totals)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from benchmarks.peers import show
-from holdtrue.engines import Engine, kernels, open_engine
+from benchmarks.peers import show, without_numba
+from holdtrue.engines import Engine, open_engine
+from holdtrue.kernels import bitmaps
 from holdtrue.queries import Query, parse
 
 __all__ = ["run"]
@@ -78,7 +79,7 @@ def _row(name: str, engine: Engine, peer: duckdb.DuckDBPyConnection, texts: list
     # Every question is asked once: nothing is remembered of it.
     fast, slow = queries[: len(queries) // 2], queries[len(queries) // 2 :]
     ours = _middle(lambda query: engine.sums([query], bits=_BITS), fast)
-    with _numba_off():
+    with without_numba(bitmaps._compiled):  # noqa: SLF001 - the one place that decides
         plain = _middle(lambda query: engine.sums([query], bits=_BITS), slow)
     statements = [f"SELECT avg(CASE WHEN {text} THEN 1.0 ELSE 0.0 END) FROM rows" for text in texts[:40]]  # noqa: S608 - our own
     theirs = _middle(lambda statement: peer.execute(statement).fetchone(), statements)
@@ -91,7 +92,7 @@ def _batch(engine: Engine, peer: duckdb.DuckDBPyConnection, atoms: list[str]) ->
     texts = [" AND ".join(_RNG.choice(atoms, 3, replace=False)) for _ in range(_CONJUNCTIONS)]
     queries = [parse(text, engine.card) for text in texts]
     ours = min(_timed(lambda: engine.sums(queries, bits=_BITS)) for _ in range(5))
-    with _numba_off():
+    with without_numba(bitmaps._compiled):  # noqa: SLF001 - the one place that decides
         plain = _timed(lambda: engine.sums(queries, bits=_BITS))
     listed = ", ".join(f"{atom} AS a{number}" for number, atom in enumerate(atoms))
     peer.execute(f"CREATE TABLE atoms AS SELECT {listed} FROM rows")  # noqa: S608 - our own text
@@ -137,15 +138,6 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds * 1e6:,.1f} µs"
-
-
-class _numba_off:  # noqa: N801 - used as a word
-    def __enter__(self) -> None:
-        self._compiled = kernels._compiled  # noqa: SLF001 - the one place that decides
-        kernels._compiled = lambda *_: None  # noqa: SLF001
-
-    def __exit__(self, *_: object) -> None:
-        kernels._compiled = self._compiled  # noqa: SLF001
 
 
 def _stream() -> None:

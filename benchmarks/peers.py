@@ -1,12 +1,26 @@
 """What every bench shares: fair timing, and a table of ratios."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["best_time", "show"]
+from holdtrue.kernels import LazyKernels
+
+__all__ = ["best_time", "show", "without_numba"]
+
+
+@contextmanager
+def without_numba(kernels: LazyKernels) -> Iterator[None]:
+    """Count with NumPy meanwhile."""
+    before = kernels._module, kernels._settled  # noqa: SLF001 - the one place that decides
+    kernels._settle(None)  # noqa: SLF001 - likewise
+    try:
+        yield
+    finally:
+        kernels._module, kernels._settled = before  # noqa: SLF001 - likewise
 
 
 def best_time(action: Callable[[], object], *, repeat: int = 5) -> float:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import best_time, show
-from holdtrue.ensembles import Ensemble, train, votes
-from holdtrue.ensembles.members import Members, block_of, linear_members, tree_members, tree_of
+from benchmarks.peers import best_time, show, without_numba
+from holdtrue.ensembles import Ensemble, train
+from holdtrue.ensembles.members import Members, read_block, read_tree, stack_blocks, stack_trees
 from holdtrue.ensembles.parts import Domain
+from holdtrue.kernels import predictors
 
 __all__ = ["run"]
 
@@ -37,10 +38,10 @@ def run() -> None:
     share = f"{ours / (fits / cores):.2f} of the loop / {cores} cores (<= 1.3)"
     rows.append(_row(f"training {_PARTS:,} trees of depth 6 on 1,000 rows each", ours, fits, share))
     points, _ = _rows(_POINTS)
-    stacked = linear_members([block_of(member, labels=_LABELS) for member in logistic])
+    stacked = stack_blocks([read_block(member, labels=_LABELS) for member in logistic])
     rows += _voting("logistic members", stacked, logistic, points, least=8)
     rows += _voting(
-        "trees of depth 6", tree_members([tree_of(member, labels=_LABELS) for member in trees]), trees, points, least=4
+        "trees of depth 6", stack_trees([read_tree(member, labels=_LABELS) for member in trees]), trees, points, least=4
     )
     show(f"{_COLUMNS} columns, two labels, {cores} cores", ["what", "holdtrue", "loop", "loop / holdtrue"], rows)
 
@@ -78,7 +79,7 @@ def _voting(name: str, stacked: Members, members: list[Any], points: Any, *, lea
     one = points[:1].copy()
     single = _mean(lambda: ensemble.votes(one), 2000)
     each = _mean(lambda: sum(member.predict(one) for member in members), 1)
-    with _numba_off():
+    with without_numba(predictors._compiled):  # noqa: SLF001 - the one place that decides
         plain = _mean(lambda: ensemble.votes(one), 200)
     wanted = " (>= 500)" if ensemble.kind == "linear" else ""
     return [
@@ -102,12 +103,3 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds * 1e6:,.1f} µs"
-
-
-class _numba_off:  # noqa: N801 - used as a word
-    def __enter__(self) -> None:
-        self._compiled = votes._compiled  # noqa: SLF001 - the one place that decides
-        votes._compiled = lambda work: None  # noqa: ARG005, SLF001
-
-    def __exit__(self, *_: object) -> None:
-        votes._compiled = self._compiled  # noqa: SLF001

@@ -7,14 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.peers import best_time, show
-from holdtrue.hypotheses import bit_counts
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.conjunctions import Conjunctions, Disjunctions
-from holdtrue.hypotheses.lists import DecisionLists
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
-from holdtrue.hypotheses.parities import Parities
-from holdtrue.hypotheses.trees import Trees
+from benchmarks.peers import best_time, show, without_numba
+from holdtrue.hypotheses import Conjunctions, DecisionLists, Disjunctions, HypothesisClass, Parities, Trees
+from holdtrue.kernels import Flags, Integers, Matrix, column_sets
 
 __all__ = ["run"]
 
@@ -126,10 +121,9 @@ def _others(matrix: Matrix, y: Flags) -> list[list[str]]:
     }
     rows = [_row(f"{name}, uint8 by rows", some, matrix, y) for name, some in classes.items()]
     some = Conjunctions(_COLUMNS, width=3)
-    module, bit_counts.compiled._module = bit_counts.compiled._module, None  # noqa: SLF001 - the one place that decides
     share = 20
-    plain = _timed(lambda: some.error_counts(matrix[: _ROWS // share], y[: _ROWS // share])) * share
-    bit_counts.compiled._module = module  # noqa: SLF001 - likewise
+    with without_numba(column_sets._compiled):  # noqa: SLF001 - the one place that decides
+        plain = _timed(lambda: some.error_counts(matrix[: _ROWS // share], y[: _ROWS // share])) * share
     return [*rows, [*_cells(f"conjunctions without numba (1 row in {share}, scaled)", some, plain, None), ""]]
 
 

@@ -3,20 +3,14 @@
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.peers import best_time, show
-from holdtrue.hypotheses import grid_tallies
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.intervals import Intervals
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix
-from holdtrue.hypotheses.rectangles import Rectangles
-from holdtrue.hypotheses.stumps import Stumps
-from holdtrue.hypotheses.thresholds import Thresholds
+from benchmarks.peers import best_time, show, without_numba
+from holdtrue.hypotheses import HypothesisClass, Intervals, Rectangles, Stumps, Thresholds
+from holdtrue.kernels import Flags, Integers, Matrix, grids
 
 __all__ = ["run"]
 
@@ -47,7 +41,7 @@ def run() -> None:
 def _compile(data: Data, rectangles: Rectangles) -> None:
     matrix, labels = data
     start = time.perf_counter()
-    grid_tallies._compiled(1 << 40)  # noqa: SLF001 - the one place that decides
+    grids._compiled(1 << 40)  # noqa: SLF001 - the one place that decides
     loaded = time.perf_counter()
     for kind in (np.float64, np.float32, np.uint8):
         for layout in (np.ascontiguousarray, np.asfortranarray):
@@ -109,7 +103,7 @@ def _row(  # noqa: PLR0913 - what a row shows
         return given.error_counts(*data)
 
     ours = best_time(count, repeat=repeat)
-    with _numba_off():
+    with without_numba(grids._compiled):  # noqa: SLF001 - the one place that decides
         plain = best_time(count, repeat=1)
     each = f"{ours * 1e12 / given.size / len(data[1]):.3g}"
     return [name, _time(ours), _time(plain), each, _memory(count), _time(theirs), f"{theirs / ours:,.0f}{target}"]
@@ -131,16 +125,3 @@ def _memory(action: Callable[[], object]) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1e3:,.2f} ms"
-
-
-class _numba_off:  # noqa: N801 - used as a word
-    def __enter__(self) -> None:
-        self._compiled = grid_tallies._compiled  # noqa: SLF001 - the one place that decides
-        grid_tallies._compiled = _none  # noqa: SLF001
-
-    def __exit__(self, *_: object) -> None:
-        grid_tallies._compiled = self._compiled  # noqa: SLF001
-
-
-def _none(work: int) -> ModuleType | None:  # noqa: ARG001 - stands in for what takes it
-    return None

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.peers import best_time, show
-from holdtrue.hypotheses import linear
-from holdtrue.hypotheses.linear import LinearNet
+from benchmarks.peers import best_time, show, without_numba
+from holdtrue.hypotheses import LinearNet
+from holdtrue.kernels import predictors
 
 __all__ = ["run"]
 
@@ -103,12 +103,8 @@ def _products(net: LinearNet, table: Table, y: npt.NDArray[np.bool_]) -> float:
 
 
 def _without_numba(action: Callable[[], object]) -> float:
-    work = linear._LARGE_WORK  # noqa: SLF001 - what decides
-    linear._LARGE_WORK = 1 << 62  # noqa: SLF001 - likewise
-    try:
+    with without_numba(predictors._compiled):  # noqa: SLF001 - the one place that decides
         return best_time(action, repeat=2)
-    finally:
-        linear._LARGE_WORK = work  # noqa: SLF001 - likewise
 
 
 def _peak(action: Callable[[], object]) -> str:

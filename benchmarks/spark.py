@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from benchmarks.peers import show
 from holdtrue.engines import SparkRows, open_engine
-from holdtrue.engines.clusters import Cluster, start
+from holdtrue.engines.spark import Cluster, start
 from holdtrue.queries import parse
 
 __all__ = ["run"]

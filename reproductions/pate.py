@@ -20,7 +20,7 @@ from scipy.sparse import linalg
 from holdtrue.accounting.conversions import zero_concentrated_rho
 from holdtrue.accounting.filters import GaussianFilter
 from holdtrue.bounds.prediction import epsilon_each
-from holdtrue.ensembles.dependent import vote_report
+from holdtrue.ensembles.data_dependent import vote_report
 from holdtrue.ensembles.responding import NoisyMax
 from holdtrue.ensembles.screening import Screen
 

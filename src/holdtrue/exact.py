@@ -187,8 +187,8 @@ def _holds_booleans(values: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Stands for an argument whose contents are not to be shown: they may be private."""
+class Shown:
+    """A text that an error shows in place of an argument whose contents may be private."""
 
     text: str
 
@@ -196,14 +196,19 @@ class _Kind:
         return self.text
 
 
-def _kind(values: object) -> _Kind:
+def describe_array(array: npt.NDArray[Any]) -> Shown:
+    """Describe an array by its type and shape only."""
+    return Shown(f"an array of {array.dtype} with shape {array.shape}")
+
+
+def _kind(values: object) -> Shown:
     """Describe an argument by its types and its length only."""
     if isinstance(values, np.ndarray):
-        return _Kind(f"an array of {values.dtype}")
+        return Shown(f"an array of {values.dtype}")
     if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
         held = sorted({type(value).__name__ for value in values[:_LOOKED_AT]})
-        return _Kind(f"a {type(values).__name__} of {len(values)} holding {', '.join(held) or 'nothing'}")
-    return _Kind("None" if values is None else f"a {type(values).__name__}")
+        return Shown(f"a {type(values).__name__} of {len(values)} holding {', '.join(held) or 'nothing'}")
+    return Shown("None" if values is None else f"a {type(values).__name__}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -246,7 +246,7 @@ def test_a_failure_after_the_charge_exits_with_four_and_quotes_no_row(called, fo
         raise ValueError(message)
 
     data = folder / "people.parquet"
-    monkeypatch.setattr("holdtrue.engines.measuring.Measuring.sums", failing)
+    monkeypatch.setattr("holdtrue.engines.base.LocalEngine.sums", failing)
     given = ("--ledger", "f.ledger", "--second-budget")
     assert called("open", data, *OPEN[2:], *given, within=tmp_path).returncode == 0
     done = called("ask", data, "smoker", "--ledger", "f.ledger", within=tmp_path)

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines.arrays import open_table
-from holdtrue.engines.declaring import Declared
-from holdtrue.engines.loading import open_files, open_relation
+from holdtrue.engines.card_declaration import Declared
+from holdtrue.engines.duckdb_engine import DuckDBSettings, open_files, open_relation
 
 PEER = duckdb.connect()
 ENGINES = ["arrow", "pandas", "polars", "numpy", "parquet-1", "parquet-2", "parquet-8", "relation"]
@@ -40,7 +40,7 @@ def spark_cluster(tmp_path_factory):
 def spark_session(spark_cluster):
     """A session on that cluster."""
     from engines.spark_cluster import SETTINGS
-    from holdtrue.engines.clusters import Cluster, start
+    from holdtrue.engines.spark import Cluster, start
 
     settings = SETTINGS | {"spark.local.dir": str(spark_cluster.folder / "driver")}
     settings |= {"spark.sql.warehouse.dir": str(spark_cluster.folder / "warehouse")}
@@ -69,13 +69,13 @@ def opener(tmp_path_factory, request):
             case "parquet":
                 path = tmp_path_factory.mktemp("rows") / "rows.parquet"
                 pq.write_table(table, path, row_group_size=101)
-                engine = open_files(path, declared=declared, threads=int(threads or 2), **options)
+                engine = open_files(path, declared=declared, settings=DuckDBSettings(threads=int(threads or 2), **options))
             case "spark":
                 frame = request.getfixturevalue("spark_session").createDataFrame(table).repartition(int(threads))
                 engine = open_engine_of_spark(frame, declared)
             case _:
                 relation = PEER.from_arrow(table)
-                engine = open_relation(relation, declared=declared, threads=2, **options)
+                engine = open_relation(relation, declared=declared, settings=DuckDBSettings(threads=2, **options))
         opened.append(engine)
         return engine
 
@@ -86,8 +86,8 @@ def opener(tmp_path_factory, request):
 
 def open_engine_of_spark(frame, declared):
     """Open a Spark frame; imported here, since pyspark takes long to load."""
-    from holdtrue.engines.clusters import SparkRows
-    from holdtrue.engines.spark import open_rows
+    from holdtrue.engines.spark import SparkRows
+    from holdtrue.engines.spark.engine import open_rows
 
     return open_rows(SparkRows(frame, wait=300), declared=declared)
 

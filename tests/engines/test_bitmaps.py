@@ -6,11 +6,29 @@ import threading
 import numpy as np
 import pytest
 
-from holdtrue.engines import compiled, kernels
-from holdtrue.engines.bitmaps import Bitmaps
-from holdtrue.engines.kernels import AND, AND_TOP, OR, OR_TOP, PUSH, pack, unpack, words_of
-from holdtrue.engines.ranks import Ranks, indexable, spans
+from holdtrue import kernels
+from holdtrue.engines.bitmaps import Bitmaps, indexable
+from holdtrue.engines.sorted_columns import SortedColumn, find_spans
+from holdtrue.kernels import bitmaps, bitmaps_compiled
+from holdtrue.kernels.bitmaps import (
+    AND,
+    AND_TOP,
+    OR,
+    OR_TOP,
+    PUSH,
+    allocate_arena,
+    count_conjunction,
+    count_conjunctions,
+    count_programs,
+    count_words,
+    pack,
+)
 from holdtrue.queries.syntax_tree import And, Comparison, Constant, Field, Member, Null, Number, Or, Truth
+
+
+def unpack(words, *, rows):
+    """Return the bits of the rows as flags."""
+    return np.unpackbits(words.view(np.uint8), count=rows, bitorder="little").view(np.bool_)
 
 
 class Flags:
@@ -77,8 +95,8 @@ def _random_tree(rng, depth):
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
-    chosen = compiled if request.param == "numba" else None
-    monkeypatch.setattr(kernels, "_compiled", lambda *_: chosen)
+    chosen = bitmaps_compiled if request.param == "numba" else None
+    monkeypatch.setattr(bitmaps, "_compiled", lambda *_: chosen)
     return request.param
 
 
@@ -95,7 +113,7 @@ def test_counts_are_those_of_flags(kernel, rows):
     assert cache.counts(trees[::-1]) == expected[::-1]
     assert [cache.counts([tree])[0] for tree in trees] == expected
     constants = sum(isinstance(tree, Constant) for tree in trees)
-    alone = [cache.count(tree) for tree in trees]
+    alone = [cache._count_known(tree) for tree in trees]
     assert alone.count(None) == constants
     assert all(found in (None, count) for found, count in zip(alone, expected, strict=True))
 
@@ -113,7 +131,7 @@ def test_the_memory_cap_holds_and_the_least_used_is_dropped(kernel):
     assert kernel
     rng = np.random.default_rng(5)
     source = Flags(10_000)
-    each = 8 * words_of(source.rows)
+    each = 8 * count_words(source.rows)
     memory = 2 * 4 * each
     cache = Bitmaps(source, memory=memory)
     for _ in range(200):
@@ -172,8 +190,8 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     pairs = [And((_atom(0), tree)) for tree in trees]
     assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
     assert source.scans == [[_atom(0)]]
-    assert [cache.count(tree) for tree in trees] == expected
-    assert cache.count(_atom(1)) is None
+    assert [cache._count_known(tree) for tree in trees] == expected
+    assert cache._count_known(_atom(1)) is None
 
 
 def test_a_column_is_sorted_after_some_constants_were_seen():
@@ -203,7 +221,7 @@ def _lettered(column, value):
 
 def _with_room_for(columns, *, rows=5000):
     source = Lettered(rows)
-    return source, Bitmaps(source, memory=2 * columns * Ranks.size(rows))
+    return source, Bitmaps(source, memory=2 * columns * SortedColumn.size(rows))
 
 
 def test_columns_asked_about_in_turn_are_not_sorted_in_turn():
@@ -240,7 +258,7 @@ def test_trees_that_have_no_room_together_are_handed_back_unless_they_share_atom
     """Nothing that is known is dropped for them; six trees over three atoms are worth the scan of three."""
     assert kernel
     source = Flags(10_000)
-    cache = Bitmaps(source, memory=2 * 4 * 8 * words_of(source.rows))
+    cache = Bitmaps(source, memory=2 * 4 * 8 * count_words(source.rows))
     cache.counts([_atom(0)])
     apart = [And((_atom(number), _atom(number + 1))) for number in (1, 3, 5, 7)]
     assert cache.counts([*apart, _atom(0)]) == [None] * 4 + [int(source.truth(_atom(0)).sum())]
@@ -270,7 +288,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
     assert kernel
     data = COLUMNS[name]
     valid = np.random.default_rng(9).random(data.size) < 0.9
-    ranks = Ranks.of(data, valid)
+    ranks = SortedColumn.sort(data, valid)
     kind = "real" if data.dtype.kind == "f" else "integer"
     there = valid & ~np.isnan(data)
     constants = [*data[there][:40].tolist(), *((0.1, -3.5, 1e300) if kind == "real" else (5, -5))]
@@ -287,9 +305,9 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
     ]
     for tree, expected in trees:
         assert indexable(tree) == "x"
-        wanted = spans(tree, ranks)
+        wanted = find_spans(tree, ranks)
         assert sum(high - low for low, high in wanted) == expected.sum()
-        words = np.zeros(words_of(data.size), dtype=np.uint64)
+        words = np.zeros(count_words(data.size), dtype=np.uint64)
         ranks.mark(wanted, words)
         assert np.array_equal(unpack(words, rows=data.size), expected)
         assert int(np.bitwise_count(words).sum()) == expected.sum()
@@ -298,7 +316,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
 def test_work_at_the_edges_is_bounded_whatever_the_ties():
     """No end of a range lies one row in 32 away from the nearest cut, and there are no more than 32 bitmaps."""
     for data in COLUMNS.values():
-        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        ranks = SortedColumn.sort(data, np.ones(data.size, dtype=np.bool_))
         ends = np.unique([np.searchsorted(ranks.values, ranks.values, side=side) for side in ("left", "right")])
         distances = np.abs(ends[:, None] - np.array(ranks.cuts)).min(axis=1)
         assert distances.max(initial=0) < max(1, ranks.values.size / 32)
@@ -307,9 +325,9 @@ def test_work_at_the_edges_is_bounded_whatever_the_ties():
 
 def test_sorted_columns_take_no_more_than_their_size_says():
     for data in COLUMNS.values():
-        ranks = Ranks.of(data, np.ones(data.size, dtype=np.bool_))
+        ranks = SortedColumn.sort(data, np.ones(data.size, dtype=np.bool_))
         held = ranks.values.nbytes + ranks.order.nbytes + ranks.below.base.nbytes
-        assert held + 8 * len(ranks.cuts) <= Ranks.size(data.size)
+        assert held + 8 * len(ranks.cuts) <= SortedColumn.size(data.size)
 
 
 @pytest.mark.parametrize("words", [8, 512, 1040])
@@ -317,18 +335,18 @@ def test_conjunctions_of_any_width_and_number(kernel, words):
     """Lines that share slots are counted together, one by one, or alone: always the same."""
     assert kernel
     rng = np.random.default_rng(words)
-    arena = kernels.arena_of(6, words)
+    arena = allocate_arena(6, words)
     arena[:] = rng.integers(0, 2**64, arena.shape, dtype=np.uint64)
     for width, queries in itertools.product((1, 2, 3, 4, 6), (1, 2, 7, 40)):
         slots = rng.integers(0, len(arena), (queries, width))
         expected = [int(np.bitwise_count(np.bitwise_and.reduce(arena[line])).sum()) for line in slots]
-        assert kernels.conjunctions(arena, slots).tolist() == expected
-        assert [kernels.conjunction(arena, line) for line in slots.tolist()] == expected
+        assert count_conjunctions(arena, slots).tolist() == expected
+        assert [count_conjunction(arena, line) for line in slots.tolist()] == expected
 
 
 def test_every_bitmap_begins_where_a_cache_line_does():
     for slots, words in ((1, 8), (3, 512), (7, 1040)):
-        arena = kernels.arena_of(slots, words)
+        arena = allocate_arena(slots, words)
         assert arena.shape == (slots, words)
         assert arena.flags.c_contiguous
         assert all(bitmap.ctypes.data % 64 == 0 for bitmap in arena)
@@ -341,7 +359,7 @@ def test_programs_count_what_their_steps_say(kernel):
     first = [(PUSH, 0), (AND, 1), (PUSH, 2), (OR, 3), (OR_TOP, 0), (PUSH, 4), (AND_TOP, 0)]
     second = [(PUSH, 2), (OR, 3)]
     steps = np.array(first + second, dtype=np.int64)
-    counts = kernels.programs(arena, steps, np.array([0, 7, 9]), depth=2)
+    counts = count_programs(arena, steps, np.array([0, 7, 9]), depth=2)
     expected = [((a & b) | (c | d)) & e, c | d]
     assert counts.tolist() == [int(np.bitwise_count(words).sum()) for words in expected]
 
@@ -349,7 +367,7 @@ def test_programs_count_what_their_steps_say(kernel):
 @pytest.mark.parametrize("start", [0, 8, 64, 3, 13, 77])
 def test_packing_at_any_row(start):
     flags = np.random.default_rng(start).random(200) < 0.5
-    words = np.zeros(words_of(400), dtype=np.uint64)
+    words = np.zeros(count_words(400), dtype=np.uint64)
     before = np.random.default_rng(1).random(start) < 0.5
     pack(before, words)
     pack(flags, words, start=start)
@@ -357,34 +375,31 @@ def test_packing_at_any_row(start):
 
 
 def test_numba_is_left_alone_where_it_is_switched_off(monkeypatch):
-    for value, expected in (("1", None), ("0", compiled), ("", compiled)):
-        monkeypatch.setattr(kernels._Choice, "settled", False)
-        monkeypatch.setattr(kernels._Choice, "module", None)
+    for value, expected in (("1", None), ("0", bitmaps_compiled), ("", bitmaps_compiled)):
         monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
-        assert kernels._compiled(1 << 20, 1 << 40) is expected
+        assert kernels.LazyKernels("bitmaps_compiled", after=1 << 26)(1 << 40) is expected
 
 
-def test_small_tables_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(kernels._Choice, "settled", False)
-    monkeypatch.setattr(kernels._Choice, "work", 0)
-    assert kernels._compiled(160, 480) is None
-    assert not kernels._Choice.settled
+def test_small_tables_never_wait_for_numba():
+    fresh = kernels.LazyKernels("bitmaps_compiled", after=1 << 26, warm_up=bitmaps._warm_up)
+    assert fresh(bitmaps._worth(160, 480)) is None
+    assert not fresh._settled
+    assert fresh(bitmaps._worth(1 << 12, 480)) is bitmaps_compiled
 
 
 def test_after_much_work_on_small_tables_numba_is_loaded_beside_it(monkeypatch):
-    for name, value in (("settled", False), ("module", None), ("work", 0), ("aside", None)):
-        monkeypatch.setattr(kernels._Choice, name, value)
     go_on = threading.Event()
-    monkeypatch.setattr(kernels, "loaded", lambda _: compiled if go_on.wait(60) else None)
+    monkeypatch.setattr(kernels, "load_kernels", lambda _: bitmaps_compiled if go_on.wait(60) else None)
+    fresh = kernels.LazyKernels("bitmaps_compiled", after=1000, warm_up=bitmaps._warm_up)
+    monkeypatch.setattr(bitmaps, "_compiled", fresh)
     arena = np.random.default_rng(3).integers(0, 2**63, (3, 160)).astype(np.uint64)
     expected = int(np.bitwise_count(arena[0] & arena[1] & arena[2]).sum())
-    monkeypatch.setattr(kernels, "_LARGE_WORK", 1000)
-    assert [kernels.conjunction(arena, [0, 1, 2]) for _ in range(5)] == [expected] * 5
-    assert not kernels._Choice.settled
+    assert [count_conjunction(arena, [0, 1, 2]) for _ in range(5)] == [expected] * 5
+    assert not fresh._settled
     go_on.set()
-    kernels._Choice.aside.join()
-    assert kernels._compiled(160, 480) is compiled
-    assert kernels.conjunction(arena, [0, 1, 2]) == expected
+    fresh._loader.join()
+    assert fresh(480) is bitmaps_compiled
+    assert count_conjunction(arena, [0, 1, 2]) == expected
 
 
 def test_large_batches_in_several_threads_are_the_same(kernel):
@@ -393,4 +408,4 @@ def test_large_batches_in_several_threads_are_the_same(kernel):
     arena = rng.integers(0, 2**63, (16, 4096)).astype(np.uint64)
     slots = rng.integers(0, 16, (3000, 3))
     expected = [int(np.bitwise_count(arena[a] & arena[b] & arena[c]).sum()) for a, b, c in slots[::100]]
-    assert kernels.conjunctions(arena, slots)[::100].tolist() == expected
+    assert count_conjunctions(arena, slots)[::100].tolist() == expected

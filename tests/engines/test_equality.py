@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from engines.adversarial import SCHEMA, TABLES, queries, table
-from holdtrue.engines import kernels
+from holdtrue.kernels import bitmaps
 
 BITS = 30
 QUERIES = 10_000
@@ -51,10 +51,10 @@ def test_bitmaps_give_what_scans_give(opener, asked, monkeypatch):
     scanned = opener("parquet-2", TABLES["mixed"], memory=1 << 20)
     scanned._bitmaps._slots = 0
     assert _sums(scanned, conditions) == expected
-    from holdtrue.engines import compiled
+    from holdtrue.kernels import bitmaps_compiled
 
-    for kernel, engine, ahead in itertools.product((compiled, None), ("arrow", "parquet-2"), (False, True)):
-        monkeypatch.setattr(kernels, "_compiled", lambda *_, kernel=kernel: kernel)
+    for kernel, engine, ahead in itertools.product((bitmaps_compiled, None), ("arrow", "parquet-2"), (False, True)):
+        monkeypatch.setattr(bitmaps, "_compiled", lambda *_, kernel=kernel: kernel)
         opened = opener(engine, TABLES["mixed"])
         if ahead:
             opened.sort()

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import open_engine
-from holdtrue.engines.sealing import FAILED, opening, sealed
+from holdtrue.engines.base import FAILED, open_masked
 from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
 from holdtrue.queries.parser import parse
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_replaced_is_noticed(path):
 
 @pytest.mark.parametrize("where", ["mark", "_scan", "_pieces", "numbers"])
 @pytest.mark.parametrize("data", ["arrays", "file"])
-def test_whatever_an_engine_raises_is_sealed(path, monkeypatch, data, where):
+def test_whatever_an_engine_raises_is_masked(path, monkeypatch, data, where):
     engine = open_engine(path if data == "file" else pq.read_table(path))
 
     def fail(*_, **__):
@@ -105,7 +105,9 @@ def test_whatever_an_engine_raises_is_sealed(path, monkeypatch, data, where):
     assert failures
 
 
-def test_sealing_passes_errors_of_our_own_tree_and_no_other():
+def test_masking_passes_errors_of_our_own_tree_and_no_other():
+    engine = open_engine({"a": [1]})
+
     def refuse():
         raise RequestError("ours")
 
@@ -113,15 +115,15 @@ def test_sealing_passes_errors_of_our_own_tree_and_no_other():
         raise MemoryError(CANARY)
 
     with pytest.raises(RequestError, match="ours"):
-        sealed(refuse)
+        engine._run(refuse)
     with pytest.raises(ReleaseError) as caught:
-        sealed(fail)
+        engine._run(fail)
     _assert_silent(caught.value)
     with pytest.raises(RequestError, match=r"^fixed$") as opened:
-        opening(fail, failure="fixed")
+        open_masked(fail, failure="fixed")
     assert list(_chain(opened.value)) == [opened.value]
     with pytest.raises(KeyboardInterrupt):
-        sealed(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+        engine._run(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
 
 
 def test_a_caller_who_stops_the_progress_is_heard(path):
@@ -164,16 +166,18 @@ def test_the_connection_is_locked_down(path, tmp_path, statement):
     engine = open_engine(path)
     import duckdb
 
-    with pytest.raises(duckdb.Error):
-        engine._connection.execute(statement.format(other=other, path=path)).fetchall()
+    for connection in (engine._connection, engine._connection.cursor()):
+        with pytest.raises(duckdb.Error):
+            connection.execute(statement.format(other=other, path=path)).fetchall()
     assert not (tmp_path / "other.csv.out").exists()
     assert pq.read_table(path).num_rows == 5000
 
 
 def test_statistics_are_not_looked_at(path):
     engine = open_engine(path, threads=1)
-    setting = engine._connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
-    assert "statistics_propagation" in setting[0]
+    for connection in (engine._connection, engine._connection.cursor()):
+        setting = connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()
+        assert "statistics_propagation" in setting[0]
     assert engine._connection.execute("SELECT current_setting('threads')").fetchone() == (1,)
 
 
@@ -182,6 +186,7 @@ def test_no_python_variable_is_a_table(path):
 
     engine = open_engine(path)
     private = pa.table({"a": [CANARY]})
-    with pytest.raises(duckdb.Error):
-        engine._connection.execute("SELECT * FROM private").fetchall()
+    for connection in (engine._connection, engine._connection.cursor()):
+        with pytest.raises(duckdb.Error):
+            connection.execute("SELECT * FROM private").fetchall()
     assert private.num_rows == 1

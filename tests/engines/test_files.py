@@ -131,7 +131,7 @@ def test_the_check_of_the_first_line_is_what_keeps_a_row_off_the_card(tmp_path, 
     path.write_text(f"71,{CANARY}\n20,b\n")
     with pytest.raises(RequestError, match="looks like a row"):
         open_engine(path)
-    monkeypatch.setattr(files, "columns_of", lambda _, fields, **__: (tuple(fields), True))
+    monkeypatch.setattr(files, "_name_columns", lambda _, fields, **__: (tuple(fields), True))
     assert CANARY in str(open_engine(path).card.to_json())
 
 

@@ -9,6 +9,7 @@ from engines.conftest import ENGINES
 from holdtrue.engines import open_engine
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import InvalidParameter
+from holdtrue.queries.evaluator import Values
 
 KEY = bytes(range(32))
 BASE = TABLES["mixed"].slice(0, 300)
@@ -41,7 +42,7 @@ def test_pieces_do_not_matter():
         taken = Fingerprint(KEY, schema=[("a", "integer")])
         for start in range(0, 1000, size):
             part = slice(start, start + size)
-            taken.add([(numbers[part], there[part])], rows=numbers[part].size)
+            taken.add([Values(numbers[part], there[part])], rows=numbers[part].size)
         prints.add(taken.finish())
     assert len(prints) == 1
 

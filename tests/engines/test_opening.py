@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import open_engine
-from holdtrue.engines.chunks import cells_of_array, cells_of_arrow, flags_of
+from holdtrue.engines.columns import cells_of_array, cells_of_arrow, flags_of
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.parser import parse
 
@@ -327,13 +327,13 @@ def test_a_slice_of_an_arrow_array_has_its_own_cells(start):
     }
     for kind, values in cells.items():
         listed = (values * 5)[start : start + 11]
-        found, (data, valid) = cells_of_arrow("x", pa.array(values * 5).slice(start, 11), wanted=None)
+        found, held = cells_of_arrow("x", pa.array(values * 5).slice(start, 11), wanted=None)
         assert found == kind
-        assert valid.tolist() == [value is not None for value in listed]
-        assert data.tolist() == [value or 0 for value in listed]
+        assert held.valid.tolist() == [value is not None for value in listed]
+        assert held.data.tolist() == [value or 0 for value in listed]
     texts = ["a", None, "b", "a", ""] * 5
     _, text = cells_of_arrow("x", pa.array(texts).slice(start, 11), wanted=None)
-    assert [None if place < 0 else text.strings[place] for place in text.places] == texts[start : start + 11]
+    assert [None if place < 0 else text.dictionary[place] for place in text.data] == texts[start : start + 11]
     flags = flags_of(pa.array(cells["boolean"] * 5).slice(start, 11))
     assert flags.tolist() == [bool(value) for value in (cells["boolean"] * 5)[start : start + 11]]
 
@@ -343,10 +343,10 @@ def test_numpy_numbers_of_every_width_keep_their_values(kind):
     values = np.array([0, 1, 1, 0, 1, 0, 0, 1, 1, 1]).astype(kind)
     masked = np.ma.array(values, mask=[False, True] * 5)
     for given, there in ((values, [True] * 10), (values[::-1][::-1], [True] * 10), (masked, [True, False] * 5)):
-        name, (data, valid) = cells_of_array("x", given, wanted=None)
+        name, held = cells_of_array("x", given, wanted=None)
         assert name == {"b": "boolean", "i": "integer", "u": "integer", "f": "real"}[values.dtype.kind]
-        assert valid.tolist() == there
-        assert data.tolist() == [value if held else 0 for value, held in zip(values.tolist(), there, strict=True)]
+        assert held.valid.tolist() == there
+        assert held.data.tolist() == [value if here else 0 for value, here in zip(values.tolist(), there, strict=True)]
 
 
 def test_numbers_and_texts_are_read_without_pandas(people):

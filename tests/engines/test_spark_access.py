@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from holdtrue.engines import open_engine
-from holdtrue.engines.clusters import Cluster, SparkRows, check_access, start
+from holdtrue.engines.spark import Cluster, SparkRows, check_access, start
 from holdtrue.errors import InvalidParameter, MissingExtra, RefusedError, RequestError
 
 MASTER = "spark://127.0.0.1:7077"
@@ -86,7 +86,7 @@ def test_a_master_that_takes_programs_over_rest_is_refused():
 
 _DEAF = """
 import socket, sys
-from holdtrue.engines.clusters import Cluster, start
+from holdtrue.engines.spark import Cluster, start
 from holdtrue.errors import RequestError
 with socket.create_server(("127.0.0.1", 0)) as server:
     master = f"spark://127.0.0.1:{server.getsockname()[1]}"

@@ -32,9 +32,9 @@ from engines.test_conformance import (  # noqa: F401 - collected here too
 )
 from holdtrue.command import application
 from holdtrue.engines import SparkRows, Trainer, open_engine
-from holdtrue.engines.clusters import check_access
+from holdtrue.engines.base import FAILED
 from holdtrue.engines.features import Numbers
-from holdtrue.engines.sealing import FAILED
+from holdtrue.engines.spark import check_access
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.errors import (
     FingerprintMismatch,
@@ -120,6 +120,29 @@ def test_an_executor_killed_in_mid_job_changes_nothing(opener, spark_cluster, sp
     assert killed is not None
     assert killed not in spark_cluster.executors()
     assert found == [expected]
+
+
+def test_sums_return_while_a_class_is_counted(opener, people):
+    """The counting call is held in its own thread, at the first word of its progress, until sums have come back."""
+    table = pq.read_table(people)
+    spark, arrays = opener("spark-3", table), opener("arrow", table)
+    asked = [parse(text, spark.card) for text in ("age > 50 AND ill", "bmi / 50")]
+    learn = Thresholds(0, 100, steps=40, column="age"), [Numbers("age")], parse("ill", spark.card)
+    begun, go_on, counted = threading.Event(), threading.Event(), []
+
+    def hold(_):
+        begun.set()
+        assert go_on.wait(300)
+
+    worker = threading.Thread(target=lambda: counted.append(spark.error_counts(*learn, progress=hold)), daemon=True)
+    worker.start()
+    assert begun.wait(300)
+    found = _sums(spark, asked)
+    assert not counted
+    go_on.set()
+    worker.join(300)
+    assert found == _sums(arrays, asked)
+    assert counted[0].tolist() == arrays.error_counts(*learn).tolist()
 
 
 def test_learning_counts_the_errors_of_a_hundred_thousand_thresholds(people, spark_session):

@@ -10,10 +10,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from holdtrue.engines import loading, open_engine, spilling
-from holdtrue.engines.declaring import Declared
-from holdtrue.engines.loading import open_relation
-from holdtrue.engines.spilling import SpillFolder
+from holdtrue.engines import duckdb_engine, open_engine
+from holdtrue.engines.card_declaration import Declared
+from holdtrue.engines.duckdb_engine import DuckDBSettings, SpillFolder, open_relation
 from holdtrue.errors import RequestError
 
 SMALL = 64 << 20
@@ -22,11 +21,11 @@ CHILD = f"""
 import sys, time
 from pathlib import Path
 import duckdb
-from holdtrue.engines.declaring import Declared
-from holdtrue.engines.loading import open_relation
+from holdtrue.engines.card_declaration import Declared
+from holdtrue.engines.duckdb_engine import DuckDBSettings, open_relation
 engine = open_relation(
     duckdb.connect().sql({MANY!r}), declared=Declared(types=dict.fromkeys("abc", "real")),
-    memory={SMALL}, spill=Path(sys.argv[1])
+    settings=DuckDBSettings(memory={SMALL}, spill=Path(sys.argv[1]))
 )
 print("open", flush=True)
 time.sleep(600)
@@ -42,7 +41,7 @@ def _many():
 
 
 def _open(**options):
-    return open_relation(_many(), declared=Declared(types=dict.fromkeys("abc", "real")), **options)
+    return open_relation(_many(), declared=Declared(types=dict.fromkeys("abc", "real")), settings=DuckDBSettings(**options))
 
 
 def test_rows_are_spilled_to_a_folder_of_the_owners_alone_that_goes_with_the_engine(tmp_path):
@@ -67,7 +66,7 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, monke
     assert _spilled(place.parent), "a killed process leaves its rows"
     # The control: without the sweep they stay.
     with monkeypatch.context() as patch:
-        patch.setattr(spilling, "_remove_abandoned", lambda _: None)
+        patch.setattr(duckdb_engine, "_remove_abandoned", lambda _: None)
         open_engine_beside(place).close()
         assert _spilled(place.parent)
     open_engine_beside(place).close()
@@ -76,7 +75,7 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path, monke
 
 def open_engine_beside(place):
     """Open something small that spills to a place."""
-    return open_relation(duckdb.connect().sql("SELECT 1 AS a"), declared=Declared(), spill=place)
+    return open_relation(duckdb.connect().sql("SELECT 1 AS a"), declared=Declared(), settings=DuckDBSettings(spill=place))
 
 
 def test_without_a_folder_nothing_is_spilled(tmp_path, monkeypatch):
@@ -91,8 +90,8 @@ def test_without_a_folder_nothing_is_spilled(tmp_path, monkeypatch):
 
 
 def test_rows_that_fit_nowhere_are_refused(tmp_path, monkeypatch):
-    connected = loading._connected
-    monkeypatch.setattr(loading, "_connected", lambda threads, _, folder: connected(threads, SMALL, folder))
+    connected = duckdb_engine._connect
+    monkeypatch.setattr(duckdb_engine, "_connect", lambda threads, _, folder: connected(threads, SMALL, folder))
     with pytest.raises(RequestError, match="its rows do not fit into memory"):
         _open()
     path = tmp_path / "rows.csv"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from holdtrue import events
-from holdtrue.ensembles import losses, solvers, stable
+from holdtrue.ensembles import losses, stable
 from holdtrue.ensembles.losses import Features, Labels, hinge, huber, logistic, squared
 from holdtrue.ensembles.stable import NoisyPrediction, OutputPerturbation, fit_stable, output_perturbation, predict_privately
 from holdtrue.errors import InvalidParameter, NotCertified, PreconditionError
@@ -158,9 +158,9 @@ def test_e15_computed_weights_are_within_the_stated_error_of_exact_arithmetic(rn
     for _ in range(10):
         n, d = int(rng.integers(2, 12)), int(rng.integers(1, 4))
         given, labels = rng.uniform(-1, 1, (n, d)), rng.uniform(-1, 1, n)
-        problem = solvers.Problem(given, labels, squared().bounded(2), math.sqrt(d), 0.3, None, 10.0)
+        problem = losses.Problem(given, labels, squared().bounded(2), math.sqrt(d), 0.3, None, 10.0)
         step = 1 / (d + 0.3)
-        solved = solvers.descend(problem, step=step, steps=25)
+        solved = losses.descend(problem, step=step, steps=25)
         pairs = zip(solved.weights.tolist(), exactly(problem, step, 25), strict=True)
         assert np.linalg.norm([float(Fraction(here) - there) for here, there in pairs]) <= solved.error
         assert solved.error < 1e-9

@@ -17,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 import holdtrue as ht
-from holdtrue.ensembles import batching, train, training
+from holdtrue.ensembles import load, save, train, training
 from holdtrue.ensembles.parts import hash_contents, shares_of
+from holdtrue.kernels import batched_logistic
 
 POINTS = np.array([[a, b] for a in (-1.0, 0.2, 1.5) for b in (-0.5, 0.7)])
 # What may stand in for a row: other features, other labels, and what no honest row holds.
@@ -222,12 +223,24 @@ def test_a_point_on_which_a_member_fails_gets_its_fixed_vote_and_the_others_thei
 @pytest.mark.parametrize(
     "estimator", [LogisticRegression(), DecisionTreeClassifier(), GaussianNB()], ids=["linear", "trees", "other"]
 )
-def test_a_part_with_one_class_votes_for_the_first_label(estimator):
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_a_part_whose_rows_have_one_label_votes_for_that_label(estimator, label):
+    """A part's vote may be any function of its own rows, and this one is right about all of them."""
     x, y = _rows(10, 40)
-    y[1::4] = 1
-    before = train(estimator, x[np.arange(40) % 4 != 1], y[np.arange(40) % 4 != 1], parts=3, labels=[0, 1]).votes(POINTS)
-    after = train(estimator, x, y, parts=4, labels=[0, 1]).votes(POINTS)
-    assert (after - before).tolist() == [[1, 0]] * 6
+    y[1::4] = label
+    rest = np.arange(40) % 4 != 1
+    names = np.array(["no", "yes", "maybe"])
+    before = train(estimator, x[rest], names[y[rest]], parts=3, labels=names.tolist()).votes(POINTS)
+    after = train(estimator, x, names[y], parts=4, labels=names.tolist()).votes(POINTS)
+    assert (after - before).tolist() == [np.eye(3, dtype=int)[label].tolist()] * 6
+
+
+def test_a_part_whose_rows_have_one_label_is_saved_with_its_vote(tmp_path):
+    x, y = _rows(10, 40)
+    for estimator in (LogisticRegression(), DecisionTreeClassifier()):
+        ensemble = train(estimator, x, np.ones_like(y), parts=4, labels=[0, 1])
+        save(ensemble, tmp_path / "one.npz")
+        assert ensemble.votes(POINTS).tolist() == load(tmp_path / "one.npz").votes(POINTS).tolist() == [[0, 4]] * 6
 
 
 def test_numbers_that_are_not_finite_lead_to_the_fixed_vote(monkeypatch):
@@ -299,7 +312,7 @@ def test_newton_finds_what_a_tight_solver_finds():
     y = (x[:, 0] + x[:, 3] + rng.normal(size=len(x)) > 0).astype(np.int64)
     for strength, intercept in itertools.product((0.01, 1.0, 100.0), (True, False)):
         weights, solved = np.empty((parts, columns + intercept)), np.zeros(parts, dtype=bool)
-        batching.newton(x.reshape(rows, parts, columns), y.reshape(rows, parts), strength, weights, solved)
+        batched_logistic.newton(x.reshape(rows, parts, columns), y.reshape(rows, parts), strength, weights, solved)
         assert solved.all()
         for part in range(0, parts, 13):
             tight = LogisticRegression(
@@ -324,7 +337,7 @@ def test_newton_is_for_plain_logistic_regression_of_two_labels_only(monkeypatch)
     monkeypatch.setattr(training, "_BATCHED_FROM", 1)
     x, y = _rows(19, 60)
     called = []
-    monkeypatch.setattr(batching, "newton", lambda *_: called.append(True))
+    monkeypatch.setattr(batched_logistic, "newton", lambda *_: called.append(True))
     for estimator in (
         LogisticRegression(class_weight="balanced"),
         LogisticRegression(max_iter=3),
@@ -343,13 +356,13 @@ def test_where_newton_fails_the_part_is_fitted_by_itself(monkeypatch):
     x, y = _rows(20, 60)
     plain = train(LogisticRegression(), x, y, parts=4, labels=[0, 1])
     monkeypatch.setattr(training, "_BATCHED_FROM", 1)
-    monkeypatch.setattr(batching, "newton", lambda *_: None)
+    monkeypatch.setattr(batched_logistic, "newton", lambda *_: None)
     assert (
         train(LogisticRegression(), x, y, parts=4, labels=[0, 1]).members.table.weights == plain.members.table.weights
     ).all()
     monkeypatch.undo()
     weights, solved = np.empty((1, 2)), np.ones(1, dtype=bool)
-    batching.newton(np.full((4, 1, 1), 1e308), np.array([[0], [1], [0], [1]]), 1e9, weights, solved)
+    batched_logistic.newton(np.full((4, 1, 1), 1e308), np.array([[0], [1], [0], [1]]), 1e9, weights, solved)
     assert not solved[0]
 
 

@@ -13,11 +13,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
-from holdtrue import compiling
-from holdtrue.ensembles import train, vote_kernels, votes
+from holdtrue import kernels
+from holdtrue.ensembles import train
 from holdtrue.ensembles.members import kind_of
 from holdtrue.ensembles.parts import FEATURE_LIMIT, Domain
-from holdtrue.ensembles.votes import Table, table_scores, table_votes
+from holdtrue.kernels import predictors, predictors_compiled
+from holdtrue.kernels.predictors import WeightTable, count_table_votes, score_table
 
 PARTS = 6
 CLASSIFIERS = [
@@ -42,7 +43,7 @@ def _rows(labels, *, rows=240, columns=5):
 @pytest.fixture(params=["numpy", "numba"])
 def path(request, monkeypatch):
     """Both ways of counting, whatever the size."""
-    monkeypatch.setattr(votes, "_compiled", lambda _work: vote_kernels if request.param == "numba" else None)
+    monkeypatch.setattr(predictors, "_compiled", lambda _work: predictors_compiled if request.param == "numba" else None)
     return request.param
 
 
@@ -87,7 +88,7 @@ def _table(rng, *, members, columns, labels, hard):
         return rng.normal(size=shape) * 10.0 ** rng.integers(-300, 271, shape)
 
     codes, others = rng.integers(0, labels, rows), rng.integers(0, labels, rows)
-    return Table(draw(columns, rows), draw(rows), np.append(0, np.cumsum(widths)), codes, others)
+    return WeightTable(draw(columns, rows), draw(rows), np.append(0, np.cumsum(widths)), codes, others)
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -98,9 +99,9 @@ def test_numba_and_numpy_count_the_same_integers(labels, hard, monkeypatch):
         table = _table(rng, members=members, columns=columns, labels=labels, hard=hard)
         points = rng.integers(-2, 3, (many, columns)) * (10.0 ** rng.integers(-5, 38, (many, columns)) if hard else 1.0)
         found = []
-        for module in (None, vote_kernels):
-            monkeypatch.setattr(votes, "_compiled", lambda _work, module=module: module)
-            found.append((table_votes(table, points, labels=labels), table_scores(table, points)))
+        for module in (None, predictors_compiled):
+            monkeypatch.setattr(predictors, "_compiled", lambda _work, module=module: module)
+            found.append((count_table_votes(table, points, labels=labels), score_table(table, points)))
         assert (found[0][0] == found[1][0]).all()
         assert found[0][1].tobytes() == found[1][1].tobytes() or np.array_equal(found[0][1], found[1][1], equal_nan=True)
         assert (found[0][0].sum(axis=1) == members).all()
@@ -109,7 +110,7 @@ def test_numba_and_numpy_count_the_same_integers(labels, hard, monkeypatch):
 def test_scores_are_summed_in_the_order_of_the_columns_and_rounded_every_time(path):
     """Numbers on which other orders, and fused steps, give other signs; NumPy's own product is one of those."""
     weights = np.array([[1.0, 1e16, 1.0 + 2**-30], [1e16, 1.0, 1.0], [-1e16, -1e16, 1.0], [-0.5, -0.5, -(1.0 + 2**-29)]])
-    table = Table(weights, np.zeros(3), np.arange(4), np.ones(3, dtype=int), np.zeros(3, dtype=int))
+    table = WeightTable(weights, np.zeros(3), np.arange(4), np.ones(3, dtype=int), np.zeros(3, dtype=int))
     points = np.array([[1.0, 1.0, 1.0, 1.0], [1.0 + 2**-30, 0.0, 0.0, 1.0]])
     expected = []
     for point in points:
@@ -118,11 +119,11 @@ def test_scores_are_summed_in_the_order_of_the_columns_and_rounded_every_time(pa
             for a, b in zip(point, column, strict=True):
                 total = total + a * b
             expected.append(total)
-    assert table_scores(table, points).ravel().tolist() == expected, path
+    assert score_table(table, points).ravel().tolist() == expected, path
     assert expected[:2] == [-0.5, -0.5]
     # Fused, the last would keep the square of 2^-30: rounded, it is exactly zero, which is no vote.
     assert expected[5] == 0.0
-    assert table_votes(table, points, labels=2)[1, 0] >= 1
+    assert count_table_votes(table, points, labels=2)[1, 0] >= 1
 
 
 def test_a_vote_does_not_depend_on_what_else_is_asked(path):
@@ -137,14 +138,14 @@ def test_a_vote_does_not_depend_on_what_else_is_asked(path):
 
 def test_many_threads_count_what_one_counts(monkeypatch):
     x, y, points = _rows(2)
-    monkeypatch.setattr(votes, "_compiled", lambda _work: vote_kernels)
+    monkeypatch.setattr(predictors, "_compiled", lambda _work: predictors_compiled)
     for estimator in (LogisticRegression(), DecisionTreeClassifier()):
         ensemble = train(estimator, x, y, parts=PARTS, labels=[0, 1], jobs=1)
         one = ensemble.votes(points)
-        monkeypatch.setattr(votes, "_LARGE_WORK", 16)
-        monkeypatch.setattr(votes.os, "cpu_count", lambda: 7)
+        monkeypatch.setattr(predictors, "_LARGE_WORK", 16)
+        monkeypatch.setattr(predictors.os, "cpu_count", lambda: 7)
         assert (ensemble.votes(points) == one).all()
-        monkeypatch.setattr(votes, "_LARGE_WORK", 1 << 26)
+        monkeypatch.setattr(predictors, "_LARGE_WORK", 1 << 26)
 
 
 def test_trees_turn_where_their_own_predict_turns(path):
@@ -184,9 +185,11 @@ def test_points_that_are_not_finite_are_read_by_rule(estimator, path):
 
 
 def test_scores_beyond_the_range_of_doubles_are_settled(path):
-    table = Table(np.full((2, 2), 1e308), np.zeros(2), np.array([0, 1, 2]), np.ones(2, dtype=int), np.zeros(2, dtype=int))
+    table = WeightTable(
+        np.full((2, 2), 1e308), np.zeros(2), np.array([0, 1, 2]), np.ones(2, dtype=int), np.zeros(2, dtype=int)
+    )
     points = Domain.of(None, width=2).clamped([[1e9, 1e9], [1e9, -1e9], [-1e9, -1e9]])
-    assert table_votes(table, points, labels=2).tolist() == [[0, 2], [2, 0], [2, 0]], path
+    assert count_table_votes(table, points, labels=2).tolist() == [[0, 2], [2, 0], [2, 0]], path
 
 
 def test_imports_are_light_and_small_inputs_never_wait_for_numba():
@@ -204,9 +207,9 @@ def test_imports_are_light_and_small_inputs_never_wait_for_numba():
 
 def test_much_work_loads_numba_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(compiling, "loaded", lambda name: asked.append(name) or vote_kernels)
-    fresh = compiling.Kernels("holdtrue.ensembles.vote_kernels", after=1 << 26)
+    monkeypatch.setattr(kernels, "load_kernels", lambda name: asked.append(name) or predictors_compiled)
+    fresh = kernels.LazyKernels("predictors_compiled", after=1 << 26)
     assert fresh(10) is None
-    assert fresh(1 << 26) is vote_kernels
-    assert fresh(10) is vote_kernels
-    assert asked == ["holdtrue.ensembles.vote_kernels"]
+    assert fresh(1 << 26) is predictors_compiled
+    assert fresh(10) is predictors_compiled
+    assert asked == ["predictors_compiled"]

@@ -8,14 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from holdtrue.compiling import loaded
 from holdtrue.errors import InvalidParameter, UnknownColumn
-from holdtrue.hypotheses import binary, bit_counts, bit_kernels, parities
-from holdtrue.hypotheses.bit_counts import add_totals, cells_by_size, columns_by_label, row_words, set_at, sets, totals_of
-from holdtrue.hypotheses.conjunctions import Conjunctions, Disjunctions
-from holdtrue.hypotheses.lists import DecisionLists
-from holdtrue.hypotheses.parities import Parities
-from holdtrue.hypotheses.trees import Trees
+from holdtrue.hypotheses import Conjunctions, DecisionLists, Disjunctions, Parities, Trees, classes
+from holdtrue.kernels import column_sets, column_sets_compiled
+from holdtrue.kernels.column_sets import (
+    _pack_rows,
+    add_totals,
+    columns_by_label,
+    count_sets,
+    find_set,
+    iterate_cells,
+    list_sets,
+    transform_to_errors,
+)
 
 CLASSES = [
     Conjunctions(5, width=3),
@@ -35,8 +40,8 @@ CLASSES = [
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
-    monkeypatch.setattr(bit_counts.compiled, "_settled", True)
-    monkeypatch.setattr(bit_counts.compiled, "_module", bit_kernels if request.param == "numba" else None)
+    monkeypatch.setattr(column_sets._compiled, "_settled", True)
+    monkeypatch.setattr(column_sets._compiled, "_module", column_sets_compiled if request.param == "numba" else None)
     return request.param
 
 
@@ -214,7 +219,7 @@ def test_types_and_layouts_do_not_matter(kernel, kind, layout):
         }[layout](held)
         y = rng.random(len(matrix)) < 0.3
         flags = np.array([[value != 0 and not math.isnan(value) for value in row] for row in matrix.tolist()])
-        words = row_words(matrix)
+        words = _pack_rows(matrix)
         bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").view(bool)
         assert np.array_equal(bits[:, :columns], flags)
         assert not bits[:, columns:].any()
@@ -231,7 +236,7 @@ def test_words_are_read_from_no_further_than_the_matrix(kernel, shape):
     # A sub-matrix at the very end of its memory: cells beyond it would be read as yes, or not be there at all.
     rng = np.random.default_rng(shape[0])
     matrix = rng.integers(0, 2, shape).astype(np.float32)
-    bits = np.unpackbits(row_words(matrix).view(np.uint8), axis=1, bitorder="little").view(bool)
+    bits = np.unpackbits(_pack_rows(matrix).view(np.uint8), axis=1, bitorder="little").view(bool)
     assert np.array_equal(bits[:, : shape[1]], matrix == 1)
     assert not bits[:, shape[1] :].any()
 
@@ -242,14 +247,14 @@ def test_totals_of_sets_are_those_of_flags(kernel, columns):
     rng = np.random.default_rng(columns)
     matrix, y = rng.random((900, columns)) < 0.6, rng.random(900) < 0.5
     most = 4 if columns == 3 else 3
-    totals = np.zeros(totals_of(columns, most=most), dtype=np.int64)
+    totals = np.zeros(count_sets(columns, most=most), dtype=np.int64)
     add_totals(matrix, y, most=most, totals=totals)
     signs = 1 - 2 * y.astype(np.int64)
     position = 0
     for size in range(most + 1):
-        lines = sets(columns, size)
+        lines = list_sets(columns, size)
         for rank in rng.integers(len(lines), size=60) if len(lines) else ():
-            assert set_at(int(rank), size) == tuple(lines[rank])
+            assert find_set(int(rank), size) == tuple(lines[rank])
             assert totals[position + rank] == signs[matrix[:, lines[rank]].all(axis=1)].sum()
         position += len(lines)
 
@@ -258,12 +263,12 @@ def test_cells_of_sets_partition_the_rows(kernel):
     assert kernel
     rng = np.random.default_rng(11)
     matrix, y = rng.random((300, 6)) < 0.6, rng.random(300) < 0.5
-    totals = np.zeros(totals_of(6, most=4), dtype=np.int64)
+    totals = np.zeros(count_sets(6, most=4), dtype=np.int64)
     add_totals(matrix, y, most=4, totals=totals)
     signs = 1 - 2 * y.astype(np.int64)
-    for size, cells in enumerate(cells_by_size(totals, 6, most=4)):
+    for size, cells in enumerate(iterate_cells(totals, 6, most=4)):
         assert (cells.sum(axis=0) == totals[0]).all()
-        for rank, chosen in enumerate(sets(6, size)):
+        for rank, chosen in enumerate(list_sets(6, size)):
             numbers = (
                 (~matrix[:, chosen]).astype(np.int64) @ (1 << np.arange(size)) if size else np.zeros(300, dtype=np.int64)
             )
@@ -300,22 +305,22 @@ def test_parities_of_more_rows_than_32_bits_hold(kernel):
     cells = np.zeros(1 << 12, dtype=np.int64)
     cells[[0, 5, 4095]] = 2**40, -(2**33), 2**31 + 7
     rows = int(np.abs(cells).sum())
-    errors = parities._errors(cells, rows)
+    errors = transform_to_errors(cells, rows)
     signs = 1 - 2 * (np.bitwise_count(np.arange(1 << 12)[:, np.newaxis] & np.array([0, 5, 4095])) % 2).astype(np.int64)
     assert np.array_equal(errors, (rows - signs @ cells[[0, 5, 4095]]) // 2)
 
 
 def test_small_inputs_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(bit_counts.compiled, "_settled", False)
-    monkeypatch.setattr(bit_counts.compiled, "_module", None)
-    monkeypatch.setattr(bit_counts.compiled, "_work", 0)
+    monkeypatch.setattr(column_sets._compiled, "_settled", False)
+    monkeypatch.setattr(column_sets._compiled, "_module", None)
+    monkeypatch.setattr(column_sets._compiled, "_work", 0)
     matrix, y = _rows(1000, 10)
     Conjunctions(10, width=3).error_counts(matrix, y)
     Parities(10).error_counts(matrix, y)
-    assert not bit_counts.compiled._settled
-    monkeypatch.setattr(bit_counts.compiled, "_work", 1 << 40)
-    assert bit_counts.compiled(1) is loaded("holdtrue.hypotheses.bit_kernels")
-    assert bit_counts.compiled._settled
+    assert not column_sets._compiled._settled
+    monkeypatch.setattr(column_sets._compiled, "_work", 1 << 40)
+    assert column_sets._compiled(1) is column_sets_compiled
+    assert column_sets._compiled._settled
 
 
 def test_columns_are_found_by_name():
@@ -341,7 +346,7 @@ def test_json_reads_back_equal(hypotheses):
     assert hash(back) == hash(hypotheses)
     assert eval(repr(hypotheses), globals()) == hypotheses  # noqa: S307 - our own text
     for wrong in (document | {"more": 1}, document | {"class": "stumps"}, {"class": hypotheses.kind}):
-        with pytest.raises(InvalidParameter, match="class must be"):
+        with pytest.raises(InvalidParameter, match="document must be"):
             type(hypotheses).from_json(wrong)
 
 
@@ -387,15 +392,15 @@ def test_lists_and_trees_stop_where_their_counts_do():
 
 @pytest.mark.parametrize(
     "hypotheses",
-    [Parities(28), Parities(100), Conjunctions(1000, width=3), Trees(600), DecisionLists(400, length=3)],
+    [Parities(28), Parities(100), Parities(20_000), Conjunctions(1000, width=3), Trees(600), DecisionLists(400, length=3)],
     ids=repr,
 )
 def test_a_class_beyond_memory_says_how_much_it_needs_before_it_starts(hypotheses):
-    with pytest.raises(InvalidParameter, match=r"fit into 4,294,967,296 bytes .* need [\d,]+ bytes") as caught:
+    with pytest.raises(InvalidParameter, match=r"takes .* bytes, and the limit is 4,294,967,296") as caught:
         hypotheses.error_counts(np.zeros((2, hypotheses.width), dtype=np.int8), [0, 1])
-    need = int(str(caught.value).split("need ")[1].split(" bytes")[0].replace(",", ""))
-    assert need > binary.MEMORY
-    assert need >= 8 * hypotheses.size
+    assert classes.MOST_BYTES < hypotheses.footprint.size >= 8 * hypotheses.size
+    said = f"{hypotheses.footprint.size:,}" if hypotheses.size < 1 << 50 else "more than 2^"
+    assert f"takes {said}" in str(caught.value)
 
 
 def test_no_more_memory_is_asked_for_than_is_needed():
@@ -407,10 +412,10 @@ def test_a_class_just_within_memory_is_counted(monkeypatch):
     some = Conjunctions(6, width=2)
     need = 16 * (1 + 6 + 15 + 1) + 16 * some.size
     matrix, y = _rows(20, 6)
-    monkeypatch.setattr(binary, "MEMORY", need)
+    monkeypatch.setattr(classes, "MOST_BYTES", need)
     assert some.error_counts(matrix, y).size == some.size
-    monkeypatch.setattr(binary, "MEMORY", need - 1)
-    with pytest.raises(InvalidParameter, match=f"need {need:,} bytes"):
+    monkeypatch.setattr(classes, "MOST_BYTES", need - 1)
+    with pytest.raises(InvalidParameter, match=f"takes {need:,} bytes"):
         some.error_counts(matrix, y)
 
 

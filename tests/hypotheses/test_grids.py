@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
-from holdtrue.hypotheses import grid_kernels, grid_tallies, grids
+from holdtrue.hypotheses import Intervals, Rectangles, Stumps, Thresholds, classes
+from holdtrue.hypotheses.grid_classes import _count_pairs, _find_ends
 from holdtrue.hypotheses.grids import grid_of
-from holdtrue.hypotheses.intervals import Intervals, ends, pairs
-from holdtrue.hypotheses.rectangles import Rectangles
-from holdtrue.hypotheses.stumps import Stumps
-from holdtrue.hypotheses.thresholds import Thresholds
+from holdtrue.kernels import grids, grids_compiled
 
 # One for every way in which the kernels find cells.
 FLOOR, SUM, QUOTIENT = (0.0, 1.0, 16), (-5.0, 5.0, 10), (0.1, 0.8, 7)
@@ -37,8 +35,8 @@ CLASSES = [
 
 @pytest.fixture(params=["numpy", "numba"])
 def kernel(request, monkeypatch):
-    chosen = grid_kernels if request.param == "numba" else None
-    monkeypatch.setattr(grid_tallies, "_compiled", lambda _: chosen)
+    chosen = grids_compiled if request.param == "numba" else None
+    monkeypatch.setattr(grids, "_compiled", lambda _: chosen)
     return request.param
 
 
@@ -133,20 +131,18 @@ def test_every_number_has_one_cell_also_at_the_edges(kernel, grid, dtype):
         values = np.concatenate([values, *(np.nextafter(values, values.dtype.type(way)) for way in (-np.inf, np.inf))])
     expected = [_cell(float(value), *grid) for value in values]
     assert grid_of(*grid).cells(values).tolist() == expected
-    totals = grid_tallies.blank(steps)
+    totals = np.zeros(steps + 2, dtype=np.int64)
     Thresholds(low, high, steps=steps).tally(values[:, np.newaxis], np.ones(values.size, dtype=np.bool_), totals)
     assert totals.tolist() == [*np.bincount(expected, minlength=steps).tolist(), 0, values.size]
 
 
 def test_the_ways_to_find_cells_are_all_in_use():
-    ways = [grid_tallies._terms((grid_of(*grid),), 1, 8)[-1] for grid in (FLOOR, SUM, QUOTIENT)]
-    assert ways == [grid_kernels.FLOOR, grid_kernels.SUM, grid_kernels.QUOTIENT]
-    assert grid_tallies._terms((grid_of(*FLOOR), grid_of(0.0, 1.0, 16)), 1, 8)[-1] == grid_kernels.FLOOR
+    ways = [grids._terms((grid_of(*grid),), 1, 8)[-1] for grid in (FLOOR, SUM, QUOTIENT)]
+    assert ways == [grids.FLOOR, grids.SUM, grids.QUOTIENT]
+    assert grids._terms((grid_of(*FLOOR), grid_of(0.0, 1.0, 16)), 1, 8)[-1] == grids.FLOOR
     mixed = grid_of(0.0, 1.0, 7), grid_of(*QUOTIENT)
-    assert grid_tallies._terms(mixed, 2, 8)[-1] == grid_kernels.QUOTIENT
-    assert grid_tallies._terms((grid_of(0.0, 1.0, 100),), 1, 4)[-1] == grid_kernels.FLOOR
-    names = ["FLOOR", "SUM", "QUOTIENT", "BYTES"]
-    assert [getattr(grid_tallies, f"_{name}") for name in names] == [getattr(grid_kernels, name) for name in names]
+    assert grids._terms(mixed, 2, 8)[-1] == grids.QUOTIENT
+    assert grids._terms((grid_of(0.0, 1.0, 100),), 1, 4)[-1] == grids.FLOOR
 
 
 def test_a_product_alone_would_put_numbers_into_the_wrong_cell():
@@ -155,7 +151,7 @@ def test_a_product_alone_would_put_numbers_into_the_wrong_cell():
     grid = grid_of(low, high, steps)
     below = np.nextafter(grid.edges(), -np.inf)
     assert np.any(np.floor((below - low) * grid.rate).clip(0) != grid.cells(below))
-    assert grid_tallies._floor_rate(grid, np.float64) == 0.0
+    assert grids._floor_rate(grid, np.float64) == 0.0
 
 
 @pytest.mark.parametrize("columns", [1, 9])
@@ -333,9 +329,9 @@ def test_hypotheses_in_words(given, index, words):
 @pytest.mark.parametrize("steps", [1, 2, 3, 17, 1000])
 def test_ends_of_intervals_follow_the_order(steps):
     expected = [(i, j) for i in range(min(steps, 20)) for j in range(i + 1, steps + 1)]
-    assert [ends(index, steps) for index in range(len(expected))] == expected
-    assert ends(pairs(steps) - 1, steps) == (steps - 1, steps)
-    assert ends(pairs(steps), steps) == (0, 0)
+    assert [_find_ends(index, steps) for index in range(len(expected))] == expected
+    assert _find_ends(_count_pairs(steps) - 1, steps) == (steps - 1, steps)
+    assert _find_ends(_count_pairs(steps), steps) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +371,7 @@ def test_columns_that_do_not_fit_the_bounds_are_refused(columns):
     ],
 )
 def test_more_than_memory_holds_is_refused_before_anything_is_started(make, needed):
-    with pytest.raises(InvalidParameter, match=f"{needed:,} bytes, and the limit is {grids.LARGEST:,}"):
+    with pytest.raises(InvalidParameter, match=f"{needed:,} bytes, and the limit is {classes.MOST_BYTES:,}"):
         make().blank()
 
 
@@ -393,10 +389,10 @@ def test_labels_are_zero_and_one():
 
 
 def test_small_tables_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(grid_tallies._compiled, "_settled", False)
-    monkeypatch.setattr(grid_tallies._compiled, "_module", None)
-    monkeypatch.setattr(grid_tallies._compiled, "_work", 0)
+    monkeypatch.setattr(grids._compiled, "_settled", False)
+    monkeypatch.setattr(grids._compiled, "_module", None)
+    monkeypatch.setattr(grids._compiled, "_work", 0)
     Thresholds(0, 1, steps=10).error_counts(np.zeros((100, 1)), np.zeros(100))
-    assert not grid_tallies._compiled._settled
-    assert grid_tallies._compiled(1 << 40) is grid_kernels
-    assert grid_tallies._compiled._settled
+    assert not grids._compiled._settled
+    assert grids._compiled(1 << 40) is grids_compiled
+    assert grids._compiled._settled

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
-from holdtrue.hypotheses import classes, linear, linear_kernels
-from holdtrue.hypotheses.linear import LinearNet
-from holdtrue.hypotheses.nets import HEAVIEST, REACH, Net, grid_size, net_of, sequence
+from holdtrue.hypotheses import classes
+from holdtrue.hypotheses.linear import HEAVIEST, REACH, LinearNet, Net, build_net, count_grid, sequence
+from holdtrue.kernels import predictors, predictors_compiled
 
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
-    chosen = linear_kernels if request.param == "numba" else None
-    monkeypatch.setattr(linear, "_compiled", lambda _: chosen)
+    chosen = predictors_compiled if request.param == "numba" else None
+    monkeypatch.setattr(predictors, "_compiled", lambda _: chosen)
     return request.param
 
 
@@ -127,15 +127,16 @@ def _extreme(width):
 def test_sums_are_exact_at_the_ends_of_every_type(kernel, width):
     assert kernel
     net, cells, expected = _extreme(width)
-    assert linear._below(net, cells).tolist() == expected
+    assert net.count_below(cells).tolist() == expected
 
 
 def test_float32_beyond_its_whole_numbers_would_be_caught(monkeypatch):
-    monkeypatch.setattr(linear, "_EXACT_FLOAT32", 1 << 40)
+    monkeypatch.setattr(predictors, "_compiled", lambda _: None)
+    monkeypatch.setattr(predictors, "_EXACT_FLOAT32", 1 << 40)
     wrong = 0
     for width in (32, 64):
         net, cells, expected = _extreme(width)
-        wrong += width * (linear._below_by_products(net, cells).tolist() != expected)
+        wrong += width * (net.count_below(cells).tolist() != expected)
     assert wrong == 64
 
 
@@ -146,14 +147,14 @@ def test_order_of_columns_and_blocking_change_nothing(kernel, monkeypatch):
     counts = net.error_counts(table, y).tolist()
     for chunk in (7, 64, 299):
         monkeypatch.setattr(classes, "_CHUNK", chunk)
-        monkeypatch.setattr(linear, "_BLOCK_ROWS", chunk)
-        monkeypatch.setattr(linear, "_BLOCK_MEMBERS", chunk)
+        monkeypatch.setattr(predictors, "_BLOCK_ROWS", chunk)
+        monkeypatch.setattr(predictors, "_BLOCK_MEMBERS", chunk)
         assert net.error_counts(table, y).tolist() == counts
         assert net.error_counts(np.asfortranarray(table), y.astype(np.int64)).tolist() == counts
     shuffled = np.random.default_rng(1).permutation(20)
     kept = net._net()
     other = Net(np.ascontiguousarray(kept.weights[:, shuffled]), kept.offsets)
-    assert linear._below(other, net._cells(table)[:, shuffled]).tolist() == linear._below(kept, net._cells(table)).tolist()
+    assert other.count_below(net._cells(table)[:, shuffled]).tolist() == kept.count_below(net._cells(table)).tolist()
 
 
 def test_the_sequence_is_the_same_on_every_machine():
@@ -164,11 +165,11 @@ def test_the_sequence_is_the_same_on_every_machine():
 
 
 def test_a_shorter_net_is_the_start_of_a_longer_one():
-    longer = net_of(6, count=70_000, resolution=None)
+    longer = build_net(6, count=70_000, resolution=None)
     weights, offsets = sequence(6, 69_990, 70_000)
     assert (longer.weights[69_990:70_000] == weights).all()
     assert (longer.offsets[69_990:70_000] == offsets).all()
-    shorter = net_of(6, count=100, resolution=None)
+    shorter = build_net(6, count=100, resolution=None)
     assert (longer.weights[:100] == shorter.weights[:100]).all()
 
 
@@ -203,7 +204,7 @@ def test_a_grid_holds_every_primitive_direction_once(width, resolution):
     net = LinearNet(width, resolution=resolution)
     kept = net._net()
     places = 2 * resolution + 1
-    assert net.size == len(expected) * places == grid_size(width, resolution)
+    assert net.size == len(expected) * places == count_grid(width, resolution)
     assert kept.weights[: net.size : places, :width].tolist() == [list(vector) for vector in expected]
     assert not kept.weights[net.size :].any()
     offsets = kept.offsets[: net.size].reshape(-1, places)
@@ -289,9 +290,9 @@ def test_json_reads_back_equal(net):
 def test_a_net_beyond_memory_says_before_it_starts_how_much_it_needs():
     for net in (LinearNet(8, resolution=9), LinearNet(20, count=10**9)):
         size = net.size
-        with pytest.raises(InvalidParameter, match=f"{size:,} half-spaces need {size * (2 * net.width + 44):,}"):
+        with pytest.raises(InvalidParameter, match=f"{size:,} hypotheses takes {size * (2 * net.width + 44):,} bytes"):
             net.error_counts(np.zeros((1, net.width)), [0])
-    with pytest.raises(InvalidParameter, match="half-spaces need"):
+    with pytest.raises(InvalidParameter, match="bytes, and the limit is"):
         LinearNet(8, resolution=9).describe(5)
     assert LinearNet(20, count=10**9).describe(10**9 - 1).endswith("→ 1")
 
@@ -299,10 +300,10 @@ def test_a_net_beyond_memory_says_before_it_starts_how_much_it_needs():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"dimension": 0, "count": 1}, "dimension must be a whole number, 1 or above"),
+        ({"dimension": 0, "count": 1}, "dimension must be a number of columns, or distinct names"),
         ({"dimension": 1025, "count": 1}, "dimension must be at most 1024 columns"),
         ({"dimension": [], "count": 1}, "dimension must be"),
-        ({"dimension": ["a", "a"], "count": 1}, "each once"),
+        ({"dimension": ["a", "a"], "count": 1}, "distinct names"),
         ({"dimension": ["a", 3], "count": 1}, "dimension must be"),
         ({"dimension": True, "count": 1}, "dimension must be"),
         ({"dimension": 2}, "exactly one"),
@@ -354,4 +355,4 @@ LinearNet(20, count=1000).error_counts(np.zeros((1000, 20)), np.zeros(1000))
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", text], check=True)  # noqa: S603 - ourselves
-    assert linear._compiled(1 << 27) is linear_kernels
+    assert predictors._compiled(1 << 27) is predictors_compiled

@@ -11,14 +11,14 @@ import pytest
 from holdtrue.bounds.selection import selection_probabilities, selection_shortfall
 from holdtrue.errors import InvalidParameter, NotCertified, RequestError
 from holdtrue.hypotheses import from_json
-from holdtrue.hypotheses.brought import Hypotheses
-from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.hypotheses.classes import Footprint, HypothesisClass
+from holdtrue.hypotheses.custom import Hypotheses
 from holdtrue.hypotheses.linear import LinearNet
 from holdtrue.hypotheses.unions import Union
 
 
 class Anything(HypothesisClass):
-    """Every column on its own is a hypothesis; any number of columns, and totals of an odd shape."""
+    """Every column on its own is a hypothesis; any number of columns, and two totals for each."""
 
     kind = "anything"
 
@@ -32,27 +32,26 @@ class Anything(HypothesisClass):
             raise NotCertified(message)
         return self.settled
 
-    columns = None
-
     @property
-    def width(self):
+    def dimension(self):
         return self.settled
 
     def over(self, columns):
         return self if self.settled is not None else Anything(columns if isinstance(columns, int) else len(columns))
 
-    def blank(self):
-        return np.zeros((2, self.size), dtype=np.int64)
+    @property
+    def footprint(self):
+        return Footprint(2 * self.size, 24 * self.size, "width", self.settled)
 
     def tally(self, X, y, totals):  # noqa: N803 - the name of the interface
-        totals[0] += ((X > 0) & ~y[:, None]).sum(axis=0)
-        totals[1] += (~(X > 0) & y[:, None]).sum(axis=0)
+        totals[: self.size] += ((X > 0) & ~y[:, None]).sum(axis=0)
+        totals[self.size :] += (~(X > 0) & y[:, None]).sum(axis=0)
 
     def errors(self, totals):
-        return totals.sum(axis=0)
+        return totals.reshape(2, -1).sum(axis=0)
 
-    def evaluate(self, X, index):  # noqa: N803 - likewise
-        return np.asarray(X)[:, self.checked(index)] > 0
+    def label(self, X, index):  # noqa: N803 - likewise
+        return X[:, index] > 0
 
     def describe(self, index):
         return f"x{self.checked(index)} > 0 → 1"

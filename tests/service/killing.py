@@ -102,7 +102,7 @@ def forked(work, *given) -> int:
 
 def imported(folder: Path) -> None:
     """Import all that a server imports, so that forking one is quick; nothing stays open."""
-    for name in ("duckdb", "numba", "psycopg", "holdtrue.curator", "holdtrue.engines.loading"):
+    for name in ("duckdb", "numba", "psycopg", "sqlglot", "holdtrue.curator", "holdtrue.engines.duckdb_engine"):
         importlib.import_module(name)
     create(settings_of(folder / "none", None)).state.service.database.close()
 

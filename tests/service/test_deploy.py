@@ -36,6 +36,7 @@ def test_the_sample_settings_are_read_and_show_the_values_that_hold_without_them
         "read_seconds",
         "connections",
         "class_limit",
+        "work_limit",
         "body_limit",
         "holdout_limit",
         "rate",

@@ -8,9 +8,12 @@ import httpx
 import pytest
 
 from holdtrue import RefusedError, Stumps, Thresholds, verify
+from holdtrue.hypotheses.classes import MOST_STEPS
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, from_json
 from holdtrue.service import bodies
+from holdtrue.service.problems import Refused
 from holdtrue.service.routes import verbs
+from holdtrue.service.settings import Settings
 
 ASK = "/v1/datasets/people/ask"
 STUMPS = Stumps(bounds={"age": (0, 100)}, steps=20).to_json()
@@ -217,6 +220,20 @@ def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocate
     monkeypatch.setattr(verbs, "check_size", lambda *_, **__: None)
     assert analyst.post("/v1/datasets/people/learn", json=body, headers=key("large class")).status_code == 403
     assert reached == [True]
+
+
+def test_a_class_that_takes_too_long_to_count_is_refused_before_anything_starts():
+    given = [Thresholds(low=0, high=1, steps=50), Stumps(bounds=(0, 1), steps=10)]
+    steps = given[0].work(1000) + given[1].over(3).work(1000)
+    verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps))
+    with pytest.raises(Refused) as refused:
+        verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps - 1))
+    assert (refused.value.status, refused.value.title) == (422, "class too large")
+    assert f"at most as many as {steps - 1:,} steps count on 1,000 rows" in refused.value.detail
+
+
+def test_the_work_limit_is_the_librarys_unless_told():
+    assert Settings(home="home").work_limit == MOST_STEPS
 
 
 def test_a_preview_does_not_tell_what_others_asked(analyst, owner, monkeypatch):

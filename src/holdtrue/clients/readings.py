@@ -19,7 +19,7 @@ from holdtrue.exact import UNIT
 from holdtrue.holdouts import Place, Score, Verdict
 from holdtrue.hypotheses import HypothesisClass
 from holdtrue.hypotheses import from_json as class_from_json
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import names_of
 from holdtrue.ledgers import Verification
 from holdtrue.queries.cards import Card
 from holdtrue.records import Answer, Choice, Hypothesis, Interval, Prediction, Response, from_json

@@ -14,8 +14,7 @@ from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.history import Line
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import HypothesisClass, names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
 from holdtrue.queries.cards import Card

@@ -153,7 +153,7 @@ def _say_declared(column: "Column") -> str:
 
 def _read_card(path: Path) -> dict[str, Any]:
     """Return what a card file declares: types by name, bounds as pairs, labels as lists."""
-    from holdtrue.engines.declaring import read_toml
+    from holdtrue.engines.card_declaration import read_toml
 
     document = read_toml(path)
     unknown = sorted(set(document) - set(_TABLES))

@@ -235,7 +235,7 @@ def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
     if settings is None:
         yield data
         return
-    from holdtrue.engines.clusters import Cluster, SparkRows, running, start
+    from holdtrue.engines.spark import Cluster, SparkRows, running, start
 
     given: SparkSettings = {"insecure_cluster": True} if settings.get("insecure_cluster") else {}
     given |= {"master": settings["master"]} if "master" in settings else {}

@@ -12,8 +12,7 @@ from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, listed
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import HypothesisClass, names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
@@ -59,7 +58,9 @@ class LearningTask:
                 else listed("features", features, expected="a list of columns or questions")
             )
             joined = joined.over(names)
-        joined.blank()  # refuses what would not fit into memory, before anything is charged
+        # Both refuse before anything is charged: what would take too long, and what would not fit into memory.
+        joined.check_work(pipeline.card.rows)
+        joined.blank()
         read = tuple(feature(name, pipeline.card) for name in names)
         joined.try_out(_invented(read, pipeline.card))
         return cls(pipeline, joined, names, read, question)

@@ -17,10 +17,10 @@ from holdtrue.engines.features import Feature, Keys, Labelled, Numbers, columns_
 from holdtrue.ensembles import Ensemble, train
 from holdtrue.ensembles.parts import PartRule, hash_contents
 from holdtrue.ensembles.saving import from_bytes, to_bytes
-from holdtrue.ensembles.training import recipe_of
+from holdtrue.ensembles.training import make_recipe
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
 from holdtrue.exact import count, listed
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import names_of
 from holdtrue.records import canonical
 from holdtrue.verbs.predicting import Asked
 
@@ -227,7 +227,7 @@ class Models:
             {"output_bounds": asked.bounds} if asked.labels is None else {"labels": list(range(len(asked.labels)))}
         )
         if isinstance(pipeline.engine, Trainer):
-            recipe = recipe_of(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
+            recipe = make_recipe(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
             return pipeline.engine.train(recipe, features, goal, rule=asked.cut, progress=pipeline.progress)
         keyed = [] if asked.cut.key is None else [Keys(asked.cut.key)]
         pieces: list[list[npt.NDArray[Any]]] = []

@@ -6,7 +6,6 @@ the rows, not a float, not an error's text.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.clusters import SparkRows
-from holdtrue.engines.declaring import Declared
+from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.features import Feature
-from holdtrue.engines.headers import Header, check_header
+from holdtrue.engines.files import Header, check_header
+from holdtrue.engines.spark import SparkRows
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.training import Recipe
@@ -35,8 +34,8 @@ class Engine(Protocol):
 
     Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
     threads; replacing one row moves none of them by more than 2^bits. Failure: a ReleaseError with a fixed text, or
-    CuratorClosed after ``close``. Calls from several threads are served one after the other. ``ordered`` says whether rows
-    have an order of their own, and ``key`` names a column of public keys, where whoever opened the rows said so.
+    CuratorClosed after ``close``. Calls from several threads run at once: sums return while errors are counted. ``ordered``
+    says whether rows have an order of their own, and ``key`` names a column of public keys, where their opener said so.
     """
 
     ordered: bool
@@ -76,7 +75,7 @@ class Engine(Protocol):
     ) -> None:
         """Give all rows to a learner of the same process, piece by piece in the order of rows: an array a feature.
 
-        What ``take`` raises is sealed like any failure to read the rows.
+        What ``take`` raises is masked like any failure to read the rows.
         """
         ...
 
@@ -135,7 +134,8 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     said = check_header(header)
     if said is not None and not isinstance(data, (str, os.PathLike)):
         raise InvalidParameter("header", said, "left out: only CSV files have a line of names")
-    engine = _opened(data, declared, _Reading(said, names, threads, memory, spill))
+    settings = {"threads": threads, "memory": memory, "spill": spill}
+    engine = _open(data, declared, header=said, names=names, settings=settings)
     if not engine.card.rows:
         engine.close()
         message = "the data have no rows"
@@ -143,36 +143,20 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     return engine
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """How data are read."""
+def _open(
+    data: object, declared: Declared, *, header: Header | None, names: Sequence[str] | None, settings: Mapping[str, Any]
+) -> Engine:
+    """Return the engine for data of this type; what an engine needs is imported with it."""
+    files = isinstance(data, (str, os.PathLike))
+    if files or type(data).__module__.split(".")[0].lstrip("_") == "duckdb":
+        from holdtrue.engines.duckdb_engine import DuckDBSettings, open_files, open_relation
 
-    header: Header | None
-    names: Sequence[str] | None
-    threads: int | None
-    memory: int
-    spill: Path | None
-
-
-def _opened(data: object, declared: Declared, how: _Reading) -> Engine:
-    if isinstance(data, (str, os.PathLike)):
-        from holdtrue.engines.loading import open_files
-
-        return open_files(
-            data,
-            declared=declared,
-            threads=how.threads,
-            memory=how.memory,
-            spill=how.spill,
-            header=how.header,
-            names=how.names,
-        )
-    if type(data).__module__.split(".")[0].lstrip("_") == "duckdb":
-        from holdtrue.engines.loading import open_relation
-
-        return open_relation(data, declared=declared, threads=how.threads, memory=how.memory, spill=how.spill)
+        machine = DuckDBSettings(**settings)
+        if isinstance(data, (str, os.PathLike)):
+            return open_files(data, declared=declared, settings=machine, header=header, names=names)
+        return open_relation(data, declared=declared, settings=machine)
     if isinstance(data, SparkRows) or type(data).__module__.startswith("pyspark.sql."):
-        from holdtrue.engines.spark import open_rows
+        from holdtrue.engines.spark.engine import open_rows
 
         return open_rows(data if isinstance(data, SparkRows) else SparkRows(data), declared=declared)
     if data is None or isinstance(data, (bytes, int, float, list, tuple, set)):
@@ -182,4 +166,4 @@ def _opened(data: object, declared: Declared, how: _Reading) -> Engine:
         raise RequestError(message)
     from holdtrue.engines.arrays import open_table
 
-    return open_table(data, declared=declared, memory=how.memory)
+    return open_table(data, declared=declared, memory=settings["memory"])

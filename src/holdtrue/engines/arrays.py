@@ -1,20 +1,19 @@
 """The engine for rows in memory: NumPy, pandas, Polars, Arrow, and whatever speaks Arrow's PyCapsule interface."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.engines.base import CHUNK, LocalEngine, add_exactly, open_masked
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.chunks import Cells, cells_of_array, cells_of_arrow, check_names
-from holdtrue.engines.declaring import Declared
-from holdtrue.engines.features import values_of
-from holdtrue.engines.fingerprints import TextCells
-from holdtrue.engines.kernels import Words, pack
-from holdtrue.engines.measuring import CHUNK, Measuring, total
-from holdtrue.engines.sealing import opening
+from holdtrue.engines.card_declaration import Declared, check_names
+from holdtrue.engines.columns import cells_of_array, cells_of_arrow
 from holdtrue.errors import RequestError
+from holdtrue.kernels import Flags, Words
+from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.syntax_tree import Boolean, Query, columns
@@ -24,15 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayEngine", "Table", "open_table", "read_table"]
 
-Table = dict[str, tuple[str, Cells]]
+Table = dict[str, tuple[str, Values]]
 
 _FEW_STRINGS = 1 << 12
 
 
-class ArrayEngine(Measuring):
-    """Rows in memory, a column each: 64-bit values with their validity, text by its distinct strings."""
+class ArrayEngine(LocalEngine):
+    """Rows in memory, a column each: 64-bit values with their validity, text by its distinct strings.
 
-    def __init__(self, card: Card, table: Mapping[str, tuple[str, Cells]], *, memory: int = MEMORY) -> None:
+    The columns are never changed, so that any number of threads may read them.
+    """
+
+    def __init__(self, card: Card, table: Mapping[str, tuple[str, Values]], *, memory: int = MEMORY) -> None:
         self._table = {column.name: table[column.name][1] for column in card.columns}
         super().__init__(card, memory=memory)
 
@@ -41,50 +43,45 @@ class ArrayEngine(Measuring):
         for number, (atom, bits) in enumerate(zip(atoms, words, strict=True)):
             read = list(columns(atom))
             cells = self._table[read[0]] if len(read) == 1 else None
-            if isinstance(cells, TextCells):
+            if cells is not None and cells.dictionary is not None:
                 # The place after the last string stands for NULL, and is where a place of -1 leads.
-                places = np.arange(len(cells.strings) + 1)
-                listed = Values(places, places < len(cells.strings), cells.strings or ("",))
+                places = np.arange(len(cells.dictionary) + 1)
+                listed = Values(places, places < len(cells.dictionary), cells.dictionary)
                 verdicts = satisfies(atom, {read[0]: listed})
                 for start in range(0, self.rows, CHUNK):
-                    pack(np.take(verdicts, cells.places[start : start + CHUNK], mode="wrap"), bits, start=start)
+                    pack(np.take(verdicts, cells.data[start : start + CHUNK], mode="wrap"), bits, start=start)
             else:
                 for start in range(0, self.rows, CHUNK):
-                    pack(satisfies(atom, self._values(read, start)), bits, start=start)
+                    pack(satisfies(atom, self._cut(read, start)), bits, start=start)
             if progress is not None:
                 progress((number + 1) / len(atoms))
 
-    def numbers(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
         """Return the values of a column of numbers and which of them are there."""
         cells = self._table[column]
-        if isinstance(cells, TextCells):
+        if cells.dictionary is not None or cells.valid is None:
             message = f"column {column!r} holds text, not numbers"
             raise RequestError(message)
-        return cells
+        return cells.data, cells.valid
 
     def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
         sums = [0] * len(queries)
         read = sorted({name for query in queries for name in query.columns})
         for start in range(0, self.rows, CHUNK):
-            values = self._values(read, start)
+            values = self._cut(read, start)
             for number, query in enumerate(queries):
-                sums[number] += total(evaluate(query, values, bits))
+                sums[number] += add_exactly(evaluate(query, values, bits))
             if progress is not None:
                 progress(min(1.0, (start + CHUNK) / self.rows))
         return sums
 
-    def _values(self, names: Sequence[str], start: int) -> dict[str, Values]:
+    def _cut(self, names: Sequence[str], start: int) -> dict[str, Values]:
         """Return a chunk of the named columns, or of any one, so that it tells how many rows there are."""
-        stop = min(start + CHUNK, self.rows)
-        found: dict[str, Values] = {}
-        for name in names or list(self._table)[:1]:
-            found[name] = values_of(_cut(self._table[name], start, stop))
-        return found
+        return {name: _slice(self._table[name], start, start + CHUNK) for name in names or list(self._table)[:1]}
 
-    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Cells], int]]:
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
         for start in range(0, self.rows, CHUNK):
-            stop = min(start + CHUNK, self.rows)
-            yield [_cut(self._table[name], start, stop) for name in names], stop - start
+            yield list(self._cut(names, start).values()), min(CHUNK, self.rows - start)
 
     def _release(self) -> None:
         self._table = {}
@@ -96,16 +93,14 @@ def open_table(data: object, *, declared: Declared, memory: int = MEMORY) -> Arr
     return ArrayEngine(declared.card([(name, kind) for name, (kind, _) in table.items()], rows=rows), table, memory=memory)
 
 
-def _cut(cells: Cells, start: int, stop: int) -> Cells:
+def _slice(cells: Values, start: int, stop: int) -> Values:
     """Return some rows of a column; where it has many strings, with a list of those that occur among them only."""
-    if not isinstance(cells, TextCells):
-        return cells[0][start:stop], cells[1][start:stop]
-    places = cells.places[start:stop]
-    if len(cells.strings) <= _FEW_STRINGS:
-        return TextCells(cells.strings, places)
-    used, places = np.unique(places, return_inverse=True)
+    data, valid = cells.data[start:stop], None if cells.valid is None else cells.valid[start:stop]
+    if cells.dictionary is None or len(cells.dictionary) <= _FEW_STRINGS:
+        return Values(data, valid, cells.dictionary)
+    used, places = np.unique(data, return_inverse=True)
     missing = int(used.size > 0 and used[0] < 0)
-    return TextCells(tuple(cells.strings[place] for place in used[missing:].tolist()), places - missing)
+    return Values(places - missing, valid, tuple(cells.dictionary[place] for place in used[missing:].tolist()) or ("",))
 
 
 def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
@@ -120,7 +115,7 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
         check_names(list(named), types)
         table = {name: cells_of_array(name, values, wanted=types.get(name)) for name, values in named.items()}
     else:
-        arrow = opening(lambda: _arrow(data), failure=f"a {type(data).__name__} could not be read as a table")
+        arrow = open_masked(lambda: _arrow(data), failure=f"a {type(data).__name__} could not be read as a table")
         names = [str(name) for name in arrow.column_names]
         check_names(names, types)
         table = {
@@ -128,21 +123,13 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
             for number, name in enumerate(names)
         }
     if isinstance(data, Mapping) or type(data).__module__.startswith("pandas"):
-        table = {name: (kind, _copied(cells)) for name, (kind, cells) in table.items()}
-    lengths = {_length(cells) for _, cells in table.values()}
+        # Numbers that nobody else can change: Arrow's own are fixed, those of NumPy and pandas are not.
+        table = {name: (kind, replace(cells, data=cells.data.copy())) for name, (kind, cells) in table.items()}
+    lengths = {cells.data.size for _, cells in table.values()}
     if len(lengths) != 1:
         message = "the columns differ in length"
         raise RequestError(message)
     return table, lengths.pop()
-
-
-def _copied(cells: Cells) -> Cells:
-    """Return numbers that nobody else can change: Arrow's own are fixed, those of NumPy and pandas are not."""
-    return cells if isinstance(cells, TextCells) else (cells[0].copy(), cells[1])
-
-
-def _length(cells: Cells) -> int:
-    return int(cells.places.size if isinstance(cells, TextCells) else cells[0].size)
 
 
 def _whole(column: "pa.ChunkedArray") -> "pa.Array":

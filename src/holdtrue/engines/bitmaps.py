@@ -15,21 +15,21 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.kernels import (
+from holdtrue.engines.sorted_columns import SortedColumn, find_spans
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import (
     AND,
     AND_TOP,
     OR,
     OR_TOP,
     PUSH,
-    Words,
-    arena_of,
-    conjunction,
-    conjunctions,
-    programs,
-    words_of,
+    allocate_arena,
+    count_conjunction,
+    count_conjunctions,
+    count_programs,
+    count_words,
 )
-from holdtrue.engines.ranks import Ranks, indexable, spans
-from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Constant, Field, Number, Or, Text
+from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Constant, Field, Member, Null, Number, Or, Text
 
 __all__ = ["MEMORY", "Bitmaps", "Progress", "Rows"]
 
@@ -65,11 +65,11 @@ class Bitmaps:
 
     def __init__(self, source: Rows, *, memory: int = MEMORY) -> None:
         self._source = source
-        self._words = words_of(source.rows)
+        self._words = count_words(source.rows)
         # Half for atoms, half for sorted columns. Pages of the arena are not there before they are written.
         self._slots = min(_MOST_SLOTS, memory // 2 // (8 * self._words))
-        self._columns = memory // 2 // Ranks.size(source.rows)
-        self._arena = arena_of(self._slots, self._words)
+        self._columns = memory // 2 // SortedColumn.size(source.rows)
+        self._arena = allocate_arena(self._slots, self._words)
         self._places: dict[Hashable, int] = {}
         self._empty = list(range(self._slots - 1, -1, -1))
         self._used = [0] * self._slots
@@ -77,32 +77,21 @@ class Bitmaps:
         self._quick: OrderedDict[Hashable, None] = OrderedDict()
         self._quick_kept = max(_QUICK_KEPT, _QUICK_BYTES // (8 * self._words))
         self._clock = 0
-        self._ranks: OrderedDict[str, Ranks] = OrderedDict()
+        self._ranks: OrderedDict[str, SortedColumn] = OrderedDict()
         self._seen: Counter[str] = Counter()
 
     @property
     def held(self) -> int:
         """Return how many bytes are in use."""
-        return len(self._places) * 8 * self._words + len(self._ranks) * Ranks.size(self._source.rows)
-
-    def count(self, tree: Boolean) -> int | None:
-        """Return what :meth:`counts` does, for one tree of known atoms or over one sorted column; None for any other."""
-        slots = self._placed(tree)
-        if slots is None:
-            return self._ranked(tree)
-        self._clock += 1
-        for slot in slots:
-            self._used[slot] = self._clock
-        if _flat(tree, slots):
-            return conjunction(self._arena, slots)
-        steps, starts, depth = _compiled([(0, tree, slots)])
-        return int(programs(self._arena, steps, starts, depth=depth)[0])
+        return len(self._places) * 8 * self._words + len(self._ranks) * SortedColumn.size(self._source.rows)
 
     def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
         """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for.
 
         Where the trees do not have room together, None also for those whose own scan is the shorter way.
         """
+        if len(trees) == 1 and (found := self._count_known(trees[0])) is not None:
+            return [found]
         self._clock += 1
         counted: list[int | None] = [None] * len(trees)
         known: list[_Placed] = []
@@ -132,6 +121,19 @@ class Bitmaps:
             self._run([(number, tree, self._placed(tree) or []) for number, tree in group], counted)
         return counted
 
+    def _count_known(self, tree: Boolean) -> int | None:
+        """Return the count of one tree of known atoms or over one sorted column, the quick way; None for any other."""
+        slots = self._placed(tree)
+        if slots is None:
+            return self._ranked(tree)
+        self._clock += 1
+        for slot in slots:
+            self._used[slot] = self._clock
+        if _flat(tree, slots):
+            return count_conjunction(self._arena, slots)
+        steps, starts, depth = _compiled([(0, tree, slots)])
+        return int(count_programs(self._arena, steps, starts, depth=depth)[0])
+
     def _placed(self, tree: Boolean) -> list[int] | None:
         """Return the slots of a tree's atoms from left to right, or None where one has none."""
         places = self._places
@@ -159,7 +161,7 @@ class Bitmaps:
                 if idle is None:
                     return
                 del self._ranks[idle]
-            self._ranks[column] = Ranks.of(*self._source.numbers(column))
+            self._ranks[column] = SortedColumn.sort(*self._source.numbers(column))
             del self._seen[column]
 
     def _consider(self, trees: Iterable[Boolean]) -> None:
@@ -194,7 +196,7 @@ class Bitmaps:
         if column is None or ranks is None:
             return None
         self._touch(column)
-        return sum(high - low for low, high in spans(tree, ranks))
+        return sum(high - low for low, high in find_spans(tree, ranks))
 
     def _groups(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
         """Yield queries whose atoms have room together; leave out those that never have."""
@@ -233,7 +235,7 @@ class Bitmaps:
                 self._arena[slot].fill(0)
                 scanned.append((atom, slot))
             else:
-                ranks.mark(spans(atom, ranks), self._arena[slot])
+                ranks.mark(find_spans(atom, ranks), self._arena[slot])
                 quick.append(key)
         if scanned:
             self._source.mark([atom for atom, _ in scanned], [self._arena[slot] for _, slot in scanned], progress=progress)
@@ -272,22 +274,38 @@ class Bitmaps:
         for width, group in flat.items():
             if len(group) < _MANY:
                 for number, _, slots in group:
-                    counted[number] = conjunction(self._arena, slots)
+                    counted[number] = count_conjunction(self._arena, slots)
                 continue
             lines = np.fromiter(
                 chain.from_iterable(slots for _, _, slots in group), dtype=np.int64, count=width * len(group)
             )
-            counts = conjunctions(self._arena, lines.reshape(-1, width)).tolist()
+            counts = count_conjunctions(self._arena, lines.reshape(-1, width)).tolist()
             for (number, _, _), count in zip(group, counts, strict=True):
                 counted[number] = count
         if other:
             steps, starts, depth = _compiled(other)
-            counts = programs(self._arena, steps, starts, depth=depth).tolist()
+            counts = count_programs(self._arena, steps, starts, depth=depth).tolist()
             for (number, _, _), count in zip(other, counts, strict=True):
                 counted[number] = count
 
 
 _Placed = tuple[int, Boolean, list[int]]
+
+
+def indexable(tree: Boolean) -> str | None:
+    """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
+    match tree:
+        case Comparison(left=Field(column=name, type=kind), right=Number(type=constant)):
+            return name if kind == constant else None
+        case Member(operand=Field(column=name, type="integer" | "real")):
+            return name
+        case Null(operand=Field(column=name, type="integer" | "real"), negated=True):
+            return name
+        case And(children=children) | Or(children=children):
+            first = indexable(children[0])
+            return first if first is not None and all(indexable(child) == first for child in children[1:]) else None
+        case _:
+            return None
 
 
 def _flat(tree: Boolean, slots: Sequence[int]) -> bool:

@@ -11,17 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.chunks import Cells
-from holdtrue.engines.fingerprints import TextCells
 from holdtrue.ensembles.parts import hash_keys
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.matrices import names_of
+from holdtrue.hypotheses.classes import names_of
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluator import Values, satisfies
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Boolean, Query
 
-__all__ = ["Feature", "Keys", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read", "values_of"]
+__all__ = ["Feature", "Keys", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read_features"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,12 @@ def columns_of(features: Sequence[Feature]) -> list[str]:
     return list(dict.fromkeys(name for names in named for name in names))
 
 
-def read(item: Feature, columns: Mapping[str, Values], *, rows: int) -> npt.NDArray[Any]:
-    """Return a feature of some rows: floats, flags, or places."""
+def read_features(features: Sequence[Feature], columns: Mapping[str, Values], *, rows: int) -> list[npt.NDArray[Any]]:
+    """Return features of some rows: floats, flags, places or hashes, an array each."""
+    return [_read(item, columns, rows) for item in features]
+
+
+def _read(item: Feature, columns: Mapping[str, Values], rows: int) -> npt.NDArray[Any]:
     match item:
         case Numbers(column=column):
             return _floats(columns[column])
@@ -120,13 +122,6 @@ def _hashes(values: Values) -> npt.NDArray[np.int64]:
     return found
 
 
-def values_of(cells: Cells) -> Values:
-    """Return cells as the evaluator of queries reads them."""
-    if isinstance(cells, TextCells):
-        return Values(cells.places, cells.places >= 0, cells.strings or ("",))
-    return Values(*cells)
-
-
 def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
     """Return features of rows that somebody brings, by the same rules as those of the rows held: a table or one record."""
     from holdtrue.engines.arrays import read_table
@@ -140,5 +135,5 @@ def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np
     if isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in chosen.values()):
         chosen = {name: [value] for name, value in chosen.items()}
     table, size = read_table(chosen, types={name: card.column(name).type for name in wanted})
-    values = {name: values_of(cells) for name, (_, cells) in table.items()}
-    return np.column_stack([read(item, values, rows=size).astype(np.float64) for item in features])
+    values = {name: cells for name, (_, cells) in table.items()}
+    return np.column_stack([array.astype(np.float64) for array in read_features(features, values, rows=size)])

@@ -1,27 +1,46 @@
-"""Files as DuckDB reads them: which files a path means, and the statements that read them.
+"""Files as DuckDB reads them: which files a path means, their first lines, and the statements that read them.
 
 Everything here happens at opening and speaks to the custodian: messages name a file, a column or the number of a line,
-and quote no cell.
+and quote no cell. A CSV file's first line has the names of columns, which become public, or is a row, which must not. A
+header cannot be told from a row for certain, so that a first line that looks like a row is refused until the custodian says
+what it is.
 """
 
 import csv
 import glob
+import gzip
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
-from holdtrue.engines.chunks import CONVERSIONS, check_names, refuse_type
-from holdtrue.engines.headers import BROKEN, Header, columns_of, open_text, read_first_line
-from holdtrue.engines.sealing import opening
+from holdtrue.engines.base import open_masked
+from holdtrue.engines.card_declaration import check_names, choose_type, refuse_type
 from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["Cast", "Files", "casts", "diagnosis", "expand", "infer", "match_files", "quoted", "reader", "text"]
+__all__ = [
+    "Cast",
+    "Files",
+    "Header",
+    "cast_columns",
+    "check_header",
+    "diagnose",
+    "expand",
+    "infer_types",
+    "match_files",
+    "quote_name",
+    "quote_text",
+    "table_function",
+]
 
 Format: TypeAlias = Literal["parquet", "csv", "json"]
+Header: TypeAlias = bool | Sequence[str]
+"""What the custodian says of the first line: it has the names, it is a row, or it is a row and these are the names."""
 
 _FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
@@ -39,6 +58,11 @@ _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _WIDE_INTEGERS = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _TEMPORAL = ("DATE", "TIME", "INTERVAL", "UUID")
 _LONGEST_SHOWN = 120
+_BROKEN = (OSError, EOFError, ValueError, csv.Error, zlib.error)
+_DELIMITERS = ",;\t|"
+_LONGEST_LINE = 1 << 24
+_TRUTHS = {"true", "false"}
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +93,13 @@ def expand(
     ``header`` is what the custodian says of the first line of CSV files, ``names`` are the columns of a card that is fixed
     already: where nothing is said, the first line is a header if it has those names, and a row otherwise.
     """
-    pattern = opening(lambda: os.fspath(path), failure=f"a {type(path).__name__} is no path")
+    pattern = open_masked(lambda: os.fspath(path), failure=f"a {type(path).__name__} is no path")
     if not isinstance(pattern, str):
         raise InvalidParameter("data", type(path).__name__, "a path in text")
     if "://" in pattern:
         message = f"{pattern}: only files of this machine are read; fetch it first"
         raise RequestError(message)
-    paths = opening(lambda: match_files(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
+    paths = open_masked(lambda: match_files(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
     if not paths:
         folder = f"{pattern}: a folder; say which files, as in {pattern}/*.parquet"
         message = folder if Path(pattern).is_dir() else f"{pattern}: no such file"
@@ -103,12 +127,12 @@ def expand(
 def _describe_csv(
     paths: Sequence[str], types: Mapping[str, str], header: Header | None, names: Sequence[str] | None
 ) -> Files:
-    first = read_first_line(paths[0])
+    first = _read_first_line(paths[0])
     if header is None and names is not None:
         header = True if first.fields == tuple(names) else tuple(names)
-    columns, titled = columns_of(paths[0], first.fields, header=header)
+    columns, titled = _name_columns(paths[0], first.fields, header=header)
     for name in paths[1:]:
-        other = read_first_line(name)
+        other = _read_first_line(name)
         if (titled and other != first) or (other.delimiter, len(other.fields)) != (first.delimiter, len(first.fields)):
             message = f"{name}: the header is not that of {paths[0]}"
             raise RequestError(message)
@@ -163,20 +187,20 @@ def _check_readable(name: str) -> None:
         raise RequestError(message)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def text(value: str) -> str:
+def quote_text(value: str) -> str:
     """Return a string as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def reader(files: Files, *, types: Mapping[str, str]) -> str:
+def table_function(files: Files, *, types: Mapping[str, str]) -> str:
     """Return the table function that reads the files, with the types of columns of formats that carry none."""
-    listed = "[" + ", ".join(text(pattern) for pattern in files.patterns) + "]"
-    declared = "{" + ", ".join(f"{text(name)}: '{_SQL_TYPES[kind]}'" for name, kind in types.items()) + "}"
+    listed = "[" + ", ".join(quote_text(pattern) for pattern in files.patterns) + "]"
+    declared = "{" + ", ".join(f"{quote_text(name)}: '{_SQL_TYPES[kind]}'" for name, kind in types.items()) + "}"
     if files.format == "parquet":
         return f"read_parquet({listed}, hive_partitioning=false, union_by_name=false, filename=false)"
     if files.format == "json":
@@ -186,15 +210,15 @@ def reader(files: Files, *, types: Mapping[str, str]) -> str:
             else "sample_size=-1, convert_strings_to_integers=false, union_by_name=true)"
         )
     # Nothing about the shape is guessed: a guess could drop lines.
-    titled = "header=true" if files.titled else f"header=false, names=[{', '.join(map(text, files.columns))}]"
+    titled = "header=true" if files.titled else f"header=false, names=[{', '.join(map(quote_text, files.columns))}]"
     return (
-        f"read_csv({listed}, {titled}, delim={text(files.delimiter)}, quote='\"', escape='\"', comment='', skip=0, "
+        f"read_csv({listed}, {titled}, delim={quote_text(files.delimiter)}, quote='\"', escape='\"', comment='', skip=0, "
         "strict_mode=true, null_padding=false, ignore_errors=false, sample_size=-1, hive_partitioning=false, "
         "auto_type_candidates=['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR']" + (f", types={declared})" if types else ")")
     )
 
 
-def infer(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> dict[str, str]:
+def infer_types(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> dict[str, str]:
     """Return the types of the columns of a format that carries none: those declared, or those that DuckDB inferred.
 
     What looks like a date or a time is the text it is written as, whole numbers beyond 64 bits are real.
@@ -225,28 +249,21 @@ class Cast:
     checked: str | None = None
 
 
-def casts(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> list[Cast]:
+def cast_columns(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> list[Cast]:
     """Return the columns of a table whose types DuckDB knows, as types of the card."""
     check_names([name for name, _ in columns], types)
     return [_cast(name, found, types.get(name)) for name, found in columns]
 
 
 def _cast(name: str, found: str, wanted: str | None) -> Cast:
-    kind = _type(found)
-    if kind is None and wanted is not None and (found == '"NULL"' or (wanted == "text" and _temporal(found))):
-        kind = wanted
-    if kind is None:
-        refuse_type(name, found=found, castable=_temporal(found) or found == '"NULL"')
-    wanted = wanted or kind
-    if (kind, wanted) not in CONVERSIONS:
-        message = f"column {name!r} has type {found}, which cannot be read as {wanted}"
-        raise RequestError(message)
-    column = quoted(name)
+    as_text, empty = _temporal(found), found == '"NULL"'
+    kind = choose_type(name, found=found, kind=_type(found), wanted=wanted, as_text=as_text, empty=empty)
+    column = quote_name(name)
     # Through text DuckDB rounds a decimal to the nearest double; its direct cast does not.
     inner = f"CAST({column} AS VARCHAR)" if found.startswith("DECIMAL") else column
-    expression = f"TRY_CAST({inner} AS {_SQL_TYPES[wanted]})"
-    wide = found in _WIDE_INTEGERS and wanted == "integer"
-    return Cast(name, wanted, expression, f"{column} IS NOT NULL AND {expression} IS NULL" if wide else None)
+    expression = f"TRY_CAST({inner} AS {_SQL_TYPES[kind]})"
+    wide = found in _WIDE_INTEGERS and kind == "integer"
+    return Cast(name, kind, expression, f"{column} IS NOT NULL AND {expression} IS NULL" if wide else None)
 
 
 def _type(found: str) -> str | None:
@@ -265,13 +282,13 @@ def _temporal(found: str) -> bool:
     return found.startswith(_TEMPORAL) and not found.endswith("]")
 
 
-def diagnosis(files: Files, error: Exception) -> str:
+def diagnose(files: Files, error: Exception) -> str:
     """Return why files cannot be read, from the number of a line that the reader reports or that we find ourselves."""
     first = files.paths[0] if len(files.paths) == 1 else f"{files.paths[0]} and {len(files.paths) - 1} more"
     if files.format != "csv":
         return f"{first}: cannot be read as {'Parquet' if files.format == 'parquet' else 'JSON records'}"
     for name in files.paths:
-        line = _ragged(name, files.delimiter)
+        line = _find_ragged_line(name, files.delimiter)
         if line is not None:
             return f"{name}: line {line} does not have as many fields as the header"
     if type(error).__name__ == "OutOfMemoryException":
@@ -281,11 +298,86 @@ def diagnosis(files: Files, error: Exception) -> str:
     return f"{first}: {where} cannot be read, or holds a cell that does not fit its declared type"
 
 
-def _ragged(name: str, delimiter: str) -> int | None:
+def _find_ragged_line(name: str, delimiter: str) -> int | None:
     try:
-        with open_text(name) as file:
+        with _open_text(name) as file:
             lines = csv.reader(file, delimiter=delimiter)
             width = len(next(lines))
             return next((lines.line_num for fields in lines if len(fields) not in (width, 0)), None)
-    except (*BROKEN, StopIteration):
+    except (*_BROKEN, StopIteration):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstLine:
+    """The fields of the first line of a CSV file, and the sign between them."""
+
+    fields: tuple[str, ...]
+    delimiter: str
+
+
+@contextmanager
+def _open_text(name: str) -> Iterator[TextIO]:
+    """Open a file as text in UTF-8, unpacked where its name ends in .gz."""
+    opener: Any = gzip.open if name.endswith(".gz") else open
+    with opener(name, "rt", encoding="utf-8-sig", newline="") as file:
+        yield file
+
+
+def _read_first_line(name: str) -> _FirstLine:
+    """Return the first line of a CSV file; RequestError where it cannot be read."""
+    try:
+        with _open_text(name) as file:
+            first = file.readline(_LONGEST_LINE)
+        sign = max(_DELIMITERS, key=first.count)
+        return _FirstLine(tuple(next(csv.reader([first], delimiter=sign), [])), sign)
+    except _BROKEN:
+        message = f"{name}: cannot be read as CSV in UTF-8"
+    raise RequestError(message)
+
+
+def check_header(header: object) -> Header | None:
+    """Return what the custodian says of the first line: True, False, a list of names, or None for nothing."""
+    if header is None or isinstance(header, bool):
+        return header
+    if isinstance(header, (list, tuple)) and header and all(isinstance(name, str) and name for name in header):
+        return tuple(header)
+    raise InvalidParameter("header", type(header).__name__, "True, False, or a list of names for a file without them")
+
+
+def _name_columns(name: str, fields: Sequence[str], *, header: Header | None) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the columns, and whether they stand in the first line; refuse a first line that looks like a row.
+
+    The first line looks like a row where a field is empty, a number, a date, true or false, or occurs twice. Only the
+    first line is looked at.
+    """
+    if header is True:
+        return tuple(fields), True
+    if header is False:
+        return tuple([f"column{number}" for number in range(len(fields))]), False
+    if header is not None:
+        if len(header) != len(fields):
+            message = f"{name}: header names {len(header)} columns; the first line has {len(fields)} fields"
+            raise RequestError(message)
+        return tuple(header), False
+    place = next((number for number, field in enumerate(fields, 1) if _is_a_cell(field)), None)
+    twice = len({field.strip().casefold() for field in fields}) < len(fields)
+    if place is not None or twice:
+        why = "two fields are the same" if place is None else f"field {place} is empty, a number, a date, true or false"
+        message = (
+            f"{name}: the first line looks like a row ({why}); say header=False if it is one, "
+            "header=True if it has the names of the columns, which are public, or header=[...] to name them"
+        )
+        raise RequestError(message)
+    return tuple(fields), True
+
+
+def _is_a_cell(field: str) -> bool:
+    text = field.strip()
+    if not text or text.casefold() in _TRUTHS or _DATE.fullmatch(text):
+        return True
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -19,24 +19,15 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from holdtrue.errors import InvalidParameter
+from holdtrue.queries.evaluator import Values
 from holdtrue.records import canonical
 
-__all__ = ["Fingerprint", "TextCells"]
+__all__ = ["Fingerprint"]
 
 _SHORTEST_KEY = 16
 _BLOCK = 16
 _LIMB: Final = 32
 _HALVES = 4
-
-
-class TextCells:
-    """Text as places in a list of distinct strings; a place below 0 is NULL."""
-
-    __slots__ = ("places", "strings")
-
-    def __init__(self, strings: tuple[str, ...], places: npt.NDArray[np.integer]) -> None:
-        self.strings = strings
-        self.places = places
 
 
 class Fingerprint:
@@ -59,10 +50,8 @@ class Fingerprint:
     def _cipher(self, purpose: bytes) -> "Cipher[modes.ECB]":
         return Cipher(algorithms.AES(self._derived(purpose)), modes.ECB())  # noqa: S305 - as a function of single blocks
 
-    def add(
-        self, cells: Sequence["tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]] | TextCells"], *, rows: int
-    ) -> None:
-        """Add rows: for every column of the schema in turn, its 64-bit values with their validity, or its text."""
+    def add(self, cells: Sequence[Values], *, rows: int) -> None:
+        """Add rows: for every column of the schema in turn, its 64-bit values or text by its places, with their validity."""
         if not rows:
             return
         state = np.zeros((rows, 2), dtype=np.uint64)
@@ -77,18 +66,14 @@ class Fingerprint:
             for before, cipher in zip(self._sums, self._spread, strict=True)
         ]
 
-    def _encode(
-        self,
-        column: "tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]] | TextCells",
-        blocks: npt.NDArray[np.uint64],
-    ) -> None:
-        if isinstance(column, TextCells):
-            # The last entry stands for NULL, where the places are below 0.
-            digests = [self._digest(text) for text in column.strings]
+    def _encode(self, column: Values, blocks: npt.NDArray[np.uint64]) -> None:
+        data, valid = column.data, np.ones(len(blocks), dtype=np.bool_) if column.valid is None else column.valid
+        if column.dictionary is not None:
+            # The last entry stands for NULL.
+            digests = [self._digest(text) for text in column.dictionary]
             table = np.frombuffer(b"".join([*digests, bytes(_BLOCK)]), dtype="<u8").reshape(-1, 2)
-            np.take(table, column.places, axis=0, out=blocks, mode="wrap")
+            np.take(table, np.where(valid, data, -1), axis=0, out=blocks, mode="wrap")
             return
-        data, valid = column
         if data.dtype.kind == "f":
             valid = valid & (data == data)  # noqa: PLR0124 - false for NaN only
         held = data.astype("<i8" if data.dtype.kind in "bi" else "<f8", copy=False).view(np.uint64)

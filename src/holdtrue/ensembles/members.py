@@ -4,7 +4,6 @@ Linear members become one table of weights and trees one array of nodes, so that
 one after the other. Which of the three it is depends on the type of the estimator alone.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,26 +12,36 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.parts import Domain, Floats, Integers, Label
-from holdtrue.ensembles.votes import Forest, Table, table_scores, table_votes, tree_outputs, tree_votes
+from holdtrue.ensembles.parts import Domain, Label
 from holdtrue.errors import PreconditionError
+from holdtrue.kernels import Floats, Integers
+from holdtrue.kernels.predictors import (
+    Forest,
+    WeightTable,
+    count_table_votes,
+    count_tree_votes,
+    score_table,
+    tree_outputs,
+)
+from holdtrue.silence import silence
 
 __all__ = [
     "Block",
+    "ConstantMember",
     "Ensemble",
     "Kind",
-    "Linear",
+    "LinearMembers",
     "Members",
-    "Others",
+    "OtherMembers",
     "Tree",
-    "Trees",
-    "block_of",
-    "fixed_block",
-    "fixed_tree",
+    "TreeMembers",
     "kind_of",
-    "linear_members",
-    "tree_members",
-    "tree_of",
+    "make_fixed_block",
+    "make_fixed_tree",
+    "read_block",
+    "read_tree",
+    "stack_blocks",
+    "stack_trees",
 ]
 
 Whatever = npt.NDArray[Any]
@@ -75,10 +84,10 @@ class Members(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearMembers:
     """Members that are rows of one table of weights."""
 
-    table: Table
+    table: WeightTable
     kind: ClassVar[Literal["linear"]] = "linear"
 
     @property
@@ -88,16 +97,16 @@ class Linear:
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
         """Return how many members vote for each label at each point."""
-        return table_votes(self.table, points, labels=len(labels))
+        return count_table_votes(self.table, points, labels=len(labels))
 
     def outputs(self, points: Floats, *, fallback: float) -> Floats:
         """Return the score of each member at each point."""
-        scores = table_scores(self.table, points)
+        scores = score_table(self.table, points)
         return np.where(np.isnan(scores), fallback, scores)
 
 
 @dataclass(frozen=True, eq=False)
-class Trees:
+class TreeMembers:
     """Members that are trees: a code for every leaf, or a value."""
 
     forest: Forest
@@ -112,15 +121,26 @@ class Trees:
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
         """Return how many members vote for each label at each point."""
-        return tree_votes(self.forest, self.codes, points, labels=len(labels))
+        return count_tree_votes(self.forest, self.codes, points, labels=len(labels))
 
     def outputs(self, points: Floats, *, fallback: float) -> Floats:  # noqa: ARG002 - a leaf always has a value
         """Return the value of the leaf that each point reaches."""
         return tree_outputs(self.forest, self.values, points)
 
 
+@dataclass(frozen=True, slots=True)
+class ConstantMember:
+    """A member that predicts one label everywhere."""
+
+    label: Label
+
+    def predict(self, points: Floats) -> Whatever:
+        """Return the label of each point."""
+        return np.full(len(points), self.label)
+
+
 @dataclass(frozen=True, eq=False)
-class Others:
+class OtherMembers:
     """Members of any other type, asked one after the other; None stands for a part without one."""
 
     estimators: tuple[Any, ...]
@@ -146,9 +166,7 @@ class Others:
         return np.where(np.isnan(numbers), fallback, numbers)
 
     def _asked(self, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Iterator[Whatever]:
-        # A warning may quote rows or points, so none is seen.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silence():
             for member in self.estimators:
                 yield np.full(len(points), fixed) if member is None else _predicted(member, points, read, fixed)
 
@@ -256,7 +274,7 @@ def _classes(kind: Kind) -> frozenset[type]:
     return frozenset(getattr(modules[home], name) for home, names in listed.items() for name in names.split())
 
 
-def block_of(member: Any, *, labels: tuple[Label, ...] | None) -> Block:  # noqa: ANN401 - a fitted estimator
+def read_block(member: Any, *, labels: tuple[Label, ...] | None) -> Block:  # noqa: ANN401 - a fitted estimator
     """Return the rows of a fitted linear member; raises where its numbers are not finite."""
     weights = np.atleast_2d(np.asarray(member.coef_, dtype=np.float64))
     biases = np.broadcast_to(np.asarray(member.intercept_, dtype=np.float64).ravel(), len(weights)).copy()
@@ -266,20 +284,20 @@ def block_of(member: Any, *, labels: tuple[Label, ...] | None) -> Block:  # noqa
     return Block(weights, biases, codes[1:], codes[:1]) if len(weights) == 1 else Block(weights, biases, codes, codes)
 
 
-def fixed_block(value: float, *, width: int) -> Block:
-    """Return a member with the same score everywhere; if it is not positive, that is a vote for the first label."""
-    code = np.zeros(1, dtype=np.int64)
-    return Block(np.zeros((1, width)), np.array([value]), code, code)
+def make_fixed_block(value: float, *, width: int, code: int = 0) -> Block:
+    """Return a member with the same score everywhere, and a vote for one label."""
+    codes = np.array([code], dtype=np.int64)
+    return Block(np.zeros((1, width)), np.array([value]), codes, codes)
 
 
-def linear_members(blocks: Sequence[Block]) -> Linear:
+def stack_blocks(blocks: Sequence[Block]) -> LinearMembers:
     """Return the members whose rows are given, in the order of their parts."""
     starts = np.cumsum([0, *(len(block.biases) for block in blocks)], dtype=np.int64)
     weights, biases, codes, others = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    return Linear(Table(np.ascontiguousarray(weights.T), biases, starts, codes, others))
+    return LinearMembers(WeightTable(np.ascontiguousarray(weights.T), biases, starts, codes, others))
 
 
-def tree_of(member: Any, *, labels: tuple[Label, ...] | None) -> Tree:  # noqa: ANN401 - a fitted estimator
+def read_tree(member: Any, *, labels: tuple[Label, ...] | None) -> Tree:  # noqa: ANN401 - a fitted estimator
     """Return the nodes of a fitted tree; raises where its numbers are not finite."""
     tree = member.tree_
     own = np.arange(tree.node_count)
@@ -296,13 +314,13 @@ def tree_of(member: Any, *, labels: tuple[Label, ...] | None) -> Tree:  # noqa: 
     return Tree(np.where(leaf, 0, tree.feature), thresholds, children, int(tree.max_depth), codes, values)
 
 
-def fixed_tree(value: float) -> Tree:
-    """Return a single leaf with a value, and a vote for the first label."""
-    none = np.zeros(1, dtype=np.int64)
-    return Tree(none, np.zeros(1, dtype=np.float32), np.zeros((1, 2), dtype=np.int64), 0, none, np.array([value]))
+def make_fixed_tree(value: float, *, code: int = 0) -> Tree:
+    """Return a single leaf with a value, and a vote for one label."""
+    none, codes = np.zeros(1, dtype=np.int64), np.array([code], dtype=np.int64)
+    return Tree(none, np.zeros(1, dtype=np.float32), np.zeros((1, 2), dtype=np.int64), 0, codes, np.array([value]))
 
 
-def tree_members(trees: Sequence[Tree]) -> Trees:
+def stack_trees(trees: Sequence[Tree]) -> TreeMembers:
     """Return trees as one array of nodes, in the order of their parts."""
     roots = np.cumsum([0, *(len(tree.features) for tree in trees[:-1])], dtype=np.int64)
     children = [tree.children + root for tree, root in zip(trees, roots.tolist(), strict=True)]
@@ -313,7 +331,9 @@ def tree_members(trees: Sequence[Tree]) -> Trees:
         roots.astype(np.uint32),
         np.array([tree.depth for tree in trees], dtype=np.int64),
     )
-    return Trees(forest, np.concatenate([tree.codes for tree in trees]), np.concatenate([tree.values for tree in trees]))
+    return TreeMembers(
+        forest, np.concatenate([tree.codes for tree in trees]), np.concatenate([tree.values for tree in trees])
+    )
 
 
 def _codes(member: Any, labels: tuple[Label, ...]) -> Integers:  # noqa: ANN401 - a fitted classifier

@@ -22,13 +22,12 @@ import numpy.typing as npt
 
 from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.exact import Number, count, rational
+from holdtrue.exact import Number, count, describe_array, rational
+from holdtrue.kernels import Floats, Integers
 
 __all__ = [
     "FEATURE_LIMIT",
     "Domain",
-    "Floats",
-    "Integers",
     "Label",
     "PartRule",
     "codes_of",
@@ -40,8 +39,6 @@ __all__ = [
     "positions",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Label: TypeAlias = str | int | bool
 
 FEATURE_LIMIT = float(np.finfo(np.float32).max)
@@ -126,7 +123,7 @@ def hash_keys(keys: object, *, rows: int) -> Integers:
     """
     array = np.asarray(keys)
     if array.shape != (rows,) or array.dtype.kind not in "iuU":
-        raise InvalidParameter("keys", _Shown(array), f"{rows} whole numbers or strings, public, one for each row")
+        raise InvalidParameter("keys", describe_array(array), f"{rows} whole numbers or strings, public, one for each row")
     distinct, places = np.unique(array, return_inverse=True)
     hashed = np.array([_hash(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
     return hashed[places] if rows else np.zeros(0, dtype=np.int64)
@@ -199,7 +196,7 @@ class Domain:
         """
         points = _numbers(X)
         if points.ndim != _PAIR or points.shape[1] != self.width:
-            raise InvalidParameter("X", _Shown(points), f"a matrix of numbers with {self.width} columns")
+            raise InvalidParameter("X", describe_array(points), f"a matrix of numbers with {self.width} columns")
         missing = points != points  # noqa: PLR0124 - true for NaN only
         if missing.any():
             points = np.where(missing, 0.0, points)
@@ -210,7 +207,7 @@ def width_of(X: object) -> int:
     """Return the number of columns of a matrix of numbers."""
     points = _numbers(X)
     if points.ndim != _PAIR or points.shape[1] == 0:
-        raise InvalidParameter("X", _Shown(points), "a matrix of numbers, rows by columns")
+        raise InvalidParameter("X", describe_array(points), "a matrix of numbers, rows by columns")
     return int(points.shape[1])
 
 
@@ -238,11 +235,11 @@ def codes_of(y: object, *, labels: tuple[Label, ...], rows: int) -> Integers:
     # The type of an array is public; of a list it would depend on what each row holds.
     array = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     if array.shape != (rows,):
-        raise InvalidParameter("y", _Shown(array), f"one label for each of {rows} rows")
+        raise InvalidParameter("y", describe_array(array), f"one label for each of {rows} rows")
     if array.dtype == object:
         return np.array([_place(value, labels) for value in array], dtype=np.int64)
     if array.dtype.kind not in ("U" if isinstance(labels[0], str) else "biuf"):
-        raise InvalidParameter("y", _Shown(array), f"labels of the kind of {labels[0]!r}")
+        raise InvalidParameter("y", describe_array(array), f"labels of the kind of {labels[0]!r}")
     codes = np.zeros(rows, dtype=np.int64)
     for place, label in enumerate(labels):
         codes[array == label] = place
@@ -253,7 +250,7 @@ def targets_of(y: object, *, outputs: tuple[float, float], fallback: float, rows
     """Return numbers to learn, moved into the public bounds of outputs; a missing one counts as the fallback."""
     array = np.asarray(y)
     if array.shape != (rows,) or array.dtype.kind not in "biuf":
-        raise InvalidParameter("y", _Shown(array), f"one number for each of {rows} rows")
+        raise InvalidParameter("y", describe_array(array), f"one number for each of {rows} rows")
     values = array.astype(np.float64)
     return np.clip(np.where(np.isnan(values), fallback, values), *outputs)
 
@@ -277,7 +274,7 @@ def _numbers(X: object) -> Floats:
     except ValueError:
         points = np.zeros(0, dtype=object)
     if points.dtype.kind not in "biuf":
-        raise InvalidParameter("X", _Shown(points), "a matrix of numbers")
+        raise InvalidParameter("X", describe_array(points), "a matrix of numbers")
     if points.ndim == 1:
         points = points[np.newaxis, :]
     return points.astype(np.float64, copy=False)
@@ -288,13 +285,3 @@ def _place(value: object, labels: tuple[Label, ...]) -> int:
         return labels.index(value)
     except Exception:  # noqa: BLE001 - a value whose comparison fails is not in the list
         return 0
-
-
-class _Shown:
-    """Stands for an array whose contents are private."""
-
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        self._text = f"an array of {array.dtype} with shape {array.shape}"
-
-    def __repr__(self) -> str:
-        return self._text

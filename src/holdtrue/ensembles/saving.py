@@ -1,4 +1,4 @@
-"""Ensembles in files: arrays and JSON, never code.
+"""Ensembles in files, and members as bytes between machines: arrays and JSON, never code.
 
 A file is one npz: the arrays of the members, and what is public about them as JSON in bytes. Reading it runs nothing: there
 is no pickle in it, and none would be read. It holds what private rows taught the members, so it is as private as the rows.
@@ -16,18 +16,21 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.members import Ensemble, Linear, Trees
+from holdtrue.ensembles.members import Block, Ensemble, LinearMembers, Tree, TreeMembers, kind_of
 from holdtrue.ensembles.parts import Domain, labels_of, outputs_of
-from holdtrue.ensembles.votes import Forest, Table
+from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
+from holdtrue.kernels.predictors import Forest, WeightTable
 
-__all__ = ["from_bytes", "load", "save", "to_bytes"]
+__all__ = ["check_portable", "from_bytes", "load", "member_from_bytes", "member_to_bytes", "save", "to_bytes"]
 
 _FORMAT: Final = "holdtrue-ensemble"
 _VERSION: Final = 1
 _MOST_BYTES: Final = 1 << 34
 _MOST_FACTS: Final = 1 << 24
 _MOST_DEPTH: Final = 1 << 16
+
+_SHAPES: Final = {"linear": Block, "trees": Tree}
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -67,9 +70,9 @@ def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
 def to_bytes(ensemble: Ensemble) -> bytes:
     """Return an ensemble of linear members or trees as the bytes of a file; PreconditionError for other members."""
     members = ensemble.members
-    if isinstance(members, Linear):
+    if isinstance(members, LinearMembers):
         arrays: Arrays = {name: getattr(members.table, name) for name in _HELD["linear"]}
-    elif isinstance(members, Trees):
+    elif isinstance(members, TreeMembers):
         arrays = {**members.forest._asdict(), "codes": members.codes, "values": members.values}
     else:
         message = "members of this type live in memory only; linear members and trees can be saved"
@@ -97,8 +100,7 @@ def load(path: str | os.PathLike[str]) -> Ensemble:
         _require(place.stat().st_size <= _MOST_BYTES, "it is too large")
         content = place.read_bytes()
     except (OSError, ValueError) as error:
-        why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
-        raise InvalidParameter("path", os.fspath(path), f"a file that holdtrue saved an ensemble to ({why})") from None
+        raise _refusal(os.fspath(path), error) from None
     return from_bytes(content, where=os.fspath(path))
 
 
@@ -118,9 +120,13 @@ def from_bytes(content: bytes, *, where: str) -> Ensemble:
         RecursionError,
         NotImplementedError,
     ) as error:
-        # What a file holds may be private: neither its numbers nor another library's words about them are repeated.
-        why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
-        raise InvalidParameter("path", where, f"a file that holdtrue saved an ensemble to ({why})") from None
+        raise _refusal(where, error) from None
+
+
+def _refusal(where: str, error: Exception) -> InvalidParameter:
+    """Say what is wrong with a file; neither its numbers nor another library's words about them, which may be private."""
+    why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
+    return InvalidParameter("path", where, f"a file that holdtrue saved an ensemble to ({why})")
 
 
 class _Wrong(RequestError):
@@ -185,8 +191,8 @@ def _ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
     return Ensemble(members, domain, labels, span, facts["fallback"])
 
 
-def _linear(arrays: Arrays, parts: int, width: int, labels: int) -> Linear:
-    table = Table(**{name: arrays[name] for name in _HELD["linear"]})
+def _linear(arrays: Arrays, parts: int, width: int, labels: int) -> LinearMembers:
+    table = WeightTable(**{name: arrays[name] for name in _HELD["linear"]})
     rows = table.biases.size
     _require(table.weights.shape == (width, rows), "its weights have another shape")
     _require(
@@ -195,10 +201,10 @@ def _linear(arrays: Arrays, parts: int, width: int, labels: int) -> Linear:
     _require((np.diff(table.starts) >= 1).all(), "a member has no rows")
     for codes in (table.codes, table.others):
         _require(codes.size == rows and ((codes >= 0) & (codes < labels)).all(), "a row votes for no label")
-    return Linear(table)
+    return LinearMembers(table)
 
 
-def _trees(arrays: Arrays, parts: int, width: int, labels: int) -> Trees:
+def _trees(arrays: Arrays, parts: int, width: int, labels: int) -> TreeMembers:
     forest = Forest(**{name: arrays[name] for name in Forest._fields})
     codes, values = arrays["codes"], arrays["values"]
     nodes = forest.features.size
@@ -210,7 +216,7 @@ def _trees(arrays: Arrays, parts: int, width: int, labels: int) -> Trees:
     starts = np.append(forest.roots.astype(np.int64), nodes)
     _require(starts[0] == 0 and (np.diff(starts) >= 1).all(), "its trees overlap")
     _require(_reached(forest, starts), "a path through a tree does not end at a leaf")
-    return Trees(forest, codes, values)
+    return TreeMembers(forest, codes, values)
 
 
 def _reached(forest: Forest, starts: npt.NDArray[np.int64]) -> bool:
@@ -227,3 +233,38 @@ def _reached(forest: Forest, starts: npt.NDArray[np.int64]) -> bool:
     for node in np.flatnonzero(~leaf)[::-1].tolist():
         depth[node] = 1 + depth[children[node]].max()
     return bool((depth[starts[:-1]] <= forest.depths).all())
+
+
+def check_portable(recipe: Recipe) -> None:
+    """Refuse an estimator whose members are code rather than arrays, and so stay on the machine that trained them."""
+    if kind_of(recipe.estimator) not in _SHAPES:
+        raise InvalidParameter(
+            "estimator",
+            type(recipe.estimator).__name__,
+            "a linear model or a tree of scikit-learn itself where the rows are on a cluster: others cannot be carried",
+        )
+
+
+def member_to_bytes(member: "Block | Tree | None") -> bytes:
+    """Return a member as bytes; none for a part that has none."""
+    if member is None:
+        return b""
+    held = io.BytesIO()
+    np.savez(held, allow_pickle=False, **{name: np.asarray(value) for name, value in member._asdict().items()})
+    return held.getvalue()
+
+
+def member_from_bytes(content: bytes, *, recipe: Recipe) -> "Block | Tree | None":
+    """Return the member that :func:`member_to_bytes` made bytes of. Raises on anything else; the caller masks the error."""
+    if not content:
+        return None
+    shape: Any = _SHAPES[kind_of(recipe.estimator)]
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        if set(arrays.files) != set(shape._fields):
+            message = "these bytes are no member"
+            raise ValueError(message)
+        found = {name: arrays[name] for name in shape._fields}
+    if "depth" in found:
+        found["depth"] = int(found["depth"])
+    member: Block | Tree = shape(**found)
+    return member

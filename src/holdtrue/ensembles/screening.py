@@ -22,13 +22,13 @@ from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.noise import LARGEST_SCALE
 
-__all__ = ["Charge", "Patience", "Response", "Screen", "Screened"]
+__all__ = ["AnswerRule", "ChargeCallback", "Patience", "Screen", "Screened"]
 
-Charge = Callable[[events.Event], object]
+ChargeCallback = Callable[[events.Event], object]
 """Takes an event before what it pays for is drawn, and raises where the budget does not hold it."""
 
 
-class Response(Protocol):
+class AnswerRule(Protocol):
     """A rule of :mod:`.responding`."""
 
     @property
@@ -88,14 +88,14 @@ class Screened:
     """
 
     screen: Screen
-    response: Response
+    response: AnswerRule
 
     @property
     def event(self) -> events.Event:
         """Return the most that one point can cost: the screen and the answer."""
         return events.Composed((self.screen.event, self.response.event))
 
-    def release(self, votes: Array, *, charge: Charge) -> Any | None:  # noqa: ANN401 - what the response returns
+    def release(self, votes: Array, *, charge: ChargeCallback) -> Any | None:  # noqa: ANN401 - what the response returns
         """Return the answer for one point, or None where the vote is not clear."""
         charge(self.screen.event)
         if not self.screen.release(votes):
@@ -113,14 +113,14 @@ class Patience:
     every clear point. A run is charged when it starts, because its silence tells something as well.
     """
 
-    def __init__(self, threshold: int, *, members: int, epsilon: Number, response: Response) -> None:
+    def __init__(self, threshold: int, *, members: int, epsilon: Number, response: AnswerRule) -> None:
         self.members = count("members", members)
         dissent = self.members - count("threshold", threshold)
         self.noise = AboveThreshold(epsilon=epsilon, threshold=max(dissent, 0) + 1)
         self.response = response
         self._watch: Watch | None = None
 
-    def release(self, votes: Array, *, charge: Charge) -> Any | None:  # noqa: ANN401 - what the response returns
+    def release(self, votes: Array, *, charge: ChargeCallback) -> Any | None:  # noqa: ANN401 - what the response returns
         """Return the answer for one point, or None where the vote is not clear."""
         counts = vote_matrix(votes)
         if self._watch is None or self._watch.over:

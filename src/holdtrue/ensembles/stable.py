@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.bounds import stability as bounds_of
-from holdtrue.ensembles import solvers
-from holdtrue.ensembles.losses import Bounds, Features, Floats, Labels, Loss
+from holdtrue.ensembles import losses
+from holdtrue.ensembles.losses import Features, Labels, Loss, Pairs
 from holdtrue.ensembles.responding import drawn_by
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.exact import ROUNDING, Number, count, floor_positive, positive, require_constant
+from holdtrue.kernels import Floats
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import Mechanism
 
@@ -91,7 +92,7 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     y: Matrix,
     *,
     loss: Loss,
-    bounds: Bounds,
+    bounds: Pairs,
     strength: Number | None = None,
     radius: Number | None = None,
     steps: int | None = None,
@@ -116,7 +117,7 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     features = Features(bounds, columns=shape[1], norm=norm, intercept=intercept)
     labels = Labels.of(loss, label_bounds)
     plan = _planned(loss, features, rows=shape[0], method=method, strength=strength, radius=radius, steps=steps, step=step)
-    problem = solvers.Problem(
+    problem = losses.Problem(
         rows=features.rows(X),
         labels=labels.read(y, rows=shape[0]),
         loss=plan.loss,
@@ -127,12 +128,12 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     )
     exact = plan.stability()
     if method == "descent":
-        solved, distance = solvers.descend(problem, step=plan.step, steps=plan.steps), plan.descent_distance()
+        solved, distance = losses.descend(problem, step=plan.step, steps=plan.steps), plan.descent_distance()
     elif method == "one-pass":
-        solved, distance = solvers.one_pass(problem, step=plan.step), None
+        solved, distance = losses.one_pass(problem, step=plan.step), None
     else:
-        solved = solvers.subgradients(problem, steps=plan.steps)
-        suboptimality = solvers.corner_suboptimality(problem, steps=plan.steps)
+        solved = losses.subgradients(problem, steps=plan.steps)
+        suboptimality = losses.corner_suboptimality(problem, steps=plan.steps)
         distance = bounds_of.suboptimal_distance(suboptimality, strength=plan.strength)
         exact = bounds_of.inexact_stability(exact, distance=distance)
     total = bounds_of.inexact_stability(exact, distance=solved.error)
@@ -297,7 +298,7 @@ class NoisyPrediction(Mechanism):
 
     def __init__(self, fit: StableFit, *, epsilon: Number) -> None:
         grid = _grid(fit.gamma)
-        rounding = 2 * fit.features.dimension * solvers.UNIT * fit.reach * fit.features.lipschitz
+        rounding = 2 * fit.features.dimension * losses.UNIT * fit.reach * fit.features.lipschitz
         moved = math.ceil(Fraction((fit.gamma + 2 * rounding) * ROUNDING) / Fraction(grid)) + 1
         object.__setattr__(self, "fit", fit)
         object.__setattr__(self, "noise", Laplace(epsilon=epsilon, sensitivity=moved))

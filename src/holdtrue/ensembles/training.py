@@ -1,31 +1,29 @@
 """Training an ensemble: one member on each part, by a rule that one row can bend in one place only (E4, E10, 0.4)."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdtrue.compiling import loaded
 from holdtrue.ensembles.members import (
     Block,
+    ConstantMember,
     Ensemble,
     Members,
-    Others,
-    block_of,
-    fixed_block,
-    fixed_tree,
+    OtherMembers,
+    Tree,
     kind_of,
-    linear_members,
-    tree_members,
-    tree_of,
+    make_fixed_block,
+    make_fixed_tree,
+    read_block,
+    read_tree,
+    stack_blocks,
+    stack_trees,
 )
 from holdtrue.ensembles.parts import (
     Domain,
-    Floats,
-    Integers,
     Label,
     codes_of,
     hash_keys,
@@ -37,8 +35,10 @@ from holdtrue.ensembles.parts import (
 )
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
+from holdtrue.kernels import Floats, Integers, load_kernels
+from holdtrue.silence import silence
 
-__all__ = ["Progress", "Recipe", "Task", "fit_part", "gathered", "recipe_of", "train"]
+__all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train"]
 
 Progress: TypeAlias = Callable[[float], None]
 
@@ -81,15 +81,15 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
 
     Each row by itself: a missing feature is 0, and features move into ``bounds`` (or the range of 32-bit floats); a label
     that is not in the list counts as the first; a target moves into ``output_bounds``, a missing one is ``fallback`` (by
-    default their middle). A part without rows or whose rows have one label only, or on which the estimator fails or ends
-    with numbers that are not finite, votes for the first label, or says ``fallback``. Failure: on public facts only, before
-    training begins: InsufficientSamples for more parts than rows, InvalidParameter for all else. An estimator that fails on
-    every part therefore gives an ensemble all the same; try it on public rows first.
+    default their middle). A part whose rows all have one label votes for that label. A part without rows, or on which the
+    estimator fails or ends with numbers that are not finite, votes for the first label, or says ``fallback``. Failure: on
+    public facts only, before training begins: InsufficientSamples for more parts than rows, InvalidParameter for all else.
+    An estimator that fails on every part therefore gives an ensemble all the same; try it on public rows first.
 
     Logistic regression of two labels with its defaults (up to C and the intercept) on 256 parts or more is solved for all
     parts at once by Newton's method, to a tighter tolerance than scikit-learn's; everything else is fitted part by part.
     """
-    recipe = recipe_of(
+    recipe = make_recipe(
         estimator,
         width=width_of(X),
         parts=parts,
@@ -119,21 +119,21 @@ class Recipe:
     output_bounds: tuple[float, float] | None
     fallback: float
 
-    def task(self, X: object, y: object) -> "Task":
+    def task(self, X: object, y: object) -> "TrainingRows":
         """Return rows and labels as members see them; each by a rule that looks at one row alone."""
         points = self.domain.clamped(X)
         if self.labels is not None:
             codes = codes_of(y, labels=self.labels, rows=len(points))
-            return Task(self, points, np.asarray(self.labels)[codes], codes)
+            return TrainingRows(self, points, np.asarray(self.labels)[codes], codes)
         targets = targets_of(y, outputs=self.output_bounds or (0.0, 0.0), fallback=self.fallback, rows=len(points))
-        return Task(self, points, targets, None)
+        return TrainingRows(self, points, targets, None)
 
     def ensemble(self, members: Members) -> Ensemble:
         """Return the ensemble of trained members."""
         return Ensemble(members, self.domain, self.labels, self.output_bounds, self.fallback)
 
 
-def recipe_of(  # noqa: PLR0913 - each is a public fact, given by name
+def make_recipe(  # noqa: PLR0913 - each is a public fact, given by name
     estimator: Any,  # noqa: ANN401 - any scikit-learn estimator
     *,
     width: int,
@@ -178,7 +178,7 @@ def _quiet(_share: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class TrainingRows:
     """What is fitted: rows as members see them, what they learn, and codes of labels where there are any."""
 
     recipe: Recipe
@@ -187,7 +187,7 @@ class Task:
     codes: Integers | None
 
 
-def _in_one_order(task: Task, names: Integers, share: Integers) -> Integers:
+def _in_one_order(task: TrainingRows, names: Integers, share: Integers) -> Integers:
     """Return the rows of a part in an order that their set decides: by name, and rows of one name by what they hold."""
     if np.unique(names[share]).size == share.size:
         return share
@@ -195,7 +195,7 @@ def _in_one_order(task: Task, names: Integers, share: Integers) -> Integers:
     return share[np.lexsort((held[share], *task.points[share].T[::-1], names[share]))]
 
 
-def _members(task: Task, shares: Sequence[Integers], workers: int, progress: Progress) -> Members:
+def _members(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> Members:
     """Return one member for each of ``shares``, the rows of a part."""
     parts = len(shares)
     kind = kind_of(task.recipe.estimator)
@@ -207,19 +207,27 @@ def _members(task: Task, shares: Sequence[Integers], workers: int, progress: Pro
         progress(begun + (1 - begun) * (number + 1) / len(left))
     if not left:
         progress(1.0)
-    return gathered(task.recipe, [made[part] for part in range(parts)])
+    return gather_members(task.recipe, [made[part] for part in range(parts)])
 
 
-def gathered(recipe: Recipe, held: Sequence[Any]) -> Members:
+def gather_members(recipe: Recipe, held: Sequence[Any]) -> Members:
     """Return members in the order of their parts as one; None is a part without one, and says what is fixed for it."""
     kind = kind_of(recipe.estimator)
-    if kind == "linear":
-        # A score of -1 is not positive: a vote for the first label.
-        fixed = fixed_block(recipe.fallback if recipe.labels is None else -1.0, width=recipe.domain.width)
-        return linear_members([fixed if block is None else block for block in held])
-    if kind == "trees":
-        return tree_members([fixed_tree(recipe.fallback) if tree is None else tree for tree in held])
-    return Others(tuple(held))
+    if kind == "other":
+        return OtherMembers(tuple(held))
+    whole: list[Any] = [_fixed_member(recipe, 0) if member is None else member for member in held]
+    return stack_blocks(whole) if kind == "linear" else stack_trees(whole)
+
+
+def _fixed_member(recipe: Recipe, code: int) -> "Block | Tree | ConstantMember":
+    """Return a member that votes for one label everywhere; where there are no labels, one that says ``fallback``."""
+    match kind_of(recipe.estimator):
+        case "linear":
+            return make_fixed_block(recipe.fallback, width=recipe.domain.width, code=code)
+        case "trees":
+            return make_fixed_tree(recipe.fallback, code=code)
+        case _:
+            return ConstantMember((recipe.labels or (0,))[code])
 
 
 def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa: ANN401 - a member or None
@@ -231,40 +239,40 @@ def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa
         return found[0]
     from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
+    with silence(), threadpool_limits(1):
         return _fit(task, rows, part)
 
 
-def _fits(task: Task, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
-    """Yield the members of some parts in order, None for one that cannot be had. Warnings may quote rows: none is seen."""
+def _fits(task: TrainingRows, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
+    """Yield the members of some parts in order, None for one that cannot be had."""
     from joblib import Parallel, delayed
     from threadpoolctl import threadpool_limits
 
     # Threads of the linear algebra would compete with ours, and split sums in ways that need not repeat.
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
+    with silence(), threadpool_limits(1):
         run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
         yield from run(delayed(_fit)(task, shares[part], part) for part in parts)
 
 
-def _fit(task: Task, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
-    if not rows.size or (task.codes is not None and np.ptp(task.codes[rows]) == 0):
+def _fit(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
+    if not rows.size:
         return None
+    if task.codes is not None and np.ptp(task.codes[rows]) == 0:
+        return _fixed_member(task.recipe, int(task.codes[rows[0]]))
     try:
         member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
         match kind_of(task.recipe.estimator):
             case "linear":
-                return block_of(member, labels=task.recipe.labels)
+                return read_block(member, labels=task.recipe.labels)
             case "trees":
-                return tree_of(member, labels=task.recipe.labels)
+                return read_tree(member, labels=task.recipe.labels)
             case _:
                 return member
     except Exception:  # noqa: BLE001 - whatever it is, it may depend on private rows and is not to be seen
         return None
 
 
-def _seeded(task: Task, part: int) -> Any:  # noqa: ANN401 - an estimator
+def _seeded(task: TrainingRows, part: int) -> Any:  # noqa: ANN401 - an estimator
     """Return a copy whose every ``random_state`` is the number of the part."""
     from sklearn.base import clone
 
@@ -276,11 +284,11 @@ def _seeded(task: Task, part: int) -> Any:  # noqa: ANN401 - an estimator
     return fresh.set_params(**dict.fromkeys(seeds, part)) if seeds else fresh
 
 
-def _newton(task: Task, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
-    """Return the rows of members that Newton's method found together: none where it does not apply (see batching)."""
+def _newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
+    """Return the rows of members that Newton's method found together: none where it does not apply."""
     # Decided by public facts, so that a part is solved alike wherever it is.
     batched = task.recipe.parts >= _BATCHED_FROM and _plain_logistic(task.recipe)
-    module = loaded("holdtrue.ensembles.batching") if batched else None
+    module = load_kernels("batched_logistic") if batched else None
     if module is None or task.codes is None:
         return {}
     from joblib import Parallel, delayed

@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.ensembles import train
-from holdtrue.ensembles.parts import Floats, Integers
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.exact import Number, positive
+from holdtrue.kernels import Floats, Integers
 
 __all__ = ["SoftMajorityClassifier"]
 

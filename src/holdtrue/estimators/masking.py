@@ -5,7 +5,6 @@ tell is written here: types, shapes and the names of classes; that all cells are
 """
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
 from holdtrue.ledgers import Entry
+from holdtrue.silence import silence
 
 __all__ = ["MaskedScore", "find_labels", "read_points", "read_rows", "run_masked", "run_quietly"]
 
@@ -70,8 +70,7 @@ def run_masked(action: Callable[[], T], *, failure: Callable[[str], HoldtrueErro
 
 def run_quietly(action: Callable[[], T], *, entry: Entry | None = None) -> T:
     """Return what code on private rows returns; no warning is heard, and its failure is one text, whatever it said."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with silence(), np.errstate(all="ignore"):
         return run_masked(action, failure=lambda _: _failed(entry))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.parts import Floats, Integers, codes_of, labels_of
+from holdtrue.ensembles.parts import codes_of, labels_of
 from holdtrue.errors import RequestError
 from holdtrue.estimators.handles import Handle
 from holdtrue.estimators.masking import find_labels, run_quietly
 from holdtrue.events import Event, Repeated
+from holdtrue.kernels import Floats, Integers
 
 __all__ = ["answered", "coded", "points_of", "unchanged_if_refused"]
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.bounds.stability import regularised
 from holdtrue.ensembles import losses
-from holdtrue.ensembles.losses import Bounds, Features, Floats, Labels, Loss
+from holdtrue.ensembles.losses import Features, Labels, Loss, Pairs
 from holdtrue.ensembles.stable import (
     LinearModel,
     NoisyPrediction,
@@ -30,6 +30,7 @@ from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
+from holdtrue.kernels import Floats
 from holdtrue.planning.methods import largest_cap
 
 __all__ = ["StableClassifier", "StableRegressor"]
@@ -173,7 +174,7 @@ class StableClassifier(MaskedScore, ClassifierMixin, _Stable):  # type: ignore[m
         *,
         loss: str | Loss = "logistic",
         strength: Number | None = None,
-        bounds: Bounds | None = (-2, 2),
+        bounds: Pairs | None = (-2, 2),
         norm: Number | None = 1.5,
         radius: Number | None = None,
         release: Release = "once",
@@ -245,7 +246,7 @@ class StableRegressor(MaskedScore, RegressorMixin, _Stable):  # type: ignore[mis
         *,
         loss: str | Loss = "huber",
         strength: Number | None = None,
-        bounds: Bounds | None = (-2, 2),
+        bounds: Pairs | None = (-2, 2),
         norm: Number | None = 1.5,
         radius: Number | None = None,
         label_bounds: tuple[Number, Number] | None = (-2, 2),

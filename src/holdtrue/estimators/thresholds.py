@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from holdtrue.bounds.agnostic_prediction import constrained_errors, threshold_excess
-from holdtrue.ensembles.parts import Floats, Integers
 from holdtrue.ensembles.thresholds import Constrained
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.estimators.handles import Handle, handle_of
@@ -17,6 +16,7 @@ from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.exact import Number, count, positive
 from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.kernels import Floats, Integers
 
 __all__ = ["ThresholdClassifier"]
 

@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.brought import Hypotheses
+from holdtrue.hypotheses.binary import Conjunctions, Disjunctions, Parities
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.conjunctions import Conjunctions, Disjunctions
-from holdtrue.hypotheses.intervals import Intervals
+from holdtrue.hypotheses.custom import Hypotheses
+from holdtrue.hypotheses.decision_lists import DecisionLists
+from holdtrue.hypotheses.decision_trees import Trees
+from holdtrue.hypotheses.grid_classes import Intervals, Rectangles, Stumps, Thresholds
 from holdtrue.hypotheses.linear import LinearNet
-from holdtrue.hypotheses.lists import DecisionLists
-from holdtrue.hypotheses.parities import Parities
-from holdtrue.hypotheses.rectangles import Rectangles
-from holdtrue.hypotheses.stumps import Stumps
-from holdtrue.hypotheses.thresholds import Thresholds
-from holdtrue.hypotheses.trees import Trees
 from holdtrue.hypotheses.unions import Union
 
 __all__ = [

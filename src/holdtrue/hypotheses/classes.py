@@ -6,23 +6,58 @@ rows are read once, in any pieces, on any number of threads or machines, and the
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
-from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, labels_of, matrix_of, width_of
+from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
+from holdtrue.exact import array_of, count, describe_array
+from holdtrue.kernels import Flags, Integers, Matrix
 
-__all__ = ["HypothesisClass", "Progress"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_STEPS",
+    "Flags",
+    "Footprint",
+    "HypothesisClass",
+    "Integers",
+    "Matrix",
+    "Progress",
+    "labels_of",
+    "matrix_of",
+    "names_of",
+    "read_dimension",
+    "read_fields",
+    "width_of",
+]
 
 Progress: TypeAlias = Callable[[float], None]
+Dimension: TypeAlias = int | tuple[str, ...]
+
+MOST_BYTES: Final = 4 << 30
+"""How many bytes the totals of a class and its error counts may take together."""
+
+MOST_STEPS: Final = 10**12
+"""How many steps counting a class may take: a hypothesis on a row, or on 64 rows at once where bits are counted."""
 
 _CHUNK = 1 << 16
 _FEWEST = 1 << 13
 _TOTALS_BYTES = 1 << 28
+_MOST_COLUMNS = 1 << 20
+_KINDS = "biuf"
+_UNREADABLE = 10**18
+
+
+class Footprint(NamedTuple):
+    """How many totals a class has, how many bytes its counting takes in all, and the parameter that makes it large."""
+
+    totals: int
+    size: int
+    parameter: str
+    value: object
 
 
 class HypothesisClass(ABC):
@@ -30,7 +65,9 @@ class HypothesisClass(ABC):
 
     Guarantee: ``error_counts`` are exact, and replacing one row moves each of them by at most one (B6: sensitivity 1), since
     every hypothesis sees a row at a time and is total: numbers beyond the public bounds are clamped to them, and a missing
-    number counts as the low end (a missing yes-or-no as no). Needs: parameters that do not come from the rows.
+    number counts as the low end (a missing yes-or-no as no). Needs: parameters that do not come from the rows. Failure,
+    before anything starts: InvalidParameter from ``blank`` where the counts outgrow the memory, and from ``check_work``
+    where they take too many steps.
     """
 
     kind: ClassVar[str]
@@ -42,21 +79,17 @@ class HypothesisClass(ABC):
 
     @property
     @abstractmethod
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns in the order in which the class reads them; None where it goes by position."""
+    def dimension(self) -> Dimension | None:
+        """Return the names of the columns, in the class's order, or their number; None where ``over`` has not settled it."""
 
     @property
     @abstractmethod
-    def width(self) -> int | None:
-        """Return the number of columns; None where the class takes any number and ``over`` has not settled it."""
+    def footprint(self) -> "Footprint":
+        """Return what counting the class takes."""
 
     @abstractmethod
     def over(self, columns: int | Sequence[str]) -> Self:
         """Return the class over so many columns, or over columns of these names: itself, where it has its own already."""
-
-    @abstractmethod
-    def blank(self) -> Integers:
-        """Return totals of no rows: zeros."""
 
     @abstractmethod
     def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
@@ -67,8 +100,8 @@ class HypothesisClass(ABC):
         """Return from the totals of all rows how many of them each hypothesis gets wrong."""
 
     @abstractmethod
-    def evaluate(self, X: object, index: int) -> Flags:
-        """Return the label that a hypothesis gives to each row."""
+    def label(self, X: Matrix, index: int) -> Flags:
+        """Return the labels that a hypothesis, which is there, gives to rows with the class's columns in its order."""
 
     @abstractmethod
     def describe(self, index: int) -> str:
@@ -77,6 +110,49 @@ class HypothesisClass(ABC):
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return what the class was made of as plain JSON, with its kind under ``class``."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Return the names of the columns in the order in which the class reads them; None where it goes by position."""
+        return self.dimension if isinstance(self.dimension, tuple) else None
+
+    @property
+    def width(self) -> int | None:
+        """Return the number of columns; None where the class takes any number and ``over`` has not settled it."""
+        return None if self.dimension is None else self.settled_width
+
+    @property
+    def settled_width(self) -> int:
+        """Return the number of columns; NotCertified where it is not settled."""
+        if self.dimension is None:
+            message = f"{self.kind} with one pair of bounds wait for the number of columns: call over(columns) first"
+            raise NotCertified(message)
+        return len(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
+
+    def name_column(self, column: int) -> str:
+        """Return what a column is called."""
+        return f"x{column}" if self.columns is None else self.columns[column]
+
+    def blank(self) -> Integers:
+        """Return totals of no rows: zeros. InvalidParameter, before anything starts, where counts outgrow the memory."""
+        needed = self.footprint
+        if needed.size > MOST_BYTES:
+            self._refuse(f"takes {_amount(needed.size)} bytes, and the limit is {MOST_BYTES:,}")
+        return np.zeros(needed.totals, dtype=np.int64)
+
+    def work(self, rows: int) -> int:
+        """Return about how many steps it takes to count so many rows (see :data:`MOST_STEPS`)."""
+        return rows * self.size
+
+    def check_work(self, rows: int, *, limit: int = MOST_STEPS) -> None:
+        """Refuse, before anything starts, a class that takes more steps than the limit on so many rows."""
+        steps = self.work(rows)
+        if steps > limit:
+            self._refuse(f"on {rows:,} rows takes {_amount(steps)} steps, and the limit is {limit:,}")
+
+    def _refuse(self, why: str) -> NoReturn:
+        expected = f"smaller: counting the errors of {_amount(self.size)} hypotheses {why}"
+        raise InvalidParameter(self.footprint.parameter, self.footprint.value, expected)
 
     def try_out(self, row: Matrix) -> None:
         """Try code that was brought on an invented row with the class's columns, before anything is charged.
@@ -87,17 +163,35 @@ class HypothesisClass(ABC):
 
     def error_counts(self, X: object, y: object, *, progress: Progress | None = None) -> Integers:
         """Return for every hypothesis how many rows it gets wrong. They depend on the rows: never to be released."""
-        settled = self if self.width is not None else self.over(width_of(X))
-        matrix = matrix_of(X, settled.columns, width=settled.width)
-        if matrix.shape[1] != settled.width:
-            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {settled.width} columns")
+        settled = self._settle(X)
+        matrix = settled._read(X)  # noqa: SLF001 - of its own class
         return settled.errors(_totals(settled, matrix, labels_of(y, rows=len(matrix)), progress))
+
+    def evaluate(self, X: object, index: int) -> Flags:
+        """Return the label that a hypothesis gives to each row."""
+        settled = self._settle(X)
+        number = settled.checked(index)
+        return settled.label(settled._read(X), number)  # noqa: SLF001 - likewise
 
     def checked(self, index: object) -> int:
         """Return the number of a hypothesis; InvalidParameter where there is none of this number."""
         if isinstance(index, (bool, np.bool_)) or not isinstance(index, (int, np.integer)) or not 0 <= index < self.size:
             raise InvalidParameter("index", index, f"a whole number from 0 to {self.size - 1}")
         return int(index)
+
+    def _settle(self, X: object) -> Self:
+        return self if self.width is not None else self.over(width_of(X))
+
+    def _read(self, X: object) -> Matrix:
+        matrix = matrix_of(X, self.columns, width=self.width)
+        if matrix.shape[1] != self.width:
+            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
+        return matrix
+
+
+def _amount(number: int) -> str:
+    """Return a whole number in digits, unless nobody would read them all."""
+    return f"{number:,}" if number < _UNREADABLE else f"more than 2^{number.bit_length() - 1}"
 
 
 def _totals(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: Progress | None) -> Integers:
@@ -134,3 +228,94 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def read_dimension(parameter: str, value: object) -> Dimension:
+    """Return a number of columns, or their names as a tuple, each once; at least one."""
+    expected = "a number of columns, or distinct names of columns, at least one"
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        try:
+            return count(parameter, value)
+        except InvalidParameter:
+            raise InvalidParameter(parameter, value, expected) from None
+    names = tuple(value[: _MOST_COLUMNS + 1])
+    named = len(names) <= _MOST_COLUMNS and all(isinstance(name, str) and name for name in names)
+    if not names or not named or len(set(names)) < len(names):
+        raise InvalidParameter(parameter, value, expected)
+    return names
+
+
+def read_fields(document: object, kind: str, fields: Sequence[str]) -> list[Any]:
+    """Return the fields of what ``to_json`` of a class of this kind wrote, in turn."""
+    if not isinstance(document, Mapping) or set(document) != {"class", *fields} or document["class"] != kind:
+        raise InvalidParameter("document", document, f"an object with the class {kind!r} and the keys {', '.join(fields)}")
+    return [document[field] for field in fields]
+
+
+def width_of(rows: object) -> int | list[str]:
+    """Return the columns of what holds rows: their names where it has names, their number otherwise."""
+    names = names_of(rows)
+    return int(np.asarray(rows).shape[-1]) if names is None else names
+
+
+def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None = None) -> Matrix:
+    """Return rows as a matrix: named columns in the order of ``columns``, or all of them as they stand.
+
+    ``rows`` is a matrix, a data frame, one record or a mapping from names to columns; a plain list of numbers is one row,
+    or one column where the class has a ``width`` of 1. Failure: InvalidParameter or
+    UnknownColumn, whose texts depend on names, shapes and types, never on a cell.
+    """
+    names = names_of(rows)
+    if names is None or columns is None:
+        matrix = (
+            array_of("X", rows, expected="a matrix of numbers, rows by columns") if names is None else _stacked(rows, names)
+        )
+        if matrix.ndim == 1:
+            matrix = matrix[:, np.newaxis] if width == 1 else matrix[np.newaxis, :]
+        if columns is not None and matrix.ndim == 2 and matrix.shape[1] != len(columns):  # noqa: PLR2004 - rows by columns
+            expected = f"a matrix with the {len(columns)} columns {', '.join(columns)}"
+            raise InvalidParameter("X", describe_array(matrix), expected)
+    else:
+        missing = [name for name in columns if name not in names]
+        if missing:
+            message = f"there is no column {missing[0]!r}; there are {', '.join(names)}"
+            raise UnknownColumn(message)
+        matrix = _stacked(rows, list(columns))
+    if matrix.ndim != 2 or matrix.dtype.kind not in _KINDS:  # noqa: PLR2004 - rows by columns
+        raise InvalidParameter("X", describe_array(matrix), "a matrix of numbers, rows by columns")
+    return matrix
+
+
+def labels_of(y: object, *, rows: int) -> Flags:
+    """Return labels as flags. They are booleans, or numbers that are all 0 or 1; one for each row."""
+    array = array_of("y", y, expected="labels 0 and 1, one for each row")
+    if array.ndim != 1 or array.size != rows:
+        raise InvalidParameter("y", describe_array(array), f"one label for each of {rows} rows")
+    if array.dtype == np.bool_:
+        return array
+    ones: Flags | None = array == 1 if array.dtype.kind in _KINDS else None
+    if ones is None or np.count_nonzero(ones) != np.count_nonzero(array):
+        expected = "labels 0 and 1; compare with the value that is to be 1 to make them"
+        raise InvalidParameter("y", describe_array(array), expected)
+    return ones
+
+
+def names_of(rows: object) -> list[str] | None:
+    """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
+    if isinstance(rows, Mapping):
+        return [str(name) for name in rows]
+    named = getattr(rows, "column_names", None)
+    named = getattr(rows, "columns", None) if named is None else named
+    return [str(name) for name in named] if isinstance(named, Iterable) else None
+
+
+def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
+    expected = "columns of numbers by name"
+    try:
+        columns = [np.atleast_1d(array_of("X", rows[name], expected=expected)) for name in names]
+    except (KeyError, TypeError, IndexError):  # names that are no text, or an object that has names only
+        raise InvalidParameter("X", type(rows).__name__, expected) from None
+    if len({column.shape for column in columns}) > 1:
+        raise InvalidParameter("X", describe_array(columns[0]), "columns of one length")
+    # A column after the other: the copy is quick, and so is reading them.
+    return np.stack(columns).T if columns else np.zeros((0, 0))

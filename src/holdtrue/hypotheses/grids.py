@@ -1,4 +1,4 @@
-"""Grids that classes over numbers stand on: public bounds, cut into equal steps, with every row in exactly one cell.
+"""What classes over numbers share: public bounds, cut into equal steps, with every row in exactly one cell.
 
 A grid is fixed before the rows are seen. One that is taken from them (their least and largest number, their quantiles)
 makes a class that depends on the rows, and neither privacy nor the number of rows to plan for holds for it (B6, P3): so
@@ -6,73 +6,38 @@ bounds are numbers that somebody writes down, and everything else is refused.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import count, rational
-from holdtrue.hypotheses.matrices import Integers, Matrix
+from holdtrue.exact import Shown, count, rational
+from holdtrue.hypotheses.classes import MOST_BYTES, Flags, Footprint, HypothesisClass, Integers, Matrix, read_fields
+from holdtrue.kernels.grids import Grid, add_columns
 
-__all__ = ["LARGEST", "Bounds", "Grid", "Reals", "afford", "grid_of", "pair_of", "show_number", "steps_of"]
+__all__ = ["Bounds", "Grid", "OneColumn", "SeveralColumns", "grid_of", "show_number"]
 
-Reals = npt.NDArray[np.float64]
 Pair = tuple[float, float]
-
-LARGEST: Final = 4 << 30
-"""How many bytes the totals of a class and its error counts may take together."""
 
 _WHY = "chosen before and without the rows, or neither privacy nor the plan holds"
 _BOUNDS = f"public bounds, {_WHY}; write numbers, as in {{'age': (0, 120)}}, [(0, 120), (0, 1)] or (0, 1) for every column"
+_BLOCK = 1 << 18
+_WHOLE = 1e15
 _STEPS = f"a whole number, 1 or above, {_WHY}; write a number, as in steps=100"
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The edges t_j = low + (j (high - low)) / steps for j from 0 to steps - 1, each operation rounded once to float64.
-
-    Guarantee: every float64 has one cell, the largest j with t_j <= x, once it is clamped to the bounds and a missing
-    number is taken as ``low``. Other numbers have the cell of their value as a float64. Needs: edges that rise strictly.
-    """
-
-    low: float
-    high: float
-    steps: int
-
-    @property
-    def rate(self) -> float:
-        """Return how many cells there are to a unit."""
-        return self.steps / (self.high - self.low)
-
-    def edges(self, first: int = 0, last: int | None = None) -> Reals:
-        """Return the edges from number ``first`` on, up to ``last``, which is not one of them."""
-        numbers = np.arange(first, self.steps if last is None else last, dtype=np.float64)
-        return self.low + (numbers * (self.high - self.low)) / self.steps
-
-    def edge(self, number: int) -> float:
-        """Return one edge."""
-        return float(self.edges(number, number + 1)[0])
-
-    def clamped(self, values: Matrix) -> Reals:
-        """Return numbers moved to the nearest within bounds; a missing number becomes ``low``."""
-        return np.fmin(np.fmax(values.astype(np.float64), self.low), self.high)
-
-    def cells(self, values: Matrix) -> Integers:
-        """Return the cell of every number: a product proposes, a comparison with an edge decides."""
-        held = self.clamped(values)
-        nearest = np.minimum(np.rint((held - self.low) * self.rate), self.steps - 1).astype(np.int64)
-        return nearest - (held < self.edges()[nearest])
 
 
 @lru_cache(maxsize=256)
 def grid_of(low: float, high: float, steps: int) -> Grid:
     """Return a grid; InvalidParameter where float64 is too coarse for its steps or they do not fit into memory."""
     grid = Grid(low, high, steps)
-    afford("steps", steps, 8 * steps)
+    if 8 * steps > MOST_BYTES:
+        raise InvalidParameter(
+            "steps", steps, f"smaller: its edges take {8 * steps:,} bytes, and the limit is {MOST_BYTES:,}"
+        )
     fine = math.isfinite(high - low)
     for first in range(0, steps if fine else 0, _BLOCK):
         last = min(steps, first + _BLOCK)
@@ -90,23 +55,13 @@ def grid_of(low: float, high: float, steps: int) -> Grid:
     return grid
 
 
-_BLOCK = 1 << 18
-
-
-def steps_of(steps: object) -> int:
+def _read_steps(steps: object) -> int:
     """Return a number of steps; InvalidParameter, with the reason, where it is not a plain whole number above 0."""
     try:
         return count("steps", steps)
     except InvalidParameter:
         plain = isinstance(steps, (int, float))
-        raise InvalidParameter("steps", steps if plain else _Nature.of(steps), _STEPS) from None
-
-
-def afford(parameter: str, value: object, size: int) -> None:
-    """Raise InvalidParameter, before anything is started, where so many bytes are more than the limit."""
-    if size > LARGEST:
-        expected = f"smaller: counting the errors of this class takes {size:,} bytes, and the limit is {LARGEST:,}"
-        raise InvalidParameter(parameter, value, expected)
+        raise InvalidParameter("steps", steps if plain else _nature(steps), _STEPS) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +79,18 @@ class Bounds:
             case Bounds():
                 return given
             case Mapping() if given and all(isinstance(name, str) for name in given):
-                return cls(tuple(pair_of(pair) for pair in given.values()), tuple(given))
+                return cls(tuple(_read_pair(pair) for pair in given.values()), tuple(given))
             case list() | tuple() if len(given) == 2 and all(_is_number(end) for end in given):  # noqa: PLR2004 - a pair
-                return cls((pair_of(given),), every=True)
+                return cls((_read_pair(given),), every=True)
             case list() | tuple() if given:
-                return cls(tuple(pair_of(pair) for pair in given))
+                return cls(tuple(_read_pair(pair) for pair in given))
             case _:
                 raise _refused(given)
 
     @property
-    def width(self) -> int | None:
-        """Return the number of columns, where it is settled."""
-        return None if self.every else len(self.pairs)
+    def dimension(self) -> int | tuple[str, ...] | None:
+        """Return the names of the columns or their number, where it is settled."""
+        return None if self.every else self.columns or len(self.pairs)
 
     def over(self, columns: int | Sequence[str]) -> "Bounds":
         """Return these bounds for so many columns, or for columns of these names, where they do not say so themselves."""
@@ -149,10 +104,6 @@ class Bounds:
         if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise InvalidParameter("columns", names, "different names, at least one")
         return Bounds(self.pairs * len(names), names)
-
-    def name(self, column: int) -> str:
-        """Return what a column is called."""
-        return f"x{column}" if self.columns is None else self.columns[column]
 
     def to_json(self) -> dict[str, Any]:
         """Return the bounds as plain JSON; columns are a list, since their order is that of the hypotheses."""
@@ -178,7 +129,7 @@ class Bounds:
         return repr(list(self.pairs) if self.columns is None else dict(zip(self.columns, self.pairs, strict=True)))
 
 
-def pair_of(given: object) -> Pair:
+def _read_pair(given: object) -> Pair:
     """Return a low and a high end; InvalidParameter, with the reason, where they are not two plain numbers in order."""
     if not isinstance(given, (list, tuple)) or len(given) != 2 or not all(_is_number(end) for end in given):  # noqa: PLR2004
         raise _refused(given)
@@ -193,21 +144,12 @@ def _is_number(given: object) -> bool:
 
 
 def _refused(given: object) -> InvalidParameter:
-    return InvalidParameter("bounds", _Nature.of(given), _BOUNDS)
+    return InvalidParameter("bounds", _nature(given), _BOUNDS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Nature:
-    """Stands for an argument that may hold rows, and is therefore not shown."""
-
-    text: str
-
-    @classmethod
-    def of(cls, value: object) -> "_Nature":
-        return cls("None" if value is None else f"something of type {type(value).__name__}")
-
-    def __repr__(self) -> str:
-        return self.text
+def _nature(value: object) -> Shown:
+    """Describe an argument that may hold rows by its type only."""
+    return Shown("None" if value is None else f"something of type {type(value).__name__}")
 
 
 def show_number(value: float) -> str:
@@ -215,4 +157,124 @@ def show_number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else repr(value)
 
 
-_WHOLE = 1e15
+class GridClass(HypothesisClass):
+    """A class whose totals are those of cells of grids, and two for the labels (see :mod:`holdtrue.kernels.grids`)."""
+
+    steps: int
+
+    @property
+    @abstractmethod
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the grid of every column; NotCertified where their number is not settled."""
+
+    @property
+    def _cells(self) -> int:
+        """Return how many cells are counted."""
+        return self.settled_width * self.steps
+
+    @property
+    def footprint(self) -> Footprint:
+        """Return what counting takes: totals of cells, and errors."""
+        return Footprint(self._cells + 2, 8 * (self._cells + self.size), "steps", self.steps)
+
+    def work(self, rows: int) -> int:
+        """Return about how many steps it takes: every number once, and every hypothesis once."""
+        return rows * self.settled_width + self.size
+
+    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+        """Add rows to the totals."""
+        add_columns(self.grids, X, y, totals)
+
+
+@dataclass(frozen=True)
+class OneColumn(GridClass):
+    """A class over the grid of one column: the only one, or the one that is named."""
+
+    low: float
+    high: float
+    _: KW_ONLY
+    steps: int
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        low, high = _read_pair((self.low, self.high))
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        object.__setattr__(self, "steps", _read_steps(self.steps))
+        if not isinstance(self.column, str | None):
+            raise InvalidParameter("column", self.column, "the name of a column, or left out where there is only one")
+        grid_of(low, high, self.steps)
+
+    @property
+    def grid(self) -> Grid:
+        """Return the grid of the column."""
+        return grid_of(self.low, self.high, self.steps)
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the grid of the column as the only one."""
+        return (self.grid,)
+
+    @property
+    def dimension(self) -> int | tuple[str, ...]:
+        """Return the name of the column, where it has one."""
+        return 1 if self.column is None else (self.column,)
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the class itself, with this name for its column where it has none."""
+        if self.column is not None or isinstance(columns, int) or len(columns) != 1:
+            return self
+        return replace(self, column=columns[0])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bounds, the steps and the column."""
+        return {"class": self.kind, "low": self.low, "high": self.high, "steps": self.steps, "column": self.column}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the class that :meth:`to_json` wrote down."""
+        low, high, steps, column = read_fields(document, cls.kind, ("low", "high", "steps", "column"))
+        return cls(low, high, steps=steps, column=column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralColumns(GridClass):
+    """A class over grids of several columns, of as many steps each."""
+
+    bounds: Bounds | Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Sequence[float]
+    steps: int
+
+    def __post_init__(self) -> None:
+        bounds, steps = Bounds.of(self.bounds), _read_steps(self.steps)
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "steps", steps)
+        for low, high in set(bounds.pairs):
+            grid_of(low, high, steps)
+
+    @property
+    def _bounds(self) -> Bounds:
+        return Bounds.of(self.bounds)
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the grid of every column; NotCertified where their number is not settled."""
+        return tuple(grid_of(low, high, self.steps) for low, high in self._bounds.pairs[: self.settled_width])
+
+    @property
+    def dimension(self) -> int | tuple[str, ...] | None:
+        """Return the names of the columns or their number; None where one pair of bounds is for as many as come."""
+        return self._bounds.dimension
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the class over so many columns, or over columns of these names; itself where it has its own."""
+        return replace(self, bounds=self._bounds.over(columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bounds, in the order of the columns, and the steps."""
+        return {"class": self.kind, **self._bounds.to_json(), "steps": self.steps}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the class that :meth:`to_json` wrote down."""
+        columns, bounds, steps = read_fields(document, cls.kind, ("columns", "bounds", "steps"))
+        return cls(bounds=Bounds.from_json(columns, bounds), steps=steps)

@@ -1,43 +1,57 @@
-"""Finite nets of half-spaces, fixed before data, over whole numbers."""
+"""Finite nets of half-spaces, fixed before data, over whole numbers.
 
+A net is drawn from nothing but its own parameters. All arithmetic is over the integers, but for one square root, which IEEE
+754 rounds correctly everywhere: its members are the same on every machine.
+"""
+
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from types import ModuleType
-from typing import Any, ClassVar, Self
+from fractions import Fraction
+from functools import lru_cache
+from itertools import count as numbers
+from itertools import islice
+from math import isfinite, isqrt
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue import exact
-from holdtrue.compiling import loaded
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of
-from holdtrue.hypotheses.nets import HEAVIEST, REACH, Net, grid_size, net_of, sequence
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension, read_fields
+from holdtrue.kernels import Words
+from holdtrue.kernels.predictors import GROUP, count_below
+from holdtrue.noise.enclosures import normal_tail
 
-__all__ = ["LinearNet", "dimension_of"]
+__all__ = ["HEAVIEST", "REACH", "LinearNet", "Net", "build_net", "count_grid", "sequence"]
 
 Cells = npt.NDArray[np.int16]
-Bounds = tuple[tuple[float, float], ...]
+Pairs = tuple[tuple[float, float], ...]
 
-_MOST_BYTES = 4 << 30
+HEAVIEST: Final = 127
+"""The largest weight."""
+
+REACH: Final = 1 << 12
+"""The whole number that stands for 1: columns, scaled to [-1, 1], are whole multiples of 1 / REACH, and so are offsets."""
+
 _WIDEST = 1 << 10
-_LARGE_WORK = 1 << 27
-_EXACT_FLOAT32 = 1 << 24
-# Products this small stay on one thread of the library that multiplies matrices: the threads here are our own.
-_BLOCK_ROWS = 256
-_BLOCK_MEMBERS = 64
 _TERMS = 6
+_SPREAD = 32
+_MAGNITUDES = 31
+_BLOCK = 1 << 16
+_FIELDS = ("dimension", "count", "resolution", "bounds")
+
+_lock = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class LinearNet(HypothesisClass):
     """Half-spaces w · x ≥ b → 1, where x are the columns, scaled by public bounds to [-1, 1] and clamped.
 
     ``dimension`` is the number of columns, or their names. Exactly one of ``count``, the first so many members of a sequence
     that fills directions and offsets evenly, and ``resolution`` r, all weights of {-r..r} that have no common divisor, each
-    with 2 r + 1 offsets (:mod:`holdtrue.hypotheses.nets`). ``bounds``: one pair for all columns, a list of pairs, or a
+    with 2 r + 1 offsets (:func:`sequence`, :func:`build_net`). ``bounds``: one pair for all columns, a list of pairs, or a
     mapping by name. Missing numbers count as the low end.
 
     Guarantee: every member is one function of a row, the same in every kernel, every blocking and on every machine, so that
@@ -56,7 +70,7 @@ class LinearNet(HypothesisClass):
     dimension: int | tuple[str, ...]
     count: int | None
     resolution: int | None
-    bounds: Bounds
+    bounds: Pairs
 
     def __init__(
         self,
@@ -66,9 +80,10 @@ class LinearNet(HypothesisClass):
         resolution: int | None = None,
         bounds: Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | Sequence[float] | None = None,
     ) -> None:
-        named = dimension_of("dimension", dimension)
-        if _width(named) > _WIDEST:
-            raise InvalidParameter("dimension", _width(named), f"at most {_WIDEST} columns")
+        named = read_dimension("dimension", dimension)
+        width = len(named) if isinstance(named, tuple) else named
+        if width > _WIDEST:
+            raise InvalidParameter("dimension", width, f"at most {_WIDEST} columns")
         if (count is None) == (resolution is None):
             raise InvalidParameter("count", count, "given, or resolution: exactly one of them")
         if resolution is not None and exact.count("resolution", resolution) > HEAVIEST:
@@ -81,99 +96,80 @@ class LinearNet(HypothesisClass):
     @property
     def size(self) -> int:
         """Return how many half-spaces there are."""
-        return grid_size(self.width, self.resolution) if self.resolution is not None else self.count or 0
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of the columns; None where they go by position."""
-        return self.dimension if isinstance(self.dimension, tuple) else None
+        return count_grid(self.width, self.resolution) if self.resolution is not None else self.count or 0
 
     @property
     def width(self) -> int:
         """Return the number of columns."""
-        return _width(self.dimension)
+        return self.settled_width
 
     def over(self, columns: int | Sequence[str]) -> Self:
         """Return the net itself; with these names, where it goes by position and there are as many."""
         if self.columns is not None and not isinstance(columns, int):
             return self
-        dimension = dimension_of("columns", columns)
-        if _width(dimension) != self.width:
+        dimension = read_dimension("columns", columns)
+        if (dimension if isinstance(dimension, int) else len(dimension)) != self.width:
             raise InvalidParameter("columns", columns, f"{self.width} columns, as many as the net has")
         if isinstance(dimension, int):
             return self
         return type(self)(dimension, count=self.count, resolution=self.resolution, bounds=self.bounds)
 
-    def blank(self) -> Integers:
-        """Return a zero for each half-space."""
+    @property
+    def footprint(self) -> Footprint:
+        """Return what counting takes: weights and offsets, totals and errors."""
         padded = self.width + self.width % 2
-        needed = self.size * (2 * padded + 4 + 5 * 8)
-        if needed > _MOST_BYTES:
-            expected = f"small enough to be scored in {_MOST_BYTES:,} bytes; {self.size:,} half-spaces need {needed:,}"
-            name = "count" if self.resolution is None else "resolution"
-            raise InvalidParameter(name, getattr(self, name), expected)
-        return np.zeros(self.size, dtype=np.int64)
+        name = "count" if self.resolution is None else "resolution"
+        return Footprint(self.size, self.size * (2 * padded + 4 + 5 * 8), name, getattr(self, name))
 
     def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add to each half-space the rows of label 1 that it leaves outside, and the others that it holds."""
         net, cells = self._net(), self._cells(X)
         ones = int(np.count_nonzero(y))
-        totals += _below(net, cells[y])[: totals.size]
+        totals += net.count_below(cells[y])[: totals.size]
         totals += len(cells) - ones
-        totals -= _below(net, cells[~y])[: totals.size]
+        totals -= net.count_below(cells[~y])[: totals.size]
 
     def errors(self, totals: Integers) -> Integers:
         """Return the totals: they are the errors."""
         return totals
 
-    def evaluate(self, X: object, index: int) -> Flags:
+    def label(self, X: Matrix, index: int) -> Flags:
         """Return for each row whether it lies in a half-space."""
-        weights, offset = self._member(self.checked(index))
-        matrix = matrix_of(X, self.columns, width=self.width)
-        if matrix.shape[1] != self.width:
-            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
-        inside: Flags = self._cells(matrix).astype(np.int64) @ weights >= offset
+        weights, offset = self._member(index)
+        inside: Flags = self._cells(X).astype(np.int64) @ weights >= offset
         return inside
 
     def describe(self, index: int) -> str:
         """Return a half-space as an inequality, with the heaviest columns where there are many."""
         weights, offset = self._member(self.checked(index))
         heaviest = np.argsort(-np.abs(weights), kind="stable")[:_TERMS]
-        names = self.columns or [f"x{column}" for column in range(self.width)]
-        terms = " ".join(_term(int(weights[column]), names[column]) for column in sorted(heaviest) if weights[column])
+        terms = " ".join(_term(int(weights[k]), self.name_column(k)) for k in sorted(heaviest) if weights[k])
         left = terms[2:] if terms[0] == "+" else f"-{terms[2:]}"
         others = np.count_nonzero(weights) - _TERMS
         more = f" + … ({others} more)" if others > 0 else ""
-        scaled = "" if set(self.bounds or ()) == {(-1.0, 1.0)} else ", columns scaled to [-1, 1]"
+        scaled = "" if set(self.bounds) == {(-1.0, 1.0)} else ", columns scaled to [-1, 1]"
         return f"{left}{more} ≥ {offset / REACH:.4g} → 1{scaled}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the parameters."""
         dimension = list(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
-        bounds = [list(pair) for pair in self.bounds or ()]
-        return {
-            "class": self.kind,
-            "dimension": dimension,
-            "count": self.count,
-            "resolution": self.resolution,
-            "bounds": bounds,
-        }
+        bounds = [list(pair) for pair in self.bounds]
+        held = (dimension, self.count, self.resolution, bounds)
+        return {"class": self.kind, **dict(zip(_FIELDS, held, strict=True))}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return the net that :meth:`to_json` wrote."""
-        names = {"dimension", "count", "resolution", "bounds"}
-        if document.get("class") != cls.kind or set(document) != names | {"class"}:
-            raise InvalidParameter("document", dict(document), f"a {cls.kind} with the fields {sorted(names)}")
-        return cls(**{name: document[name] for name in names})
+        dimension, count, resolution, bounds = read_fields(document, cls.kind, _FIELDS)
+        return cls(dimension, count=count, resolution=resolution, bounds=bounds)
 
     def __repr__(self) -> str:
         kept = f"count={self.count}" if self.resolution is None else f"resolution={self.resolution}"
-        pairs = self.bounds or ()
-        return f"LinearNet({self.dimension!r}, {kept}, bounds={pairs[0] if len(set(pairs)) == 1 else pairs})"
+        bounds = self.bounds[0] if len(set(self.bounds)) == 1 else self.bounds
+        return f"LinearNet({self.dimension!r}, {kept}, bounds={bounds})"
 
-    def _net(self) -> Net:
-        return net_of(self.width, count=self.count, resolution=self.resolution)
+    def _net(self) -> "Net":
+        return build_net(self.width, count=self.count, resolution=self.resolution)
 
     def _member(self, index: int) -> tuple[Integers, int]:
         if self.resolution is None:
@@ -191,67 +187,19 @@ class LinearNet(HypothesisClass):
         """
         cells = np.empty(X.shape, dtype=np.int16)
         with np.errstate(all="ignore"):
-            for column, (low, high) in enumerate(self.bounds or ()):
+            for column, (low, high) in enumerate(self.bounds):
                 inside = np.fmin(np.fmax(X[:, column].astype(np.float64), low), high)
                 cells[:, column] = np.rint((inside - low) * (2 * REACH / (high - low))) - REACH
         return cells
-
-
-def _compiled(work: int) -> ModuleType | None:
-    """Return the compiled kernels where the work takes longer than to load them."""
-    return loaded("holdtrue.hypotheses.linear_kernels") if work >= _LARGE_WORK else None
-
-
-def _below(net: Net, cells: Cells) -> Integers:
-    """Return for each line of a net how many rows lie below its offset."""
-    module = _compiled(len(cells) * len(net.weights))
-    if module is None:
-        return _below_by_products(net, cells)
-    counts = np.zeros(len(net.weights), dtype=np.int64)
-    padded = np.zeros((-(-len(cells) // module.ROWS) * module.ROWS, net.weights.shape[1]), dtype=np.int16)
-    padded[: len(cells), : cells.shape[1]] = cells
-    blocks = padded.reshape(-1, module.ROWS, padded.shape[1] // 2, 2).transpose(0, 2, 1, 3)
-    module.below(np.ascontiguousarray(blocks), net.weights, -net.offsets, counts)
-    # Rows that only fill up a block are all zeros, and those lie below the offsets above 0.
-    counts -= (len(padded) - len(cells)) * (net.offsets > 0)
-    return counts
-
-
-def _below_by_products(net: Net, cells: Cells) -> Integers:
-    """Do the same as products of matrices, in the shortest floats that hold every sum."""
-    width = cells.shape[1]
-    kind: type[np.floating[Any]] = np.float32 if width * HEAVIEST * REACH < _EXACT_FLOAT32 else np.float64
-    counts = np.zeros(len(net.weights), dtype=np.int64)
-    for start in range(0, len(cells), _BLOCK_ROWS):
-        rows: npt.NDArray[Any] = cells[start : start + _BLOCK_ROWS].astype(kind)
-        for first in range(0, len(counts), _BLOCK_MEMBERS):
-            some = slice(first, first + _BLOCK_MEMBERS)
-            products = net.weights[some, :width].astype(kind) @ rows.T
-            counts[some] += np.count_nonzero(products < net.offsets[some, np.newaxis].astype(kind), axis=1)
-    return counts
 
 
 def _term(weight: int, name: str) -> str:
     return f"{'-' if weight < 0 else '+'} {'' if abs(weight) == 1 else f'{abs(weight)}·'}{name}"
 
 
-def dimension_of(name: str, value: object) -> int | tuple[str, ...]:
-    """Return a number of columns, or their names as a tuple, each once."""
-    if not isinstance(value, (list, tuple)):
-        return exact.count(name, value)
-    names = tuple(value)
-    if not names or not all(isinstance(one, str) and one for one in names) or len(set(names)) < len(names):
-        raise InvalidParameter(name, value, "the number of columns, or their names, each once")
-    return names
-
-
-def _width(dimension: int | tuple[str, ...]) -> int:
-    return dimension if isinstance(dimension, int) else len(dimension)
-
-
-def _bounds(value: object, dimension: int | tuple[str, ...]) -> Bounds:
+def _bounds(value: object, dimension: int | tuple[str, ...]) -> Pairs:
     """Return one pair for each column."""
-    width = _width(dimension)
+    width = dimension if isinstance(dimension, int) else len(dimension)
     expected = f"a pair (low, high), {width} pairs, or a mapping from the names of the columns to pairs"
     if isinstance(value, Mapping):
         if isinstance(dimension, int) or set(value) != set(dimension):
@@ -271,3 +219,109 @@ def _pair(value: object) -> tuple[float, float]:
         if low < high and isfinite(high - low) and isfinite(2 * REACH / (high - low)):
             return low, high
     raise InvalidParameter("bounds", value, "pairs (low, high) of numbers with low < high")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Net:
+    """Members w · x ≥ b, one a line: weights and offsets, padded for the kernels. Both are shared: never written to."""
+
+    weights: npt.NDArray[np.int16]
+    offsets: npt.NDArray[np.int32]
+
+    def count_below(self, cells: Cells) -> Integers:
+        """Return for each line how many rows lie below its offset."""
+        return count_below(cells, self.weights, self.offsets, largest=cells.shape[1] * HEAVIEST * REACH)
+
+
+def build_net(width: int, *, count: int | None, resolution: int | None) -> Net:
+    """Return the first members of the sequence, or the whole grid of a resolution; built once, also by many threads."""
+    with _lock:
+        return _build(width, count, resolution)
+
+
+@lru_cache(maxsize=4)
+def _build(width: int, count: int | None, resolution: int | None) -> Net:
+    size = count_grid(width, resolution) if resolution is not None else count or 0
+    weights = np.zeros((-(-size // GROUP) * GROUP, width + width % 2), dtype=np.int16)
+    offsets = np.zeros(len(weights), dtype=np.int32)
+    if resolution is not None:
+        _fill(width, resolution, weights, offsets)
+    else:
+        for start in range(0, size, _BLOCK):
+            stop = min(start + _BLOCK, size)
+            weights[start:stop, :width], offsets[start:stop] = sequence(width, start, stop)
+    weights.setflags(write=False)
+    offsets.setflags(write=False)
+    return Net(weights, offsets)
+
+
+def sequence(width: int, start: int, stop: int) -> tuple[Integers, Integers]:
+    """Return weights and offsets of members ``start`` to ``stop`` of the sequence.
+
+    Member n is the point n + 1 of Richtmyer's sequence, the multiples of (√2, √3, √5, ...) modulo 1: square roots of
+    different primes are independent over the rationals, so that the points fill the unit cube evenly (Weyl). The first
+    coordinate t places the offset evenly in ± the length of w, so that hyperplanes cut the unit ball inside the cube; the
+    others become weights by the normal quantile, times 32, rounded, so that directions fill the sphere evenly. Weights
+    that are all 0 give way to the first axis.
+    """
+    order = np.arange(start + 1, stop + 1, dtype=np.uint64)
+    weights = np.stack([_weights(order * step) for step in _steps(width + 1)[1:]], axis=1)
+    weights[~weights.any(axis=1), 0] = 1
+    place = (order * _steps(1)[0] >> np.uint64(48)).astype(np.int64) - (1 << 15)
+    squares = (weights * weights).sum(axis=1) * place * place
+    length = np.floor(np.sqrt(squares.astype(np.float64)) * (REACH / (1 << 15))).astype(np.int64)
+    return weights, np.sign(place) * length
+
+
+@lru_cache(maxsize=16)
+def _steps(number: int) -> Words:
+    """Return the fractions of the square roots of the first primes, as 64-bit words."""
+    primes = (n for n in numbers(2) if all(n % k for k in range(2, isqrt(n) + 1)))
+    return np.array([isqrt(prime << 128) % (1 << 64) for prime in islice(primes, number)], dtype=np.uint64)
+
+
+def _weights(words: Words) -> Integers:
+    """Turn uniform words into whole numbers near 32 Z, with Z standard normal, none beyond ± HEAVIEST."""
+    signed = (words >> np.uint64(63 - _MAGNITUDES)).astype(np.int64) - (1 << _MAGNITUDES)
+    magnitudes = np.searchsorted(_edges(), np.maximum(signed, -1 - signed), side="right")
+    return np.where(signed < 0, -magnitudes, magnitudes)
+
+
+@lru_cache(maxsize=1)
+def _edges() -> Integers:
+    """Return 2^31 Pr[|Z| < (k - 1/2) / 32] for k from 1 to HEAVIEST, as whole numbers."""
+    tails = [normal_tail(Fraction(2 * k - 1, 2 * _SPREAD), _MAGNITUDES + 1)[0] for k in range(1, HEAVIEST + 1)]
+    return np.array([(1 << _MAGNITUDES) - tail for tail in tails], dtype=np.int64)
+
+
+def count_grid(width: int, resolution: int) -> int:
+    """Return how many members a grid has: its primitive vectors, by Möbius's sum over common divisors, times its offsets."""
+    primitive: int = sum(_moebius(g) * ((2 * (resolution // g) + 1) ** width - 1) for g in range(1, resolution + 1))
+    return primitive * (2 * resolution + 1)
+
+
+def _moebius(number: int) -> int:
+    """Return the sum of the primitive roots of unity of this order: the coefficients that undo a sum over divisors."""
+    sign, rest = 1, number
+    for prime in range(2, number + 1):
+        if rest % prime == 0:
+            rest //= prime
+            sign = -sign
+            if rest % prime == 0:
+                return 0
+    return sign
+
+
+def _fill(width: int, resolution: int, weights: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> None:
+    """Write a grid: directions in lexicographic order, with the offsets |w|₁ k / (r + 1), k from -r to r, for each."""
+    places = np.arange(-resolution, resolution + 1, dtype=np.int64)
+    filled = 0
+    for start in range(0, places.size**width, _BLOCK):
+        codes = np.arange(start, min(start + _BLOCK, places.size**width), dtype=np.int64)
+        digits = np.stack(np.unravel_index(codes, (places.size,) * width), axis=1) - resolution
+        primitive = digits[np.gcd.reduce(digits, axis=1) == 1]
+        reach = REACH * np.abs(primitive).sum(axis=1)
+        part = slice(filled, filled + len(primitive) * places.size)
+        weights[part, :width] = np.repeat(primitive, places.size, axis=0)
+        offsets[part] = (reach[:, np.newaxis] * places // (resolution + 1)).reshape(-1)
+        filled = part.stop

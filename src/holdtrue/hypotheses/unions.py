@@ -12,8 +12,7 @@ import numpy as np
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import ROUNDING, Number, floor_positive, floor_probability
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_fields
 from holdtrue.noise.enclosures import logarithm
 
 __all__ = ["Union"]
@@ -60,24 +59,30 @@ class Union(HypothesisClass):
         return sum(one.size for one in self.classes)
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
-        """Return the names of all columns, in the order in which the classes first name them; None by position."""
+    def dimension(self) -> int | tuple[str, ...] | None:
+        """Return the names of all columns, in the order in which the classes first name them; their number by position."""
+        if not self._settled:
+            return None
         named = [one.columns for one in self.classes if one.columns is not None]
-        return tuple(dict.fromkeys(name for names in named for name in names)) if len(named) == len(self.classes) else None
+        if len(named) < len(self.classes):
+            return self.classes[0].width
+        return tuple(dict.fromkeys(name for names in named for name in names))
 
     @property
-    def width(self) -> int | None:
-        """Return the number of columns; None where a class has not settled it."""
-        return (len(self.columns) if self.columns is not None else self.classes[0].width) if self._settled else None
+    def footprint(self) -> Footprint:
+        """Return what counting all classes takes."""
+        each = [one.footprint for one in self.classes]
+        largest = max(each, key=lambda one: one.size)
+        return largest._replace(totals=sum(one.totals for one in each), size=sum(one.size for one in each))
+
+    def work(self, rows: int) -> int:
+        """Return about how many steps all classes take."""
+        return sum(one.work(rows) for one in self.classes)
 
     def over(self, columns: int | Sequence[str]) -> Self:
         """Return the union of the classes over these columns; a class with names of its own keeps them."""
         settled = tuple(one if one.columns is not None else one.over(columns) for one in self.classes)
         return type(self)(settled, weights=self.weights)
-
-    def blank(self) -> Integers:
-        """Return the blank totals of all classes, one after the other."""
-        return np.concatenate([one.blank().reshape(-1) for one in self.classes])
 
     def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add some rows to the totals of every class."""
@@ -93,15 +98,10 @@ class Union(HypothesisClass):
         """Return the errors of all members."""
         return np.concatenate([one.errors(part) for one, part in self._parts(totals)])
 
-    def evaluate(self, X: object, index: int) -> Flags:
-        """Return the label that a member gives to each row."""
-        if not self._settled:
-            return self.over(width_of(X)).evaluate(X, index)
+    def label(self, X: Matrix, index: int) -> Flags:
+        """Return the labels that a member gives to rows."""
         one, number = self.member(index)
-        matrix = matrix_of(X, self.columns, width=self.width)
-        if matrix.shape[1] != self.width:
-            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
-        return one.evaluate(self._seen(one, matrix), number)
+        return one.label(self._seen(one, X), number)
 
     def describe(self, index: int) -> str:
         """Return a member as its class describes it."""
@@ -156,9 +156,7 @@ class Union(HypothesisClass):
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return the union that :meth:`to_json` wrote."""
-        classes, weights = document.get("classes"), document.get("weights")
-        if document.get("class") != cls.kind or set(document) != {"class", "classes", "weights"}:
-            raise InvalidParameter("document", dict(document), "a union with the fields ['classes', 'weights']")
+        classes, weights = read_fields(document, cls.kind, ("classes", "weights"))
         if not isinstance(classes, list) or not isinstance(weights, list):
             raise InvalidParameter("document", dict(document), "a union with a list of classes and a list of weights")
         read = import_module("holdtrue.hypotheses").from_json  # the package imports this module
@@ -176,9 +174,8 @@ class Union(HypothesisClass):
     def _parts(self, totals: Integers) -> Iterator[tuple[HypothesisClass, Integers]]:
         start = 0
         for one in self.classes:
-            shape = one.blank().shape
-            stop = start + math.prod(shape)
-            yield one, totals[start:stop].reshape(shape)
+            stop = start + one.footprint.totals
+            yield one, totals[start:stop]
             start = stop
 
     def _seen(self, one: HypothesisClass, X: Matrix) -> Matrix:

@@ -30,6 +30,7 @@ _MOST_ENTRIES = 1_000_000
 _LONGEST_TICK = 60.0
 _MOST_CONNECTIONS = 1_000_000
 _LARGEST_CLASS = 10**12
+_MOST_WORK = 10**12
 _LONGEST_LEEWAY = 600
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
@@ -77,8 +78,8 @@ class Settings:
     ``body_limit`` is the most bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of
     a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
     most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
-    ``class_limit`` hypotheses. The database keeps a ledger's newest receipt once ``receipt_entries`` were added to it, and
-    at least once a minute.
+    ``class_limit`` hypotheses, and takes ``work_limit`` steps to count at most. The database keeps a ledger's newest receipt
+    once ``receipt_entries`` were added to it, and at least once a minute.
     """
 
     home: Path
@@ -92,6 +93,7 @@ class Settings:
     read_seconds: float = 10.0
     connections: int = 1_000
     class_limit: int = 1_000_000
+    work_limit: int = _MOST_WORK
     receipt_entries: int = 100
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
@@ -112,6 +114,7 @@ class Settings:
         _require("connections", self.connections, fitting, f"1 to {_MOST_CONNECTIONS}")
         fitting = _is_whole(self.class_limit, 1, _LARGEST_CLASS)
         _require("class_limit", self.class_limit, fitting, f"1 to {_LARGEST_CLASS} hypotheses")
+        _require("work_limit", self.work_limit, _is_whole(self.work_limit, 1, _MOST_WORK), f"1 to {_MOST_WORK} steps")
         for name in ("body_limit", "holdout_limit"):
             _require(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"

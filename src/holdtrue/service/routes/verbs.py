@@ -21,6 +21,7 @@ from holdtrue.service.documents import budget_document, history_document, previe
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
 from holdtrue.service.routes.datasets import DatasetName
+from holdtrue.service.settings import Settings
 from holdtrue.service.state import service_of
 
 __all__ = ["router"]
@@ -66,11 +67,11 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     """Pick a hypothesis that errs about as seldom as the best of a finite class."""
     dataset = await _found(request, name)
     given = body.model_dump(exclude={"hypotheses"})
-    limit = service_of(request).settings.class_limit
+    settings = service_of(request).settings
 
     def learned() -> Hypothesis:
         classes = _classes(body.hypotheses)
-        check_size(classes, columns=_width(dataset, body), limit=limit)
+        check_size(classes, columns=_width(dataset, body), rows=dataset.curator.card.rows, settings=settings)
         return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
     hypothesis = await dataset.desk.work(caller.name, learned)
@@ -83,13 +84,17 @@ def _width(dataset: Dataset, body: LearnBody) -> int:
     return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
 
 
-def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns: int, limit: int) -> None:
-    """Refuse classes that have more hypotheses than the settings allow, together and before anything is allocated."""
+def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns: int, rows: int, settings: Settings) -> None:
+    """Refuse classes that are larger, or longer to count, than the settings allow, together and before anything starts."""
     several = [classes] if isinstance(classes, HypothesisClass) else list(classes)
-    size = sum(each.over(columns).size if each.width is None else each.size for each in several)
-    if size > limit:
-        detail = f"these hypotheses are too many: this service takes at most {limit:,} in one request; take a smaller class"
-        raise Refused(422, "class too large", detail)
+    settled = [each.over(columns) if each.width is None else each for each in several]
+    most = f"{settings.class_limit:,} in one request"
+    if sum(each.size for each in settled) <= settings.class_limit:
+        if sum(each.work(rows) for each in settled) <= settings.work_limit:
+            return
+        most = f"as many as {settings.work_limit:,} steps count on {rows:,} rows"
+    detail = f"these hypotheses are too many: this service takes at most {most}; take a smaller class"
+    raise Refused(422, "class too large", detail)
 
 
 def _classes(documents: dict[str, Any] | list[dict[str, Any]]) -> Any:  # noqa: ANN401 - one class, or several

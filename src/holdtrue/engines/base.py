@@ -1,0 +1,252 @@
+"""What engines share: the measure step, one lock, and one way to fail.
+
+An engine's own errors may quote a cell. So none of them leaves: analysts hear fixed words, and custodians, who open the
+rows, hear of files, columns and lines.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any as Whatever
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
+from holdtrue.engines.features import Feature, columns_of, read_features
+from holdtrue.engines.fingerprints import Fingerprint
+from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
+from holdtrue.exact import Shown
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.kernels import Flags, Integers, Words
+from holdtrue.queries.cards import Card
+from holdtrue.queries.evaluator import Values
+from holdtrue.queries.syntax_tree import Boolean, Query, checked_bits
+
+__all__ = ["CHUNK", "FAILED", "EngineBase", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]
+
+CHUNK = 1 << 16
+"""Rows that are looked at together: a multiple of 64."""
+
+FAILED = "the rows could not be read: the engine failed, or the data changed since they were opened"
+CLOSED = "the engine was closed; open the data again"
+
+T = TypeVar("T")
+
+
+def open_masked(action: Callable[[], T], *, failure: str | Callable[[Exception], str]) -> T:
+    """Return what an action of the custodian returns; whatever else it raises becomes a RequestError that quotes no cell."""
+    try:
+        return action()
+    except HoldtrueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any error of any reader; its text is not passed on
+        text = failure if isinstance(failure, str) else failure(error)
+    raise RequestError(text)
+
+
+class EngineBase(ABC):
+    """A card, a lock, and one way to fail: what every engine has, wherever its rows are.
+
+    Law: every number that leaves is an exact sum of integers over all rows. An error that leaves is of Holdtrue's own
+    tree, and its text depends on the request and on public state only. Calls from several threads run at once: ``_lock`` is
+    held while what is kept between calls is read or changed, and never while rows are handed to a learner. ``ordered`` says
+    whether rows have an order of their own, and ``key`` names a column of public keys, where whoever opened them said so.
+    """
+
+    ordered: bool = True
+    key: str | None = None
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self.rows = card.rows
+        self._lock = threading.RLock()
+        self._closed = False
+        self._under_way = 0
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Let go of what is held."""
+
+    def sum_values(self, values: object, *, bits: int) -> int:
+        """Return the sum of a curator's own numbers, one for each row, clamped and rounded as a query's values are."""
+        checked_bits(bits)
+        array = open_masked(lambda: np.asarray(values), failure="values must be numbers, one for each row")
+        if array.dtype.kind not in "biuf" or array.ndim != 1:
+            found = Shown(f"an array of {array.dtype}, {array.ndim}-dimensional")
+            raise InvalidParameter("values", found, "numbers, one for each row")
+        if array.size != self.rows:
+            message = f"values has {array.size} numbers for {self.rows} rows; give one for each row"
+            raise RequestError(message)
+        return self._run(
+            lambda: sum(_add_rounded(array[start : start + CHUNK], bits) for start in range(0, self.rows, CHUNK))
+        )
+
+    def close(self) -> None:
+        """Let go of the rows, once calls under way have ended; any call after closing raises CuratorClosed."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                if not self._under_way:
+                    self._release()
+
+    def _run(self, action: Callable[[], T]) -> T:
+        """Return what an action returns; whatever else it raises becomes one ReleaseError with one text.
+
+        Law: the error that leaves has no cause, no context, and a text that depends on nothing. Errors of Holdtrue's own
+        tree pass as they are, since their texts are written here.
+        """
+        with self._lock:
+            if self._closed:
+                raise CuratorClosed(CLOSED)
+            self._under_way += 1
+        try:
+            return action()
+        except HoldtrueError:
+            raise
+        except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
+            pass
+        finally:
+            self._leave()
+        raise ReleaseError(FAILED)
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._closed and not self._under_way:
+                self._release()
+
+
+class LocalEngine(EngineBase):
+    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
+
+    def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
+        super().__init__(card)
+        self._bitmaps = Bitmaps(self, memory=memory)
+
+    @abstractmethod
+    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+        """Set the bits of the rows that satisfy each atom, in words that are zero before."""
+
+    @abstractmethod
+    def numbers(self, column: str) -> tuple[npt.NDArray[Whatever], Flags]:
+        """Return the values of a column of numbers and which of them are there, in the order of the bits."""
+
+    @abstractmethod
+    def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+        """Return the sum of each query by passing over the rows. Threads may do so at once."""
+
+    @abstractmethod
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+        """Yield all rows, a piece at a time: the columns of these names in turn, and how many rows. Likewise."""
+
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return, for each query, the sum over all rows of its value in [0, 1] as a multiple of 2^-bits.
+
+        Booleans over known atoms are counted from bitmaps; all others share one pass over the rows. Raises ReleaseError
+        where the rows cannot be read. ``progress`` is told the share that is done, from 0 to 1.
+        """
+        checked_bits(bits)
+        return self._run(lambda: self._sums(list(queries), bits, progress))
+
+    def _sums(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
+        trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
+        sums: list[int | None] = []
+        if trees:
+            with self._lock:
+                sums = self._bitmaps.counts(trees, progress=progress)
+        if len(trees) < len(queries):
+            counted = iter(sums)
+            sums = [next(counted) if query.boolean else None for query in queries]
+        if None not in sums:
+            return [found << bits for found in sums]  # type: ignore[operator]  # no None
+        left = [query for query, found in zip(queries, sums, strict=True) if found is None]
+        scanned = iter(self._scan(left, bits, progress))
+        return [next(scanned) if found is None else found << bits for found in sums]
+
+    def error_counts(
+        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+    ) -> Integers:
+        """Return how many rows each hypothesis gets wrong, from totals that add over pieces of rows."""
+        totals = hypotheses.blank()
+
+        def count() -> Integers:
+            for arrays in self._read([*features, target], progress):
+                tally_rows(hypotheses, arrays, totals)
+            return hypotheses.errors(totals)
+
+        return self._run(count)
+
+    def feed(
+        self,
+        features: Sequence[Feature],
+        take: Callable[[list[npt.NDArray[Whatever]]], None],
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Give all rows to a learner of this process, piece by piece in the order of rows: an array a feature."""
+
+        def give() -> None:
+            for arrays in self._read(features, progress):
+                take(arrays)
+
+        self._run(give)
+
+    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
+        """Return 32 bytes that stand for the schema and the rows in any order, under a secret key of 16 bytes or more."""
+        taken = Fingerprint(key, schema=[(column.name, column.type) for column in self.card.columns])
+
+        def take() -> bytes:
+            for cells, rows in self._pass_over([column.name for column in self.card.columns], progress):
+                taken.add(cells, rows=rows)
+            return taken.finish()
+
+        return self._run(take)
+
+    def _read(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Whatever]]]:
+        """Yield features of all rows, a piece at a time: an array each."""
+        names = columns_of(features) or [self.card.columns[0].name]
+        for cells, rows in self._pass_over(names, progress):
+            yield read_features(features, dict(zip(names, cells, strict=True)), rows=rows)
+
+    def _pass_over(self, names: Sequence[str], progress: Progress | None) -> Iterator[tuple[list[Values], int]]:
+        done = 0
+        for cells, rows in self._pieces(names):
+            yield cells, rows
+            done += rows
+            if progress is not None:
+                progress(done / self.rows)
+
+    def sort(self, columns: Sequence[str] | None = None) -> None:
+        """Sort columns of numbers (all, unless named) ahead of the first comparison, as far as the memory cap has room."""
+        known = [column.name for column in self.card.columns if column.type in ("integer", "real")]
+        chosen = known if columns is None else [self.card.column(name).name for name in columns]
+
+        def sort() -> None:
+            with self._lock:
+                self._bitmaps.sort(name for name in chosen if name in known)
+
+        self._run(sort)
+
+
+def tally_rows(hypotheses: HypothesisClass, arrays: list[npt.NDArray[Whatever]], totals: Integers) -> None:
+    """Add a piece of rows to a class's totals: an array for each of its columns, and last the labels."""
+    *columns, labels = arrays
+    # A column after the other, which is how most classes read them.
+    matrix = np.empty((labels.size, len(columns)), dtype=np.float64, order="F")
+    for number, column in enumerate(columns):
+        matrix[:, number] = column
+    hypotheses.tally(matrix, labels, totals)
+
+
+def add_exactly(values: Integers) -> int:
+    """Return the exact sum of up to 2^31 integers that are not negative."""
+    low = values & 0xFFFFFFFF
+    return (int((values >> 32).sum()) << 32) + int(low.sum())
+
+
+def _add_rounded(values: npt.NDArray[Whatever], bits: int) -> int:
+    """Return the sum of grid values, by the same steps as a query's: clamped, scaled exactly, halves up, NaN counting 0."""
+    clamped = np.nan_to_num(np.clip(values.astype(np.float64), 0.0, 1.0), nan=0.0)
+    return add_exactly((np.floor(clamped * 2.0 ** (bits + 1)).astype(np.int64) + 1) >> 1)

@@ -1,0 +1,401 @@
+"""The engine for files, globs and DuckDB relations: rows on a connection of our own, which is locked before it answers.
+
+Parquet is read where it lies, a stream at a time; CSV, JSON and relations are loaded once into a table of the
+connection's own. Then the connection is locked: it reads no other file, attaches nothing, loads nothing and changes no
+setting. Rows that outgrow its memory go to a :class:`SpillFolder` beside the ledger; without one they stay in memory, all of
+them. No statement has a WHERE, and optimisers that look at statistics of the data are off: every scan reads every row.
+"""
+
+import glob
+import os
+import shutil
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.engines.base import CHUNK, FAILED, LocalEngine, open_masked
+from holdtrue.engines.bitmaps import MEMORY, Progress
+from holdtrue.engines.card_declaration import Declared, check_names
+from holdtrue.engines.columns import cells_of_arrow, flags_of
+from holdtrue.engines.files import (
+    Files,
+    Header,
+    cast_columns,
+    diagnose,
+    expand,
+    infer_types,
+    quote_name,
+    quote_text,
+    table_function,
+)
+from holdtrue.errors import ReleaseError, RequestError
+from holdtrue.exact import count
+from holdtrue.kernels import Flags, Words
+from holdtrue.kernels.bitmaps import pack
+from holdtrue.queries.cards import Card
+from holdtrue.queries.emitters import duckdb as emit_value
+from holdtrue.queries.emitters import duckdb_condition as emit_condition
+from holdtrue.queries.evaluator import Values
+from holdtrue.queries.syntax_tree import Boolean, Query
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["DuckDBEngine", "DuckDBSettings", "SpillFolder", "open_files", "open_relation"]
+
+_ROWS = "holdtrue_rows"
+_HELD = "holdtrue_held"
+_SOURCE = "holdtrue_source"
+_EXPRESSIONS = 128
+_ATOMS = 64
+_LOOK_SECONDS = 0.1
+_ATTEMPTS = 100
+_OFF = {"statistics_propagation", "row_group_pruner", "partial_aggregate_pushdown"}
+_FIRST = {
+    "preserve_insertion_order": "true",
+    "GLOBAL python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "enable_progress_bar": "true",
+    "enable_progress_bar_print": "false",
+}
+# Without such locks nothing is spilled.
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBSettings:
+    """Settings of the machine: threads (DuckDB's own unless given), bytes kept for speed, and where rows may be spilled."""
+
+    threads: int | None = None
+    memory: int = MEMORY
+    spill: Path | None = None
+
+
+class DuckDBEngine(LocalEngine):
+    """Rows that DuckDB reads: from Parquet files as a stream, or from a table it holds.
+
+    Every pass over the rows has a cursor of its own; statements whose progress is told share the connection, one at a time.
+    """
+
+    def __init__(
+        self,
+        card: Card,
+        connection: "duckdb.DuckDBPyConnection",
+        *,
+        seen: Sequence[tuple[str, "os.stat_result"]] = (),
+        folder: "SpillFolder | None" = None,
+        memory: int = MEMORY,
+    ) -> None:
+        self._connection = connection
+        self._statements = threading.RLock()
+        self._seen = tuple((path, _identify(found)) for path, found in seen)
+        self._remove_folder = None if folder is None else weakref.finalize(self, folder.remove)
+        super().__init__(card, memory=memory)
+
+    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+        """Set the bits of the rows that satisfy each atom, many atoms a scan."""
+        for first in range(0, len(atoms), _ATOMS):
+            some = atoms[first : first + _ATOMS]
+            selected = ", ".join(f"({emit_condition(atom)}) AS a{number}" for number, atom in enumerate(some))
+            for start, batch in self._batches(selected):
+                for number in range(len(some)):
+                    pack(flags_of(batch.column(number)), words[first + number], start=start)
+                if progress is not None:
+                    progress((first + len(some) * (start + batch.num_rows) / max(1, self.rows)) / len(atoms))
+
+    def numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
+        """Return the values of a column of numbers and which of them are there."""
+        data = np.zeros(self.rows, dtype=np.int64 if self.card.column(column).type == "integer" else np.float64)
+        valid = np.zeros(self.rows, dtype=np.bool_)
+        start = 0
+        for (cells,), rows in self._pieces([column]):
+            data[start : start + rows], valid[start : start + rows] = cells.data, cells.valid
+            start += rows
+        return data, valid
+
+    def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+        sums: list[int] = []
+        for first in range(0, len(queries), _EXPRESSIONS):
+            some = queries[first : first + _EXPRESSIONS]
+            selected = ", ".join(f"COALESCE(SUM({emit_value(query, bits)}), 0)" for query in some)
+            share = (first / len(queries), len(some) / len(queries))
+            self._check_files()
+            sums += map(int, self._fetch_row(f"SELECT {selected} FROM {_ROWS}", progress, share))  # noqa: S608 - our own emitter's text
+            self._check_files()
+        return sums
+
+    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+        kinds = [self.card.column(name).type for name in names]
+        for _, batch in self._batches(", ".join(quote_name(name) for name in names)):
+            read = zip(names, batch.columns, kinds, strict=True)
+            yield [cells_of_arrow(name, column, wanted=kind)[1] for name, column, kind in read], batch.num_rows
+
+    def _release(self) -> None:
+        self._connection.close()
+        if self._remove_folder is not None:
+            self._remove_folder()
+
+    def _batches(self, selected: str) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        """Yield expressions over all rows in order, in batches, with the row that each begins at; not holding them all.
+
+        DuckDB 2 copies every row before it hands Arrow out of ``execute``, so the stream comes from ``sql``, where versions
+        from 1.5 on have it.
+        """
+        self._check_files()
+        statement = f"SELECT {selected} FROM {_ROWS}"  # noqa: S608 - our own emitter's text, or quoted names of the card
+        with self._lock:
+            cursor: Any = self._connection.cursor()
+        try:
+            reader = (
+                cursor.sql(statement).to_arrow_reader(CHUNK)
+                if hasattr(cursor, "to_arrow_reader")
+                else cursor.execute(statement).fetch_record_batch(CHUNK)
+            )
+            start = 0
+            for batch in reader:
+                if start + batch.num_rows > self.rows:
+                    raise ReleaseError(FAILED)
+                yield start, batch
+                start += batch.num_rows
+        finally:
+            cursor.close()
+        if start != self.rows:
+            raise ReleaseError(FAILED)
+        self._check_files()
+
+    def _fetch_row(self, statement: str, progress: Progress | None, share: tuple[float, float]) -> tuple[Any, ...]:
+        """Return the one row of a statement; ``progress`` is told from this thread, while another waits for DuckDB."""
+        with self._statements:
+            if progress is None:
+                return self._connection.execute(statement).fetchall()[0]
+            found: list[tuple[Any, ...]] = []
+
+            def work() -> None:
+                # Nothing in `found` says that it failed; the error's text may quote a cell.
+                with suppress(Exception):
+                    found.append(self._connection.execute(statement).fetchall()[0])
+
+            worker = threading.Thread(target=work, daemon=True)
+            worker.start()
+            try:
+                while worker.is_alive():
+                    worker.join(_LOOK_SECONDS)
+                    progress(share[0] + share[1] * min(100.0, max(0.0, self._connection.query_progress())) / 100)
+            except BaseException:
+                self._connection.interrupt()
+                raise
+            finally:
+                worker.join()
+            progress(share[0] + share[1])
+        if not found:
+            raise ReleaseError(FAILED)
+        return found[0]
+
+    def _check_files(self) -> None:
+        """Refuse to go on where a file is not the one that was opened."""
+        if any(_identify(os.stat(path)) != seen for path, seen in self._seen):  # noqa: PTH116 - the paths are strings throughout
+            raise ReleaseError(FAILED)
+
+
+def _identify(found: "os.stat_result") -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def open_files(
+    path: "str | os.PathLike[str]",
+    *,
+    declared: Declared,
+    settings: DuckDBSettings | None = None,
+    header: Header | None = None,
+    names: Sequence[str] | None = None,
+) -> DuckDBEngine:
+    """Return an engine over the files of a path or glob: Parquet as a stream, CSV and JSON loaded once."""
+    files = expand(path, types=declared.types, header=header, names=names)
+    streamed = files if files.format == "parquet" else None
+
+    def load(connection: "duckdb.DuckDBPyConnection") -> str:
+        if streamed:
+            _check_schemas(files)
+            return table_function(files, types={})
+        known = declared.types if files.format == "csv" else {}
+        types = infer_types(_describe(connection, table_function(files, types=known)), types=declared.types)
+        connection.execute(f"CREATE TABLE {_HELD} AS SELECT * FROM {table_function(files, types=types)}")  # noqa: S608 - quoted
+        return _HELD
+
+    failure = lambda error: diagnose(files, error)  # noqa: E731 - of this shape
+    return _open(load, declared, settings or DuckDBSettings(), failure=failure, streamed=streamed)
+
+
+def open_relation(relation: object, *, declared: Declared, settings: DuckDBSettings | None = None) -> DuckDBEngine:
+    """Return an engine over the rows that a DuckDB relation has now, loaded once; its plan decides their order."""
+
+    def load(connection: "duckdb.DuckDBPyConnection") -> str:
+        import pyarrow as pa
+
+        stream = pa.RecordBatchReader.from_stream(relation)
+        check_names(stream.schema.names, declared.types)
+        connection.register(_SOURCE, stream)
+        connection.execute(f"CREATE TABLE {_HELD} AS SELECT * FROM {_SOURCE}")  # noqa: S608 - constants
+        connection.unregister(_SOURCE)
+        return _HELD
+
+    failure = "the relation could not be read, or its rows do not fit into memory"
+    engine = _open(load, declared, settings or DuckDBSettings(), failure=failure, streamed=None)
+    engine.ordered = False
+    return engine
+
+
+def _open(
+    load: Callable[["duckdb.DuckDBPyConnection"], str],
+    declared: Declared,
+    settings: DuckDBSettings,
+    *,
+    failure: str | Callable[[Exception], str],
+    streamed: Files | None,
+) -> DuckDBEngine:
+    """Return an engine over what ``load`` puts on a connection; ``streamed`` files are read again with every scan."""
+    seen = [(path, os.stat(path)) for path in streamed.paths] if streamed else []  # noqa: PTH116 - the paths are strings
+    folder = None if settings.spill is None else SpillFolder(settings.spill)
+    place = None if folder is None else folder.path
+    # Rows that are loaded and may not be spilled have to fit into memory, whatever the cap on what is kept for speed.
+    cap = settings.memory if streamed or place is not None else None
+    connection: Any = None
+
+    def read() -> Card:
+        named = _shape(connection, load(connection), declared=declared)
+        (rows,) = connection.execute(f"SELECT COUNT(*) FROM {_ROWS}").fetchall()  # noqa: S608 - a constant
+        _lock_down(connection, streamed)
+        return declared.card(named, rows=int(rows[0]))
+
+    try:
+        connection = open_masked(lambda: _connect(settings.threads, cap, place), failure="DuckDB could not be started")
+        card = open_masked(read, failure=failure)
+    except BaseException:
+        if connection is not None:
+            connection.close()
+        if folder is not None:
+            folder.remove()
+        raise
+    return DuckDBEngine(card, connection, seen=seen, folder=folder, memory=settings.memory // 2)
+
+
+def _connect(threads: int | None, memory: int | None, folder: Path | None) -> "duckdb.DuckDBPyConnection":
+    """Return a connection that spills to a folder, or not at all; without a cap on its memory it has DuckDB's own."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    for name, value in _FIRST.items():
+        connection.execute(f"SET {name} = {value}")
+    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    connection.execute(f"SET disabled_optimizers = '{','.join(sorted(_OFF & known))}'")
+    if threads is not None:
+        connection.execute(f"SET threads = {count('threads', threads)}")
+    if memory is not None:
+        connection.execute(f"SET memory_limit = '{max(64, memory // (1 << 20))}MiB'")
+    connection.execute(f"SET temp_directory = {quote_text('' if folder is None else str(folder))}")
+    if folder is None:
+        connection.execute("SET max_temp_directory_size = '0KiB'")
+    return connection
+
+
+def _lock_down(connection: "duckdb.DuckDBPyConnection", streamed: Files | None) -> None:
+    if streamed is not None:
+        paths = ", ".join(quote_text(path) for path in (*streamed.paths, *streamed.patterns))
+        connection.execute(f"SET allowed_paths = [{paths}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _describe(connection: "duckdb.DuckDBPyConnection", source: str) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
+
+
+def _shape(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:
+    """Make a view of a source with the types of the card, and return its columns; refuse cells that do not fit theirs."""
+    columns = cast_columns(_describe(connection, source), types=declared.types)
+    for column in columns:
+        if column.checked is None:
+            continue
+        (found,) = connection.execute(f"SELECT COUNT(*) FILTER ({column.checked}) FROM {source}").fetchall()  # noqa: S608
+        if found[0]:
+            message = f"column {column.name!r} holds a cell that does not fit the type {column.type}"
+            raise RequestError(message)
+    listed = ", ".join(f"{column.expression} AS {quote_name(column.name)}" for column in columns)
+    connection.execute(f"CREATE VIEW {_ROWS} AS SELECT {listed} FROM {source}")  # noqa: S608 - quoted names
+    return [(column.name, column.type) for column in columns]
+
+
+def _check_schemas(files: Files) -> None:
+    """Refuse Parquet files whose columns differ, which DuckDB would cast, or whose names it would change."""
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    first = pq.read_schema(files.paths[0])
+    check_names(first.names, {})
+    for path in dict.fromkeys(files.paths[1:]):
+        if not pq.read_schema(path).equals(first):
+            message = f"{path}: the columns are not those of {files.paths[0]}"
+            raise RequestError(message)
+
+
+class SpillFolder:
+    """One engine's own folder for rows that outgrow memory: its ``path`` begins with ``place``, and is None without one.
+
+    Guarantee: rows are spilled only to a folder that its owner alone may open (0700), and nowhere if there can be none. An
+    engine takes its folder with it when it is closed; what a killed process left is removed by the next that opens. The
+    folder of a living process is left alone: it holds a lock on it, which ends with the process, however that ends.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.path: Path | None = None
+        self._lock: int | None = None
+        self._process = os.getpid()
+        if fcntl is None:
+            return
+        with suppress(OSError, ValueError):
+            _remove_abandoned(place)
+            for _ in range(_ATTEMPTS):
+                if self.path is None:
+                    self._make(place)
+
+    def _make(self, place: Path) -> None:
+        path = Path(mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+        with suppress(FileNotFoundError):  # another process took it for one that was left, before it was locked
+            self._lock = os.open(path, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if os.fstat(self._lock).st_nlink:
+                self.path = path
+            else:
+                os.close(self._lock)
+
+    def remove(self) -> None:
+        """Remove the folder and what is in it; a forked child leaves its parent's alone."""
+        if self.path is None or self._lock is None:
+            return
+        if os.getpid() == self._process:
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+        self._lock = None
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove the folders of processes that are gone: those that nobody has locked."""
+    for folder in place.parent.glob(f"{glob.escape(place.name)}-*"):
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -1,0 +1,127 @@
+"""A column of numbers in order, so that a comparison with a constant never seen before needs no scan.
+
+The rows that satisfy a comparison with a constant are a few ranges of ranks, found by bisection. Their number is a
+difference of two ranks. Their bitmap comes from bitmaps made ahead: the ranks are cut at up to 32 places, and for each
+cut there is the bitmap of all rows that rank below it. A range is the exclusive or of the rows below its two ends, and
+the rows below an end are those below the nearest cut, save the rows that rank between the two: fewer than one in 32 of
+all, turned over one by one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.kernels import Words
+from holdtrue.kernels.bitmaps import allocate_arena, count_words, mark_ranges, pack
+from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Member, Number, Or
+
+__all__ = ["SortedColumn", "find_spans"]
+
+Spans = tuple[tuple[int, int], ...]
+
+_CUTS = 32
+_INT32 = 2**31
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedColumn:
+    """The values that are there, sorted; the row of each; the cuts, of which the first is 0; the rows below the others."""
+
+    values: npt.NDArray[Any]
+    order: npt.NDArray[Any]
+    cuts: tuple[int, ...]
+    below: Words
+
+    @classmethod
+    def sort(cls, data: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> "SortedColumn":
+        """Sort a column; rows that are NULL or NaN have no rank, and satisfy no comparison."""
+        there = valid & (data == data) if data.dtype.kind == "f" else valid  # noqa: PLR0124 - false for NaN only
+        rows = np.flatnonzero(there).astype(np.int32 if data.size < _INT32 else np.int64)
+        held = data[rows]
+        by_value = np.argsort(held)
+        values, order = held[by_value], rows[by_value]
+        # Values that are equal lie on one side of any constant, so a cut behind all of them is as good as one between them.
+        spread = np.maximum(np.arange(1, _CUTS + 1) * values.size // _CUTS - 1, 0)
+        cuts = np.unique(np.searchsorted(values, values[spread], side="right")).tolist() if values.size else []
+        below = allocate_arena(len(cuts), count_words(data.size))
+        flags = np.zeros(data.size, dtype=np.bool_)
+        for number, (start, stop) in enumerate(zip([0, *cuts], cuts, strict=False)):
+            flags[order[start:stop]] = True
+            below[number] = 0
+            pack(flags, below[number])
+        return cls(values, order, (0, *cuts), below)
+
+    @staticmethod
+    def size(rows: int) -> int:
+        """Return how many bytes the ranks of so many rows take at most."""
+        return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * count_words(rows) + 4096
+
+    def around(self, value: float) -> tuple[int, int]:
+        """Return how many values lie below a constant, and how many not above it."""
+        return int(self.values.searchsorted(value)), int(self.values.searchsorted(value, side="right"))
+
+    def mark(self, wanted: Spans, words: Words) -> None:
+        """Write the bits of the rows whose rank lies in one of the spans, and zero everywhere else."""
+        chosen, edges = [], []
+        for end in (end for span in wanted for end in span):
+            place = bisect_left(self.cuts, end)
+            if place and 2 * end < self.cuts[place - 1] + self.cuts[place]:
+                place -= 1
+            if place:
+                chosen.append(place - 1)
+            edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
+        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _pairs(edges), words)
+
+
+def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def find_spans(tree: Boolean, ranks: SortedColumn) -> Spans:
+    """Return the ranks of the rows that satisfy an indexable tree: disjoint spans, in order, none of them empty."""
+    whole = ((0, int(ranks.values.size)),)
+    match tree:
+        case Comparison(operator=operator, right=Number(value=value)):
+            below, upto = ranks.around(value)
+            return _compared(operator, below, upto, whole[0][1])
+        case Member(values=values, negated=negated):
+            found = _joined([ranks.around(value) for value in values if not isinstance(value, str)])
+            return _rest(found, whole[0][1]) if negated else found
+        case And(children=children):
+            return reduce(_met, (find_spans(child, ranks) for child in children))
+        case Or(children=children):
+            return _joined([span for child in children for span in find_spans(child, ranks)])
+        case _:
+            return _joined(whole)
+
+
+def _compared(operator: str, below: int, upto: int, total: int) -> Spans:
+    spans = {"<": (0, below), "<=": (0, upto), ">": (upto, total), ">=": (below, total), "=": (below, upto)}
+    return _joined([spans[operator]] if operator in spans else [(0, below), (upto, total)])
+
+
+def _joined(found: Sequence[tuple[int, int]]) -> Spans:
+    kept: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if low >= high:
+            continue
+        if kept and low <= kept[-1][1]:
+            kept[-1] = kept[-1][0], max(kept[-1][1], high)
+        else:
+            kept.append((low, high))
+    return tuple(kept)
+
+
+def _met(left: Spans, right: Spans) -> Spans:
+    pairs = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
+    return _joined(pairs)
+
+
+def _rest(found: Spans, total: int) -> Spans:
+    ends = [0, *(end for span in found for end in span), total]
+    return _joined(list(zip(ends[::2], ends[1::2], strict=True)))

@@ -1,0 +1,314 @@
+"""The engine for rows that outgrow a machine: Spark reads them where they lie, and integers come back.
+
+Every answer is one aggregation over all rows, without a filter: many queries in one job. Queries reach Spark as text of our
+own emitter, and nothing else does. Noise is drawn on the driver, later, and never here. Rows stay on the executors.
+"""
+
+from collections.abc import Callable, Sequence
+from math import isqrt
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.bounds.prediction import rows_of_a_part
+from holdtrue.engines.base import CHUNK, FAILED, EngineBase, open_masked
+from holdtrue.engines.bitmaps import Progress
+from holdtrue.engines.card_declaration import Declared
+from holdtrue.engines.features import Feature
+from holdtrue.engines.fingerprints import Fingerprint
+from holdtrue.engines.spark import SparkRows, check_access
+from holdtrue.engines.spark.frames import (
+    check_executors,
+    identify_files,
+    number_rows,
+    open_frame,
+    run_job,
+    shape_columns,
+)
+from holdtrue.engines.spark.tasks import (
+    FINGERPRINT,
+    MEMBERS,
+    POSITION,
+    TALLY,
+    Fingerprinting,
+    Fitting,
+    Merging,
+    Naming,
+    Reading,
+    Tallying,
+    check_versions,
+    versions,
+)
+from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.parts import PartRule
+from holdtrue.ensembles.saving import check_portable, member_from_bytes
+from holdtrue.ensembles.training import Recipe, gather_members
+from holdtrue.errors import NotCertified, ReleaseError
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.kernels import Integers
+from holdtrue.queries.cards import Card
+from holdtrue.queries.emitters import spark as emitted
+from holdtrue.queries.syntax_tree import Query, checked_bits
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyspark.sql import DataFrame
+
+__all__ = ["SparkEngine", "open_rows"]
+
+T = TypeVar("T")
+
+_EXPRESSIONS = 128
+_WORD = 1 << 62
+
+
+class SparkEngine(EngineBase):
+    """Rows that Spark reads, by tasks that each depend on their own partition and may be tried again.
+
+    Law: as every engine's; the integers do not depend on how rows are spread over partitions, executors and attempts. Needs:
+    a frame that gives the same rows whenever it is read; the number of rows, and the files behind them, are looked at with
+    every answer. Failure: ReleaseError with a fixed text.
+    """
+
+    def __init__(self, card: Card, source: "DataFrame", expressions: Sequence[str], *, key: str | None = None) -> None:
+        super().__init__(card)
+        self._source = source
+        self._expressions = tuple(expressions)
+        self._frame = source.selectExpr(*expressions)
+        self._session = source.sparkSession
+        self.key = key
+        self._files = identify_files(source)
+
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return for each query the sum over all rows of its value as a multiple of 2^-bits; 128 of them in one job."""
+        checked_bits(bits)
+        asked = list(queries)
+
+        def take() -> list[int]:
+            sums: list[int] = []
+            for first in range(0, len(asked), _EXPRESSIONS):
+                some = asked[first : first + _EXPRESSIONS]
+                share = (first / len(asked), len(some) / len(asked))
+                found = self._collected(lambda some=some: self._aggregated(some, bits), _part(progress, *share))  # type: ignore[misc]
+                rows, *totals = next(iter(found.to_pylist())).values()
+                self._check(rows)
+                sums += [
+                    int(value or 0) << (bits if query.boolean else 0) for query, value in zip(some, totals, strict=True)
+                ]
+            return sums
+
+        return self._run(take)
+
+    def _aggregated(self, queries: Sequence[Query], bits: int) -> "DataFrame":
+        """Return one row: how many rows there are, and each query's sum.
+
+        A sum is of 64 bits where the public number of rows proves that it fits, and of 38 digits elsewhere.
+        """
+        from pyspark.sql import functions
+
+        fits = self.rows << bits < _WORD
+        sums = []
+        for number, query in enumerate(queries):
+            text = emitted(query, 0 if query.boolean else bits)
+            whole = text if fits or query.boolean else f"CAST({text} AS DECIMAL(38, 0))"
+            sums.append(functions.expr(f"SUM({whole})").alias(f"q{number}"))
+        return self._frame.agg(functions.count("*").alias("rows"), *sums)
+
+    def error_counts(
+        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+    ) -> Integers:
+        """Return how many rows each hypothesis gets wrong, from totals of partitions that are added up on the way."""
+        reading = Reading(self.card, (*features, target))
+        tally, merge = Tallying(reading, hypotheses), Merging(hypotheses)
+
+        def made() -> "DataFrame":
+            read = self._frame.select(*_named(reading.names))
+            several = isqrt(max(1, read.rdd.getNumPartitions() - 1)) + 1
+            return read.mapInArrow(_function(tally), TALLY).repartition(several).mapInArrow(_function(merge), TALLY)
+
+        def take() -> Integers:
+            totals, rows = hypotheses.blank(), 0
+            for line in self._collected(made, progress).to_pylist():
+                rows += line["rows"]
+                totals += np.frombuffer(line["totals"], dtype=totals.dtype)
+            self._check(rows)
+            return hypotheses.errors(totals)
+
+        return self._run(take)
+
+    def train(
+        self,
+        recipe: Recipe,
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        rule: PartRule,
+        progress: Progress | None = None,
+    ) -> Ensemble:
+        """Return an ensemble whose members were trained where the rows are, one a part, and came back as arrays.
+
+        Guarantee (E4, E10): a row's part is decided by the rule, as on a single machine, and the members are those that a
+        single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.
+        """
+        check_portable(recipe)
+        share = rows_of_a_part(self.rows, parts=recipe.parts)
+        reading, fitting = Reading(self.card, (*features, goal), key=rule.key), Fitting(recipe)
+
+        def made() -> "DataFrame":
+            from pyspark.sql import functions
+
+            read = self._read(reading, rule, used=share * recipe.parts)
+            parted = read.withColumn("part", functions.pmod(functions.col(POSITION), functions.lit(recipe.parts)))
+            return parted.groupBy("part").applyInArrow(_grouped(fitting), MEMBERS)
+
+        def take() -> Ensemble:
+            held: dict[int, Any] = {}
+            rows = 0
+            for line in self._collected(made, progress).to_pylist():
+                if rule.by == "position" and line["rows"] != share:
+                    raise ReleaseError(FAILED)
+                rows += line["rows"]
+                held[line["part"]] = member_from_bytes(line["member"], recipe=recipe)
+            if rows != (share * recipe.parts if rule.by == "position" else self.rows):
+                raise ReleaseError(FAILED)
+            return recipe.ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
+
+        return self._run(take)
+
+    def _read(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
+        """Return the features of rows as doubles, and the number that decides a row's part and its order in it."""
+        from pyspark.sql import Window, functions
+
+        listed = [f"f{number}" for number in range(len(reading.features))]
+        schema = ", ".join([f"{POSITION} bigint", *(f"{name} double" for name in listed)])
+        if rule.by == "position":
+            frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
+            kept = frame.where(functions.col(POSITION) < used)
+            return kept.select(*_named([*reading.names, POSITION])).mapInArrow(_function(reading), schema)
+        read = self._frame.select(*_named(reading.names)).mapInArrow(_function(reading), schema)
+        if rule.by == "key":
+            return read
+        copies = functions.row_number().over(Window.partitionBy(*listed).orderBy(listed[0])) - 1
+        numbered = read.withColumn(POSITION, copies.cast("bigint"))
+        return numbered.mapInArrow(_function(Naming()), schema)
+
+    def feed(
+        self,
+        features: Sequence[Feature],
+        take: Callable[[list[npt.NDArray[Any]]], None],
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        """Give all rows to a learner of the driver's process: they are brought there, so there must be room for them.
+
+        In the order of their positions where they have them, and else in that of Spark's partitions.
+        """
+        reading = Reading(self.card, tuple(features))
+
+        def made() -> "DataFrame":
+            try:
+                frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
+            except NotCertified:
+                return self._frame.select(*_named(reading.names))
+            return frame.select(*_named([*reading.names, POSITION]))
+
+        def give() -> None:
+            found = self._collected(made, progress)
+            self._check(found.num_rows)
+            if POSITION in found.column_names:
+                found = found.sort_by(POSITION)
+            for batch in found.combine_chunks().to_batches(CHUNK):
+                take(reading.arrays(batch))
+
+        self._run(give)
+
+    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
+        """Return 32 bytes for the schema and the rows in any order: those of every other engine on the same rows.
+
+        Executors add up their rows under the key, which travels with the task; the driver adds up what they found.
+        """
+        schema = tuple((column.name, column.type) for column in self.card.columns)
+        whole, task = Fingerprint(key, schema=schema), Fingerprinting(key, schema)
+
+        def take() -> bytes:
+            found = self._collected(lambda: self._frame.mapInArrow(_function(task), FINGERPRINT), progress).to_pylist()
+            for line in found:
+                left, right = (int.from_bytes(line[half], "little") for half in ("left", "right"))
+                whole.merge((line["rows"], left, right))
+            self._check(whole.totals()[0])
+            return whole.finish()
+
+        return self._run(take)
+
+    def sort(self, columns: Sequence[str] | None = None) -> None:
+        """Do nothing but look whether the columns are there: nothing is kept between questions."""
+        self._run(lambda: [self.card.column(name) for name in columns or ()])
+
+    def _collected(self, made: "Callable[[], DataFrame]", progress: Progress | None) -> "pa.Table":
+        """Return the few rows of a frame, from files that are those of the opening, before and after."""
+        self._check_files()
+        found = run_job(self._session, lambda: made().toArrow(), progress=progress)
+        self._check_files()
+        return found
+
+    def _check_files(self) -> None:
+        if identify_files(self._source) != self._files:
+            raise ReleaseError(FAILED)
+
+    def _check(self, rows: int) -> None:
+        if rows != self.rows:
+            raise ReleaseError(FAILED)
+
+    def _release(self) -> None:
+        """Do nothing: the rows are Spark's, and the session is its owner's."""
+
+
+def _function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a task as the plain function that Spark wants; an executor with other versions fails it."""
+    expected = versions()
+
+    def run(batches: Any) -> Any:  # noqa: ANN401 - Arrow batches
+        check_versions(expected)
+        return task(batches)
+
+    return run
+
+
+def _grouped(task: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    expected = versions()
+
+    def run(key: Any, table: Any) -> Any:  # noqa: ANN401 - a key of groups, and an Arrow table
+        check_versions(expected)
+        return task(key, table)
+
+    return run
+
+
+def _named(names: Sequence[str]) -> list[Any]:
+    """Return columns by their names, whatever signs those hold."""
+    from pyspark.sql import functions
+
+    return [functions.col("`" + name.replace("`", "``") + "`") for name in names]
+
+
+def _part(progress: Progress | None, begun: float, share: float) -> Progress | None:
+    return None if progress is None else lambda done: progress(min(1.0, begun + share * done))
+
+
+def open_rows(rows: SparkRows, *, declared: Declared) -> SparkEngine:
+    """Return an engine over rows that Spark reads, after a look at the cluster and at its executors."""
+    frame = open_masked(lambda: open_frame(rows), failure="the rows could not be opened with Spark")
+    context = frame.sparkSession.sparkContext
+    check_access(str(context.master), dict(context.getConf().getAll()), insecure_cluster=rows.insecure_cluster)
+    check_executors(frame.sparkSession, wait=rows.wait)
+
+    def read() -> SparkEngine:
+        expressions, named = shape_columns(frame, declared=declared)
+        counted = run_job(frame.sparkSession, frame.count)
+        card = declared.card(named, rows=int(counted))
+        if rows.key is not None:
+            number_rows(frame, expressions, card=card, key=rows.key)
+        return SparkEngine(card, frame, expressions, key=rows.key)
+
+    return open_masked(read, failure="the rows could not be read with Spark")

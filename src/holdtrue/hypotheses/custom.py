@@ -1,0 +1,208 @@
+"""Custom hypotheses: functions and fitted estimators that someone brings, named before data."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.exact import Shown
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension
+from holdtrue.silence import silence
+
+__all__ = ["Hypotheses"]
+
+# Code that was brought need not be safe to run in several threads at once.
+_lock = threading.Lock()
+
+_NUMBERS = "biuf"
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Hypotheses(HypothesisClass):
+    """A list of functions from rows to labels 0 and 1, or of fitted estimators (anything with ``predict``).
+
+    Each gets a matrix, rows by columns: those of ``columns`` (their number, or names in this order), all there are
+    otherwise. Where columns have names, functions may read them by name too: ``rows["age"]`` is ``rows[:, 0]``. ``names``
+    are what ``describe`` says. A label is 1 where what comes back equals 1, and 0 otherwise.
+
+    Guarantee: exact counts of sensitivity 1 (B6). Needs, and it cannot be checked: items chosen before any of the rows was
+    seen, each of which gives a row the same label whatever rows come with it. Before anything is charged each item is tried
+    on one invented row (:meth:`try_out`), and one that raises there, or gives no number, is refused. After that, where an
+    item raises, or does not give one value for each row, the rows are halved until it does; a row that it cannot label alone
+    is labelled 0, so that neither an error nor a warning says anything about a row. Items see copies, and one thread at a
+    time.
+    """
+
+    kind: ClassVar[str] = "hypotheses"
+
+    items: tuple[object, ...]
+    dimension: int | tuple[str, ...] | None
+    names: tuple[str, ...] | None
+
+    def __init__(
+        self, items: Sequence[object], *, columns: int | Sequence[str] | None = None, names: Sequence[str] | None = None
+    ) -> None:
+        if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
+            raise InvalidParameter("items", _kinds_of(items), "a list of functions or fitted estimators, not empty")
+        if names is not None and (
+            not isinstance(names, (list, tuple))
+            or len(names) != len(items)
+            or not all(isinstance(name, str) for name in names)
+        ):
+            raise InvalidParameter("names", names, f"{len(items)} names, one for each hypothesis")
+        object.__setattr__(self, "items", tuple(items))
+        object.__setattr__(self, "dimension", None if columns is None else read_dimension("columns", columns))
+        object.__setattr__(self, "names", None if names is None else tuple(names))
+
+    @property
+    def size(self) -> int:
+        """Return how many were brought."""
+        return len(self.items)
+
+    @property
+    def footprint(self) -> Footprint:
+        """Return a total for each hypothesis."""
+        return Footprint(self.size, 16 * self.size, "items", Shown(f"{self.size} hypotheses"))
+
+    def over(self, columns: int | Sequence[str]) -> Self:
+        """Return the same hypotheses over these columns, or as they are where they have columns already."""
+        return self if self.dimension is not None else type(self)(self.items, columns=columns, names=self.names)
+
+    def try_out(self, row: Matrix) -> None:
+        """Try each item on an invented row of the columns to come; InvalidParameter names one that cannot label it.
+
+        Law: nothing but the items and the invented row decides, so that the refusal tells nothing about any real row.
+        """
+        for number, item in enumerate(self.items):
+            with _lock, silence(), np.errstate(all="ignore"):
+                wrong = _find_fault(item, self._named(row, item))
+            if wrong is not None:
+                raise InvalidParameter(f"items[{number}]", Shown(wrong), "something that gives an invented row a 0 or a 1")
+
+    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+        """Add for each hypothesis the rows that it labels wrongly."""
+        for number, item in enumerate(self.items):
+            totals[number] += np.count_nonzero(self._labels(item, X) != y)
+
+    def errors(self, totals: Integers) -> Integers:
+        """Return the totals: they are the errors."""
+        return totals
+
+    def label(self, X: Matrix, index: int) -> Flags:
+        """Return the labels of one hypothesis."""
+        return self._labels(self.items[index], X)
+
+    def describe(self, index: int) -> str:
+        """Return a hypothesis by its name: as given, or the function's own, or as the estimator shows itself."""
+        number = self.checked(index)
+        if self.names is not None:
+            return self.names[number]
+        item = self.items[number]
+        try:
+            return str(getattr(item, "__name__", None) or " ".join(repr(item).split()))
+        except Exception:  # noqa: BLE001 - an item that cannot show itself still has its number
+            return f"hypothesis {number}"
+
+    def to_json(self) -> NoReturn:
+        """Refuse: code is not written down, and code that was written down is not run (promise P10)."""
+        message = (
+            "hypotheses that were brought are code, which cannot be written as JSON; they are known in this process only"
+        )
+        raise RequestError(message)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> NoReturn:
+        """Refuse, as :meth:`to_json` does."""
+        raise InvalidParameter("class", document.get("class"), "a class without code: hypotheses cannot be read from JSON")
+
+    def _labels(self, item: object, X: Matrix) -> Flags:
+        """Return one label for each row, 0 where the item fails on the row alone."""
+        with _lock, silence(), np.errstate(all="ignore"):
+            return _halved(_labeller(item), self._named(X, item))
+
+    def _named(self, X: Matrix, item: object) -> Matrix:
+        """Return rows as an item reads them: functions also by the names of columns, estimators as a plain matrix."""
+        return X if self.columns is None or _predicts(item) else NamedRows.of(X, self.columns)
+
+    def __repr__(self) -> str:
+        held = ", ".join(self.describe(number) for number in range(min(3, self.size)))
+        return f"Hypotheses(<{self.size}: {held}{', …' if self.size > 3 else ''}>)"  # noqa: PLR2004 - the first three
+
+
+class NamedRows(np.ndarray[Any, np.dtype[Any]]):
+    """A matrix whose columns have names: ``rows["age"]`` is a column, ``row["age"]`` a cell of one row."""
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, X: Matrix, names: tuple[str, ...]) -> "NamedRows":
+        """Return a matrix with names for its columns."""
+        rows = X.view(cls)
+        rows.names = names
+        return rows
+
+    def __array_finalize__(self, made_from: object) -> None:
+        self.names = getattr(made_from, "names", ())
+
+    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401 - whatever NumPy takes, or a name
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key not in self.names or self.shape[-1] != len(self.names):
+            raise KeyError(key)
+        return np.asarray(self)[..., self.names.index(key)]
+
+
+def _predicts(item: object) -> bool:
+    return callable(getattr(item, "predict", None))
+
+
+def _callable(item: object) -> bool:
+    return callable(item) or _predicts(item)
+
+
+def _labeller(item: Any) -> Callable[[Matrix], object]:  # noqa: ANN401 - whatever labels rows
+    found: Callable[[Matrix], object] = item.predict if _predicts(item) else item
+    return found
+
+
+def _find_fault(item: object, row: Matrix) -> str | None:
+    """Return what is wrong with what an item gives for an invented row; None where it is a number."""
+    try:
+        values = np.asarray(_labeller(item)(row.copy()))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises, there is no label
+        return type(error).__name__
+    if values.size != 1:
+        return f"{values.size} values for one row"
+    number = values.dtype.kind in _NUMBERS or isinstance(values.reshape(-1)[0], (bool, int, float, np.number, np.bool_))
+    return None if number else f"a {type(values.reshape(-1).tolist()[0]).__name__}"
+
+
+def _halved(label: Callable[[Matrix], object], X: Matrix) -> Flags:
+    found = _asked(label, X) if len(X) else np.zeros(0, dtype=np.bool_)
+    if found is not None:
+        return found
+    if len(X) == 1:
+        return np.zeros(1, dtype=np.bool_)
+    half = len(X) // 2
+    return np.concatenate([_halved(label, X[:half]), _halved(label, X[half:])])
+
+
+def _asked(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
+    """Return the labels of some rows; None where there is not one for each of them."""
+    try:
+        values = np.asarray(label(X.copy()))
+        flags = np.asarray(values == 1, dtype=np.bool_)
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it raises may speak of a row, and is not to be heard
+        return None
+    return flags.reshape(-1) if flags.size == len(X) == values.size else None
+
+
+def _kinds_of(items: object) -> Shown:
+    """Describe items by their types only: some may hold rows."""
+    if not isinstance(items, (list, tuple)):
+        return Shown(f"a {type(items).__name__}")
+    held = sorted({type(item).__name__ for item in items})
+    return Shown(f"a {type(items).__name__} of {', '.join(held) or 'nothing'}")

@@ -1,0 +1,104 @@
+"""Decision trees of depth 1 or 2 over yes-or-no columns (B6, C1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdtrue.errors import InvalidParameter
+from holdtrue.exact import count
+from holdtrue.hypotheses.binary import BinaryClass
+from holdtrue.hypotheses.classes import Flags, Integers, Matrix, read_dimension
+from holdtrue.kernels.column_sets import list_sets, says_yes
+
+__all__ = ["Trees"]
+
+_DEEPEST = 2
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Trees(BinaryClass):
+    """All trees that look at one column and then, at depth 2, at one more on each side.
+
+    Guarantee: exact error counts, each of which moves by at most one where a row is replaced (B6). A tree is a root, what
+    it says where the root says yes, and what it says where the root says no. Each side is 0, 1, or at depth 2 another
+    column or its negation: 2 d sides for d columns, and d (2 d)^2 trees; 4 d at depth 1. Some trees are the same function,
+    such as those that are always 1: this makes the class larger than need be, and nothing else. Order: by root; then by the
+    side of yes; then by the side of no; sides in the order 0, 1, then each other column and its negation. Needs: columns
+    fixed before data, depth 1 or 2; a cell that is 0 or missing says no, any other yes.
+    """
+
+    kind = "trees"
+    limit = "depth"
+
+    def __init__(self, columns: Sequence[str] | int, *, depth: int = 2) -> None:
+        object.__setattr__(self, "_columns", read_dimension("columns", columns))
+        object.__setattr__(self, "_limit", count("depth", depth))
+        if depth > _DEEPEST:
+            raise InvalidParameter("depth", depth, "1 or 2")
+
+    @property
+    def _most(self) -> int:
+        return min(self._limit or 1, self.width)
+
+    @property
+    def _sides(self) -> int:
+        return 2 if self._limit == 1 else 2 * self.width
+
+    @property
+    def size(self) -> int:
+        """Return how many hypotheses there are."""
+        return self.width * self._sides**2
+
+    def errors(self, totals: Integers) -> Integers:
+        """Return how many rows each hypothesis gets wrong."""
+        width = self.width
+        alone = totals[1 : 1 + width]
+        pairs = np.zeros((width, width), dtype=np.int64)
+        if self._limit == _DEEPEST and width > 1:
+            low, high = list_sets(width, 2).T
+            pairs[low, high] = pairs[high, low] = totals[1 + width : -1]
+        others = ~np.eye(width, dtype=np.bool_)
+        rest = np.broadcast_to(alone, (width, width))
+        where_yes = self._side_sums(alone, pairs[others].reshape(width, width - 1))
+        where_no = self._side_sums(totals[0] - alone, (rest - pairs)[others].reshape(width, width - 1))
+        where_yes += totals[-1]
+        return (where_yes[:, :, np.newaxis] + where_no[:, np.newaxis, :]).reshape(-1)
+
+    def _side_sums(self, whole: Integers, said: Integers) -> Integers:
+        """Return for each root the totals of the sides, given those of its rows and of its rows that say yes to others."""
+        sums = np.zeros((self.width, self._sides), dtype=np.int64)
+        sums[:, 1] = whole
+        if self._limit == _DEEPEST:
+            sums[:, 2::2] = said
+            sums[:, 3::2] = whole[:, np.newaxis] - said
+        return sums
+
+    def _parts(self, index: int) -> tuple[int, int, int]:
+        root, sides = divmod(index, self._sides**2)
+        return root, *divmod(sides, self._sides)
+
+    def _column(self, root: int, side: int) -> int:
+        """Return the column that a side looks at: the root is passed over."""
+        column = side // 2 - 1
+        return column + (column >= root)
+
+    def label(self, X: Matrix, index: int) -> Flags:
+        """Return the labels that a hypothesis gives to rows."""
+        root, where_yes, where_no = self._parts(index)
+
+        def labels(side: int) -> Flags:
+            if side < len(("0", "1")):
+                return np.full(len(X), side == 1)
+            return says_yes(X[:, self._column(root, side)]) ^ (side % 2 == 1)
+
+        return np.where(says_yes(X[:, root]), labels(where_yes), labels(where_no))
+
+    def describe(self, index: int) -> str:
+        """Return a hypothesis as a sentence: ``IF smoker THEN NOT retired ELSE 0``, a column standing for its own yes."""
+        root, where_yes, where_no = self._parts(self.checked(index))
+
+        def text(side: int) -> str:
+            return str(side) if side < len(("0", "1")) else "NOT " * (side % 2) + self.name_column(self._column(root, side))
+
+        return f"IF {self.name_column(root)} THEN {text(where_yes)} ELSE {text(where_no)}"

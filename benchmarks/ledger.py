@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.peers import show
 from holdtrue.events import Gaussian
-from holdtrue.ledgers import Account, Charge, open_ledger
+from holdtrue.ledgers import Charge, Ledger, open_ledger
 
 __all__ = ["run"]
 
@@ -25,7 +25,7 @@ def run() -> None:
         _length(Path(folder))
 
 
-def _ledger(path: Path) -> Account:
+def _ledger(path: Path) -> Ledger:
     return open_ledger(path, kind="gdp", cap=_CAP, fingerprint=lambda key: key.hex())
 
 
@@ -33,8 +33,8 @@ def _request(name: str) -> Charge:
     return Charge(name, hashlib.sha256(name.encode()).hexdigest(), "analyst", "ask", _EVENT)
 
 
-def _charge(ledger: Account, name: str) -> None:
-    ledger.charge_all([_request(name)])
+def _charge(ledger: Ledger, name: str) -> None:
+    ledger.settle((), [_request(name)])
 
 
 def _rate(path: Path, *, together: int, commits: int) -> float:
@@ -43,7 +43,7 @@ def _rate(path: Path, *, together: int, commits: int) -> float:
         _charge(ledger, "warm")
         start = time.perf_counter()
         for step in range(commits):
-            ledger.charge_all([_request(f"{step} {place}") for place in range(together)])
+            ledger.settle((), [_request(f"{step} {place}") for place in range(together)])
         return together * commits / (time.perf_counter() - start)
 
 
@@ -64,7 +64,7 @@ def _length(folder: Path) -> None:
         for step in range(10):
             _charge(short, f"short {step}")
         for first in range(0, _LONG, _FILLED):
-            long.charge_all([_request(f"fill {first + place}") for place in range(_FILLED)])
+            long.settle((), [_request(f"fill {first + place}") for place in range(_FILLED)])
         times: dict[str, list[float]] = {"entry 10": [], f"entry {_LONG:,}": []}
         for step in range(400):
             for name, ledger in zip(times, (short, long), strict=True):

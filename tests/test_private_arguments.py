@@ -240,7 +240,7 @@ def shape(found, names):
 
 def line_of(entry, names):
     """Return a ledger's line: with bodies read, so that what was drawn can be left out."""
-    told = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name not in ("body", "event")}
+    told = {name: getattr(entry, name) for name in entry.__struct_fields__ if name not in ("body", "event")}
     body = None if entry.body is None else json.loads(entry.body)
     if entry.kind == "charge":
         told["length"] = len(TOLD.sub("~", entry.body))

@@ -9,7 +9,10 @@ import hashlib
 from typing import TypeVar
 
 from holdtrue.entropy import Bits, KeyStream, Words
-from holdtrue.ledgers.rehearsal import Rehearsal
+from holdtrue.ledgers.entries import FilterKind
+from holdtrue.ledgers.ledger import Ledger
+from holdtrue.ledgers.opening import Fingerprint, make_terms
+from holdtrue.ledgers.transactions import MemoryStore
 from holdtrue.mechanisms.base import Mechanism
 
 __all__ = ["Rehearsal", "SeededBits", "drawing_from"]
@@ -44,3 +47,27 @@ class SeededBits:
 def _stream(seed: str) -> KeyStream:
     digest = hashlib.sha512(seed.encode()).digest()
     return KeyStream(digest[:32], digest[32:48])
+
+
+def _no_data(key: bytes) -> str:
+    del key
+    return "rehearsal"
+
+
+class Rehearsal(Ledger):
+    """A ledger in memory that takes NonPrivate events, for tests with seeded bits. Nothing charged here is private."""
+
+    takes_unprotected = True
+
+    def __init__(  # noqa: PLR0913 - one keyword for each of the terms
+        self,
+        *,
+        kind: FilterKind = "gdp",
+        cap: int = 10**15,
+        plan: str | None = None,
+        card: str | None = None,
+        iid: bool = False,
+        fingerprint: Fingerprint = _no_data,
+    ) -> None:
+        terms = make_terms(kind=kind, cap=cap, plan=plan, card=card, iid=iid, fingerprint=fingerprint)
+        super().__init__(MemoryStore(terms, where="in memory, for rehearsal: nothing here is private"))

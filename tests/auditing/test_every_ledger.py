@@ -20,9 +20,9 @@ from holdtrue.estimators import (
     StableRegressor,
     ThresholdClassifier,
 )
-from holdtrue.ledgers.entries import COLUMNS, VERBS, line_digest
-from holdtrue.ledgers.tables import ENTRIES, TERMS
+from holdtrue.ledgers.entries import VERBS
 from holdtrue.records import canonical
+from ledgers.tables import ENTRIES, TERMS, line_digest
 
 ROWS = 4000
 RANDOM = np.random.default_rng(17)
@@ -190,8 +190,7 @@ def rewrite(path, number, **values):
         ledger_id, previous = connection.execute(sa.select(TERMS.c.ledger_id, TERMS.c.digest)).one()
         for line in lines:
             line["previous"] = previous
-            hashed = {name: line[name] for name in COLUMNS if name != "digest"}
-            line["digest"] = previous = line_digest(hashed, ledger_id=ledger_id)
+            line["digest"] = previous = line_digest(line, ledger_id=ledger_id)
         connection.execute(ENTRIES.delete())
         connection.execute(ENTRIES.insert(), lines)
 

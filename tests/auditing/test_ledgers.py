@@ -11,9 +11,9 @@ import sqlalchemy as sa
 import holdtrue as ht
 from holdtrue.auditing.ledger import audit_ledger
 from holdtrue.ledgers import open_ledger, verify
-from holdtrue.ledgers.entries import COLUMNS, Terms, line_digest
-from holdtrue.ledgers.tables import ENTRIES, TERMS
+from holdtrue.ledgers.entries import Terms
 from holdtrue.records import canonical
+from ledgers.tables import ENTRIES, TERMS, line_digest
 
 ROWS = 20_000
 UNITS = 10**15
@@ -67,8 +67,8 @@ def rewrite(path, change, *, terms=None, chain=True):
                 line["previous"] = previous
                 if line["kind"] == "response" and line["answers"] in digests:
                     line["body"] = line["body"].replace(digests[line["answers"]][0], digests[line["answers"]][1])
-                old, hashed = line["digest"], {name: line[name] for name in COLUMNS if name != "digest"}
-                line["digest"] = previous = line_digest(hashed, ledger_id=row["ledger_id"])
+                old = line["digest"]
+                line["digest"] = previous = line_digest(line, ledger_id=row["ledger_id"])
                 digests[line["number"]] = (old, line["digest"])
         connection.execute(ENTRIES.delete())
         connection.execute(ENTRIES.insert(), lines)

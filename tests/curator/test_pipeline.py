@@ -58,7 +58,13 @@ def asks(count, *, analyst="ann"):
 def count_commits(curator):
     """Return a list that grows with every transaction, by how many requests and answers it settles."""
     ledger, sizes = curator.pipeline.ledger, []
-    commit, ledger._commit = ledger._commit, lambda steps: (sizes.append(len(steps)) if steps else None, commit(steps))[1]
+    settle = ledger.settle
+
+    def counting(bodies, requests):
+        sizes.extend([len(bodies) + len(requests)] if bodies or requests else [])
+        return settle(bodies, requests)
+
+    ledger.settle = counting
     return sizes
 
 
@@ -350,15 +356,15 @@ def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeyp
 def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(people, place):
     with opened(people, place) as curator:
         store, done = curator.pipeline.ledger._store, []
-        writing = store.writing
+        begin = store.begin
 
-        def failing(wanted):
-            done.append(wanted)
+        def failing(lookup):
+            done.append(lookup)
             if len(done) == 2:
                 raise OSError(5, "a secret of the engine")
-            return writing(wanted)
+            return begin(lookup)
 
-        store.writing = failing
+        store.begin = failing
         told, _ = along(curator, asks(8)[:4], asks(8)[4:])
         assert len(done) == 2
         assert all(isinstance(outcome, ht.ReleaseError) and "secret" not in str(outcome) for outcome in told)
@@ -446,7 +452,7 @@ def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(peopl
             start.wait()
             while len(curator.pipeline._inbox) < len(threads):
                 pass
-            curator.pipeline.ledger._store.writing = fail
+            curator.pipeline.ledger._store.begin = fail
         for thread in threads:
             thread.join()
         assert len(failures) == 4

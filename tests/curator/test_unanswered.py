@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -84,7 +83,7 @@ def waiting(tmp_path):
         release = release_of(NoCost(), 0)
         planned = Planned(release.parts, release, '{"part":"look"}')
         entry = curator.ledger.settle((), [curator.pipeline._charge(Job(None, "key", "ann"), planned)])[1][0]
-        yield curator, replace(entry, fresh=False)
+        yield curator, entry.with_response(None)
 
 
 def test_only_the_same_event_at_no_higher_cost_answers_a_charge(waiting):
@@ -94,7 +93,7 @@ def test_only_the_same_event_at_no_higher_cost_answers_a_charge(waiting):
     assert not may_answer(entry, release_of(NoCost(), 1))
     assert not may_answer(entry, release_of(NoCost(), 0, parts=("another look",)))
     assert not may_answer(entry, release_of(NoCost(), 0, draws=2))
-    assert not may_answer(replace(entry, response="[]"), release_of(NoCost(), 0))
+    assert not may_answer(entry.with_response("[]"), release_of(NoCost(), 0))
 
 
 def test_a_costly_release_never_goes_out_under_a_free_charge(waiting, monkeypatch):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import sqlalchemy as sa
 
 from holdtrue.events import Gaussian
-from holdtrue.ledgers import Account, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger
 
 THOUSAND_UNITS = Gaussian(Fraction(1, 10**6))
 
@@ -43,7 +43,7 @@ class Place:
 
     kind: str
     where: str | None
-    opened: list[Account] = field(default_factory=list)
+    opened: list[Ledger] = field(default_factory=list)
 
     def open(self, **terms):
         terms = {"kind": "gdp", "cap": 10**15, "plan": '{"rows":10}', "iid": True, "fingerprint": rows} | terms

@@ -8,8 +8,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.events import Approximate, Composed, DiscreteLaplace, Gaussian, NoCost, NonPrivate, Repeated
 from holdtrue.ledgers import Charge, Limits, read_charge, verify
-from holdtrue.ledgers.books import Wanted
-from holdtrue.ledgers.rehearsal import Rehearsal
+from holdtrue.testing import Rehearsal
 from ledgers.places import THOUSAND_UNITS, digest, request
 
 
@@ -246,6 +245,10 @@ def test_p12_one_cap_and_allowances_obey_the_formula_a_thousand_times(place):
         {"draws": -1},
         {"draws": True},
         {"verb": "transmute"},
+        {"cost": np.int64(5)},
+        {"draws": 2**63},
+        {"parts": ("\ud800",)},
+        {"parts": (b"bytes",)},
     ],
 )
 def test_a_bad_request_is_told_apart_and_costs_nothing(place, wrong):
@@ -278,6 +281,16 @@ def test_odd_text_comes_back_as_it_was(place):
     found = ledger.find(request_id=words)
     assert (found.analyst, read_charge(found).parts, found.response) == (words, (words,), words * 1000)
     assert verify(ledger, receipts=[ledger.head])
+
+
+def test_text_of_another_class_is_kept_as_text(place):
+    ledger = place.open()
+    words = request("a", analyst=np.str_("ann"), parts=(np.str_("part"),), request=np.str_("{}"))
+    entry = ledger.charge(**words | {"request_id": np.str_("id"), "request_digest": np.str_(digest("a"))})
+    ledger.respond(entry.number, np.str_("said"))
+    found = ledger.find(request_id="id")
+    assert {type(value) for value in (found.analyst, found.request_id, found.response, *read_charge(found).parts)} == {str}
+    assert verify(ledger).charges == 1
 
 
 def test_threads_that_charge_one_ledger_each_get_their_own_outcome(place):
@@ -338,7 +351,7 @@ def test_p4_many_threads_never_draw_more_than_the_plan_holds(place):
 
     def work(name):
         for step in range(6):
-            found = ledger.charge_all([Charge(**planned(f"{name} {step}", draws=1))])
+            found = ledger.settle((), [Charge(**planned(f"{name} {step}", draws=1))])[1]
             charged.extend(entry for entry in found if not isinstance(entry, ht.HoldtrueError))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
@@ -353,11 +366,12 @@ def test_p4_many_threads_never_draw_more_than_the_plan_holds(place):
 def test_p4_a_plan_that_is_checked_before_the_transaction_is_overdrawn(place):
     # The planted fault: each looks at the totals first, and charges without limits afterwards.
     ledger = place.open()
-    looked = [ledger._load(Wanted()).draws + 1 <= LIMITS.draws for _ in range(8)]
+    drawn = sum(read_charge(entry).draws for entry in ledger.entries())
+    looked = [drawn + 1 <= LIMITS.draws for _ in range(8)]
     for name, fits in enumerate(looked):
         if fits:
             ledger.charge(**request(name, draws=1))
-    assert ledger._load(Wanted()).draws > LIMITS.draws
+    assert ledger.entries()[-1].draws > LIMITS.draws
 
 
 def test_an_entry_that_no_verb_writes_is_refused_before_it_is_written(place):

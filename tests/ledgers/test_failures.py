@@ -5,14 +5,12 @@ import resource
 import signal
 import sqlite3
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 import holdtrue as ht
-from holdtrue.ledgers import Account, Busy, open_ledger, verify
+from holdtrue.ledgers import Busy, Ledger, open_ledger, verify
 from holdtrue.ledgers.postgres import PostgresStore
 from holdtrue.ledgers.sqlite import SqliteStore
 from ledgers.places import connect, request, rows
@@ -83,7 +81,7 @@ def test_a_ledger_that_is_locked_says_so_and_goes_on_later(lasting):
     ledger.close()
     sqlite = lasting.kind == "sqlite"
     store = SqliteStore(Path(lasting.where), seconds=0.05) if sqlite else PostgresStore(lasting.where, seconds=0.05)
-    impatient = Account(store)
+    impatient = Ledger(store)
     with connect(lasting) as connection:
         if lasting.kind == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -100,19 +98,16 @@ def test_p6_after_the_first_failed_commit_nothing_is_answered(place):
     ledger = place.open()
     number = ledger.charge(**request("a")).number
     ledger.respond(number, "stored before")
-    writing = ledger._store.writing
+    commit = ledger._store.commit
 
-    @contextmanager
-    def failing(wanted):
-        with writing(wanted) as book:
-            yield book
-            message = "injected"
-            raise ht.ReleaseError(message)
+    def failing(_):
+        message = "injected"
+        raise ht.ReleaseError(message)
 
-    ledger._store.writing = failing
+    ledger._store.commit = failing
     with pytest.raises(ht.ReleaseError, match="injected"):
         ledger.charge(**request("b"))
-    ledger._store.writing = writing
+    ledger._store.commit = commit
     for action in (
         lambda: ledger.charge(**request("c")),
         lambda: ledger.charge(**request("a")),
@@ -135,10 +130,19 @@ def test_p6_a_commit_that_fails_in_the_engine_is_everybodys_failure(lasting):
     ledger = lasting.open()
     outcomes = []
 
-    def fail(_):
-        raise sa.exc.OperationalError("COMMIT", None, OSError(5, "a secret of the engine"))
+    driver = ledger._store._driver
 
-    sa.event.listen(ledger._store._connection.engine, "commit", fail)
+    class FailingDriver:
+        def execute(self, statement, *values):
+            if statement == "COMMIT":
+                message = "a secret of the engine"
+                raise ledger._store._driver_errors(message)
+            return driver.execute(statement, *values)
+
+        def close(self):
+            driver.close()
+
+    ledger._store._driver = FailingDriver()
 
     def work(name):
         try:

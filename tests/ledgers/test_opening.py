@@ -1,5 +1,7 @@
 """Creating, reopening and everything that can be wrong with the place."""
 
+import contextlib
+import dataclasses
 import os
 import sqlite3
 import stat
@@ -12,10 +14,12 @@ import sqlalchemy as sa
 
 import holdtrue as ht
 from holdtrue.ledgers import open_ledger, verify
+from holdtrue.ledgers.entries import COLUMNS, Terms
 from holdtrue.ledgers.migrations import HEAD, VERSIONS
+from holdtrue.ledgers.sql_store import find_statement
 from holdtrue.ledgers.sqlite import may_use_wal
-from holdtrue.ledgers.tables import METADATA, _statement
 from ledgers.places import connect, other_rows, request, rows
+from ledgers.tables import ENTRIES, METADATA, TERMS
 
 
 def test_reopening_gives_back_what_was_stored(lasting):
@@ -132,6 +136,17 @@ def test_a_newer_schema_is_refused(lasting):
             action()
 
 
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_ledger_whose_digests_have_another_form_is_refused_and_left_alone(lasting, revision):
+    lasting.open().close()
+    with connect(lasting) as connection:
+        connection.execute(sa.text(f"UPDATE holdtrue_version SET version_num = '{revision}'"))  # noqa: S608
+        connection.commit()
+    for action in (lasting.reopen, lasting.open, lambda: verify(lasting.where)):
+        with pytest.raises(ht.RefusedError, match="earlier Holdtrue"):
+            action()
+
+
 def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
@@ -141,6 +156,8 @@ def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
     with connect(lasting) as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSIONS})
         assert compare_metadata(context, METADATA) == []
+    assert tuple(ENTRIES.c.keys()) == COLUMNS
+    assert set(TERMS.c.keys()) == {"number", "digest", *(item.name for item in dataclasses.fields(Terms))}
     script = ScriptDirectory(str(sys.modules["holdtrue.ledgers.migrations"].__path__[0]))
     assert script.get_current_head() == HEAD
 
@@ -149,22 +166,19 @@ def test_the_migrations_make_the_tables_that_the_code_reads(lasting):
 def test_a_charge_finds_its_rows_by_indexes_alone(quick, few):
     path = quick / "people.ledger"
     open_ledger(path, kind="gdp", cap=10, fingerprint=rows).close()
-    statement = _statement(ids=few, digests=few, numbers=few, responses=few, analysts=2)
-    keys = {"ids": "a", "digests": "b", "numbers": 1, "responses": 1, "analysts": "c"}
-    keys = {f"{name}_{index}": key for name, key in keys.items() for index in range(max(few, 2))}
-    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool)
-    with engine.connect() as connection:
-        written = statement.params(keys).compile(engine, compile_kwargs={"literal_binds": True})
-        plan = [line[3] for line in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
+    statement = find_statement(ids=few, digests=few, numbers=few, responses=few, analysts=2, mark="?")
+    keys = ["a"] * few + ["b"] * few + [1] * 3 * few + ["c"] * 2
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        plan = [line[3] for line in connection.execute(f"EXPLAIN QUERY PLAN {statement}", keys)]
     assert any("USING" in line for line in plan)
     assert not [line for line in plan if line.startswith("SCAN")]
 
 
 def test_sqlite_makes_commits_durable(quick):
     ledger = open_ledger(quick / "people.ledger", kind="gdp", cap=10, fingerprint=rows)
-    pragma = ledger._store._connection.exec_driver_sql
-    assert pragma("PRAGMA synchronous").scalar() == 3
-    assert pragma("PRAGMA journal_mode").scalar() == "persist"
+    pragma = ledger._store._driver.execute
+    assert pragma("PRAGMA synchronous").fetchone() == (3,)
+    assert pragma("PRAGMA journal_mode").fetchone() == ("persist",)
     assert stat.S_IMODE((quick / "people.ledger").stat().st_mode) == 0o600
     ledger.close()
 
@@ -181,8 +195,7 @@ def test_wal_is_for_versions_that_keep_it_whole(quick, monkeypatch):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
         with open_ledger(path) as ledger:
-            driver = ledger._store._connection.connection.driver_connection
-            assert driver.execute("PRAGMA journal_mode").fetchone() == (mode,)
+            assert ledger._store._driver.execute("PRAGMA journal_mode").fetchone() == (mode,)
             ledger.charge(**request(mode))
     assert verify(path).charges == 2
 
@@ -190,7 +203,7 @@ def test_wal_is_for_versions_that_keep_it_whole(quick, monkeypatch):
 def test_postgres_makes_commits_durable_and_refuses_a_server_that_does_not(server):
     url = server.schema() + "%20-csynchronous_commit%3Doff"
     with open_ledger(url, kind="gdp", cap=10, fingerprint=rows) as ledger:
-        assert ledger._store._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        assert ledger._store._driver.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
 def test_places_that_cannot_be(tmp_path):
@@ -270,7 +283,7 @@ def test_a_ledger_is_in_its_place_whole_or_not_at_all(quick, monkeypatch):
     def leave(*_, **__):
         os._exit(9)
 
-    for step in ("_connected", "_move"):
+    for step in ("_connect", "_move"):
         child = os.fork()
         if child == 0:
             monkeypatch.setattr(f"holdtrue.ledgers.sqlite.{step}", leave)

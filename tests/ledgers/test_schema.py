@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 import holdtrue as ht
-from holdtrue.ledgers import open_ledger, postgres, schema, sqlite, verify
+from holdtrue.ledgers import open_ledger, postgres, sqlite, verify
 from ledgers.places import connect, request
 
 PLANTED = {
@@ -75,7 +75,7 @@ def test_without_the_check_a_trigger_takes_a_charge_away(written, monkeypatch):
     plant(written, PLANTED[written.kind]["trigger"])
     with monkeypatch.context() as patch:
         for module in (sqlite, postgres):
-            for name in ("check_sqlite_schema", "check_postgres_schema", "refuse_triggers"):
+            for name in ("check_schema", "refuse_triggers"):
                 if hasattr(module, name):
                     patch.setattr(module, name, lambda _: None)
         with contextlib.suppress(ht.HoldtrueError), written.reopen() as ledger:
@@ -109,8 +109,8 @@ def test_a_new_ledger_has_the_schema_that_is_expected(tmp_path):
     place = Place("sqlite", str(tmp_path / "x.ledger"))
     place.open().close()
     with contextlib.closing(sqlite3.connect(place.where)) as connection:
-        schema.check_sqlite_schema(connection)
-        kinds = {kind for kind, *_ in schema.expect_sqlite_schema()}
+        sqlite.check_schema(connection)
+        kinds = {kind for kind, *_ in sqlite.expect_schema()}
     assert kinds == {"table", "index"}
 
 

@@ -1,6 +1,5 @@
 """P7: whatever is changed in a stored ledger is found with the newest receipt."""
 
-import dataclasses
 import shutil
 
 import numpy as np
@@ -9,9 +8,8 @@ import sqlalchemy as sa
 
 import holdtrue as ht
 from holdtrue.ledgers import open_ledger, verify
-from holdtrue.ledgers.entries import COLUMNS, line_digest
-from holdtrue.ledgers.tables import ENTRIES, TERMS
 from ledgers.places import connect, request
+from ledgers.tables import ENTRIES, TERMS, line_digest
 
 
 @pytest.fixture
@@ -134,8 +132,7 @@ def test_p7_a_ledger_written_anew_with_right_digests_is_found(written):
             if line["analyst"] == "ann" and line["number"] > 1:
                 line["analyst_spent"] -= saved
             line["previous"] = previous
-            hashed = {name: line[name] for name in COLUMNS if name != "digest"}
-            line["digest"] = previous = line_digest(hashed, ledger_id=written.terms.ledger_id)
+            line["digest"] = previous = line_digest(line, ledger_id=written.terms.ledger_id)
             connection.execute(ENTRIES.update().where(ENTRIES.c.number == line["number"]).values(**line))
         connection.commit()
     assert verify(written.where).spent == 3000
@@ -163,8 +160,7 @@ def test_an_entry_that_breaks_a_rule_is_found_though_its_digest_is_right(written
     with connect(written) as connection:
         here = ENTRIES.c.number == number
         line = dict(connection.execute(sa.select(ENTRIES).where(here)).mappings().one()) | change
-        hashed = {name: line[name] for name in COLUMNS if name != "digest"}
-        line["digest"] = line_digest(hashed, ledger_id=written.terms.ledger_id)
+        line["digest"] = line_digest(line, ledger_id=written.terms.ledger_id)
         connection.execute(ENTRIES.update().where(here).values(**line))
         connection.commit()
     message = found(written, receipts=False)
@@ -241,5 +237,5 @@ def test_p7_a_flipped_byte_anywhere_in_the_file_is_found_or_changes_nothing(quic
 
 def test_no_entry_can_be_changed_in_hand(lasting):
     entry = lasting.open().charge(**request("a"))
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         entry.cost = 0

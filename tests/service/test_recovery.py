@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from holdtrue.errors import RefusedError, ReleaseError
-from holdtrue.ledgers import Account, open_ledger, verify
+from holdtrue.ledgers import Ledger, open_ledger, verify
 from holdtrue.service import create
 from holdtrue.service.open_ledgers import OpenLedgers
 from holdtrue.service.settings import Settings
@@ -246,16 +246,12 @@ def test_p6_a_disk_that_is_full_for_a_while_loses_nothing(disk):
 def failing_once(monkeypatch, found):
     """Make the next transaction of the dataset's ledger fail, as a disk would."""
     ledger = found.service.registry.dataset("people").curator.ledger
-    writing = ledger._store.writing
 
-    @contextlib.contextmanager
-    def fail(wanted):
-        with writing(wanted) as book:
-            yield book
-            message = f"{ledger._store.where} cannot be read or written; nothing was charged"
-            raise RefusedError(message)
+    def fail(_):
+        message = f"{ledger._store.where} cannot be read or written; nothing was charged"
+        raise RefusedError(message)
 
-    monkeypatch.setattr(ledger._store, "writing", fail)
+    monkeypatch.setattr(ledger._store, "commit", fail)
 
 
 def ask(client, found, number):
@@ -305,7 +301,7 @@ def test_a_holdouts_key_is_free_again_when_its_ledger_failed(tmp_path, monkeypat
     with living(found.app) as client:
         polled(client, 200)
         ledger = found.service.registry.holdout("cases").ledger
-        settle = Account.settle
+        settle = Ledger.settle
 
         def fail(account, bodies, requests):
             settled = settle(account, bodies, requests)
@@ -315,7 +311,7 @@ def test_a_holdouts_key_is_free_again_when_its_ledger_failed(tmp_path, monkeypat
                 raise ReleaseError(message)
             return settled
 
-        monkeypatch.setattr(Account, "settle", fail)
+        monkeypatch.setattr(Ledger, "settle", fail)
         assert client.post("/v1/holdouts/cases/score", json=body, headers=headers).status_code == 503
         polled(client, 200)
         again = client.post("/v1/holdouts/cases/score", json=body, headers=headers)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.curator.answer_index import AnswerIndex
     from holdtrue.curator.budget import Budget, Preview
-    from holdtrue.ledgers import Account
+    from holdtrue.ledgers import Ledger
     from holdtrue.planning import AnyPlan
     from holdtrue.queries.cards import Card
 
@@ -111,7 +111,7 @@ def name_missing(where: str, *, way_out: str = "") -> Iterator[None]:
         raise UnknownName(message) from None
 
 
-def _open_existing(where: str) -> "Account":
+def _open_existing(where: str) -> "Ledger":
     from holdtrue.ledgers import open_ledger
 
     with name_missing(where, way_out="; `holdtrue open` creates one, --ledger names another"):
@@ -149,7 +149,7 @@ class LedgerView:
     """What the ledger alone can tell: plan, card, budget and history need no rows."""
 
     where: str
-    ledger: "Account"
+    ledger: "Ledger"
     plan: "AnyPlan"
     card: "Card"
     index: "AnswerIndex"

@@ -26,7 +26,7 @@ from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.ledgers import Account
+from holdtrue.ledgers import Ledger
 from holdtrue.planning import AnyPlan, Plan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
@@ -324,7 +324,7 @@ class Curator:
             return history_of(self.pipeline.ledger)
 
     @property
-    def ledger(self) -> Account:
+    def ledger(self) -> Ledger:
         """Return the ledger, to be read: its head, its entries, an analyst's share. Charges go through the verbs."""
         self.pipeline.check_open()
         return self.pipeline.ledger

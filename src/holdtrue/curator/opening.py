@@ -10,7 +10,7 @@ from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Header, Progress, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number, truth
-from holdtrue.ledgers import Account, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
 from holdtrue.planning import plan as make_plan
 from holdtrue.queries.cards import Card
@@ -24,7 +24,7 @@ class Opened:
     """What a curator needs."""
 
     engine: Engine
-    ledger: Account
+    ledger: Ledger
     plan: AnyPlan
 
 

@@ -21,7 +21,7 @@ from holdtrue.curator.wording import text_of
 from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.ledgers import Account, Charge, Entry, Limits, event_text, read_charge
+from holdtrue.ledgers import Charge, Entry, Ledger, Limits, event_text, read_charge
 from holdtrue.ledgers.entries import text
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
@@ -130,7 +130,7 @@ class Pipeline:
     """
 
     def __init__(
-        self, *, plan: AnyPlan, ledger: Account, engine: Engine, analyst: str, progress: Progress | None = None
+        self, *, plan: AnyPlan, ledger: Ledger, engine: Engine, analyst: str, progress: Progress | None = None
     ) -> None:
         self.plan, self.ledger, self.engine, self.progress, self.analyst = plan, ledger, engine, progress, analyst
         self.card: Card = engine.card

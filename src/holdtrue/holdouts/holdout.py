@@ -19,7 +19,7 @@ from holdtrue.holdouts.rounding import Rounding
 from holdtrue.holdouts.scoring import Scoring, ends_of, name_of
 from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
 from holdtrue.holdouts.transcripts import Transcript
-from holdtrue.ledgers import Account
+from holdtrue.ledgers import Ledger
 from holdtrue.records import Answer, Interval
 
 __all__ = ["Holdout", "Scorer"]
@@ -319,7 +319,7 @@ class Holdout:
         return Scorer(self, features, metric)
 
     @property
-    def ledger(self) -> Account:
+    def ledger(self) -> Ledger:
         """Return the ledger of the looks, to be read."""
         self._pipeline.check_open()
         return self._pipeline.ledger

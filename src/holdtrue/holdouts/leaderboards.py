@@ -19,7 +19,7 @@ from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import Scoring, about
 from holdtrue.holdouts.sparse import Runs
 from holdtrue.holdouts.transcripts import Transcript
-from holdtrue.ledgers import Account
+from holdtrue.ledgers import Ledger
 from holdtrue.planning import Plan
 from holdtrue.records import Answer, Interval
 
@@ -179,7 +179,7 @@ class Leaderboard:
             return max(0, self.facts.looks - self._pipeline.index.draws)
 
     @property
-    def ledger(self) -> Account:
+    def ledger(self) -> Ledger:
         """Return the ledger of the looks, to be read."""
         self._pipeline.check_open()
         return self._pipeline.ledger

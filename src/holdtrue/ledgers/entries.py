@@ -1,19 +1,23 @@
 """What a ledger holds: its terms, fixed at creation, and entries, each chained to the one before.
 
-The chain: an entry's digest is SHA-256 over the canonical JSON of all its fields, the ledger's random number and the digest
-before it; the first one follows the digest of the terms. So a digest speaks for everything that was written up to it, and
-whoever keeps a receipt (an entry's number and digest) can tell whether any of that was changed since.
+The chain: an entry's digest is SHA-256 over its fields, the ledger's random number and the digest before it; the first one
+follows the digest of the terms. So a digest speaks for everything that was written up to it, and whoever keeps a receipt (an
+entry's number and digest) can tell whether any of that was changed since.
+
+The hashed bytes never change: a JSON array without spaces, in UTF-8, text escaped as in RFC 8785, of a tag that names the
+form and its version, then the fields in the order they are declared here (:func:`digest_entry`, :attr:`Terms.digest`).
 """
 
 import hashlib
-import json
 import operator
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cache
-from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import msgspec
 
 from holdtrue import events
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
@@ -34,12 +38,17 @@ __all__ = [
     "Limits",
     "Receipt",
     "Terms",
+    "check_entries",
+    "digest_entry",
     "event_text",
     "is_private",
-    "line_digest",
     "read_charge",
+    "read_clock",
     "text",
-    "values_digest",
+    "write_charge",
+    "write_grant",
+    "write_repeat",
+    "write_response",
 ]
 
 FilterKind: TypeAlias = Literal["gdp", "zcdp", "pure"]
@@ -55,11 +64,14 @@ VERBS = frozenset(
 )
 """What a charge may be for: every verb, holdout mode and estimator, and what a restored ledger had forgotten."""
 
+_TERMS_TAG, _ENTRY_TAG = "holdtrue terms 1", "holdtrue entry 1"
 _FILTERS: dict[str, type[Filter]] = {"gdp": GaussianFilter, "zcdp": ZeroConcentratedFilter, "pure": PureFilter}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _SEALED = "sha256:"
 _EVENTS = get_args(Event)
+_PLAIN = {int, str, type(None)}
+_LAST_SECOND = 1 << 40  # some 34,000 years from now
 
 
 @cache
@@ -84,12 +96,12 @@ class Terms:
     def __post_init__(self) -> None:
         if self.kind not in get_args(FilterKind):
             raise InvalidParameter("kind", self.kind, f"one of {', '.join(get_args(FilterKind))}")
-        if count("cap", self.cap) > LARGEST:
-            raise InvalidParameter("cap", self.cap, f"at most {LARGEST} units of 1e-15")
+        if count("cap", self.cap) > LARGEST or type(self.cap) is not int:
+            raise InvalidParameter("cap", self.cap, f"a whole number, at most {LARGEST} units of 1e-15")
         if type(self.iid) is not bool:
             raise InvalidParameter("iid", self.iid, "True or False")
-        for name in ("plan", "card", "fingerprint"):
-            text(name, getattr(self, name))
+        for name in ("kind", "plan", "card", "fingerprint"):
+            object.__setattr__(self, name, text(name, getattr(self, name)))
 
     @property
     def filter(self) -> Filter:
@@ -99,9 +111,8 @@ class Terms:
     @property
     def digest(self) -> str:
         """Return the digest that the first entry follows. Of the secrets it holds a hash, under a key of 256 random bits."""
-        document = {item.name: getattr(self, item.name) for item in fields(self)}
-        document["key"] = self.sealed().key.removeprefix(_SEALED)
-        return _sha256(canonical(document))
+        public = self.ledger_id, self.kind, self.cap, self.plan, self.card, int(self.iid), self.created
+        return _digest_values(_TERMS_TAG, *public, self.fingerprint, self.sealed().key)
 
     @property
     def is_sealed(self) -> bool:
@@ -110,11 +121,10 @@ class Terms:
 
     def sealed(self) -> "Terms":
         """Return the same terms, with the same digest, without the key: nobody can check a guess of the rows with them."""
-        return self if self.is_sealed else replace(self, key=_SEALED + _sha256(self.key))
+        return self if self.is_sealed else replace(self, key=_SEALED + hashlib.sha256(self.key.encode()).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One line of a ledger. Costs are whole units of 1e-15.
 
     Running totals include this entry: ``spent`` and ``analyst_spent`` in units, ``draws`` (noise draws of planned
@@ -145,97 +155,78 @@ class Entry:
     body: str | None
     previous: str
     digest: str
-    fresh: bool = field(default=False, compare=False)
-    response: str | None = field(default=None, compare=False)
+    fresh: bool = False
+    response: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and _ROW(self) == _ROW(other)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def receipt(self) -> Receipt:
         """Return what to keep outside the ledger: number and digest."""
         return self.number, self.digest
 
-    def told(self, *, fresh: bool = False, response: str | None = None) -> "Entry":
+    def with_response(self, response: str | None, *, fresh: bool = False) -> "Entry":
         """Return the same line with what the caller is told beside it."""
-        # As dataclasses.replace would, without looking every field up by name again: a charge waits for this.
-        line = object.__new__(Entry)
-        for name in COLUMNS:
-            object.__setattr__(line, name, getattr(self, name))
-        object.__setattr__(line, "fresh", fresh)
-        object.__setattr__(line, "response", response)
-        return line
+        return msgspec.structs.replace(self, fresh=fresh, response=response)
 
-    def checked(self, ledger_id: str) -> "Entry":
-        """Return the entry; raise IntegrityError if its digest is not that of its fields."""
-        line = _LINE(self)
+    def check_digest(self, ledger_id: str) -> None:
+        """Raise IntegrityError if the digest is not that of the fields."""
+        check_entries((self,), ledger_id=ledger_id)
+
+
+COLUMNS = tuple(name for name in Entry.__struct_fields__ if name not in ("fresh", "response"))
+_ROW = operator.attrgetter(*COLUMNS)
+_HASHED = operator.attrgetter(*[name for name in COLUMNS if name != "digest"])
+
+
+def check_entries(entries: Iterable[Entry], *, ledger_id: str) -> None:
+    """Raise IntegrityError at the first entry whose digest is not that of its fields."""
+    for entry in entries:
         try:
-            digest: str | None = values_digest(line, ledger=quoted(ledger_id))
-        except TypeError:  # a type that no entry has, in a damaged row
-            digest = _digest_of_anything(line, ledger_id)
-        if digest != self.digest:
-            message = f"entry {self.number!r}: its digest is not that of its contents"
+            right = digest_entry(_HASHED(entry), ledger_id=ledger_id) == entry.digest
+        except (TypeError, ValueError):  # a value that no entry has, in a damaged row
+            right = False
+        if not right:
+            message = f"entry {entry.number!r}: its digest is not that of its contents"
             raise IntegrityError(message)
-        return self
 
 
-COLUMNS = tuple(item.name for item in fields(Entry) if item.name not in ("fresh", "response"))
-_HASHED = tuple(name for name in COLUMNS if name != "digest")
-_LINE: Callable[["Entry"], tuple[Any, ...]] = operator.attrgetter(*_HASHED)
+def digest_entry(line: tuple[Any, ...], *, ledger_id: str) -> str:
+    """Return the digest of an entry, given all its fields but the digest in their order, and the ledger's number.
 
-
-def _digest_of_anything(line: tuple[Any, ...], ledger_id: str) -> str | None:
-    try:
-        return line_digest(dict(zip(_HASHED, line, strict=True)), ledger_id=ledger_id)
-    except (TypeError, ValueError):
-        return None
-
-
-def line_digest(line: Mapping[str, object], *, ledger_id: str) -> str:
-    """Return the digest of an entry's fields, the digest before it among them, and of the ledger's number."""
-    return _sha256(canonical({**line, "ledger": ledger_id}))
-
-
-def values_digest(line: tuple[Any, ...], *, ledger: str) -> str:
-    """Return what :func:`line_digest` does, given all fields but the digest in their order, and the ledger's number quoted.
-
-    Law: the same bytes are hashed, written out field by field, since every charge and every answer waits for this. Needs:
-    whole numbers and texts where an entry has them. Fails: TypeError for any other value.
+    Needs: whole numbers, texts and None. Fails: TypeError for any other value, which no entry has.
     """
-    (number, kind, time, request_id, request_digest, analyst, verb, cost) = line[:8]
-    (spent, analyst_spent, allowance, draws, other_spent, charges, event, answers, body, previous) = line[8:]
-    return _sha256(
-        f'{{"allowance":{_whole(allowance)},"analyst":{_quoted(analyst)},"analyst_spent":{_whole(analyst_spent)},'
-        f'"answers":{_whole(answers)},"body":{_quoted(body)},"charges":{_digits(charges)},"cost":{_digits(cost)},'
-        f'"draws":{_digits(draws)},"event":{_quoted(event)},"kind":{quoted(kind)},"ledger":{ledger},'
-        f'"number":{_digits(number)},"other_spent":{_digits(other_spent)},"previous":{quoted(previous)},'
-        f'"request_digest":{_quoted(request_digest)},"request_id":{_quoted(request_id)},"spent":{_digits(spent)},'
-        f'"time":{_digits(time)},"verb":{quoted(verb)}}}'
-    )
+    return _digest_values(_ENTRY_TAG, ledger_id, *line)
 
 
-_digits = int.__repr__
+def _digest_values(*values: object) -> str:
+    # Bytes have the JSON of the text that encodes them, and True another one than the 1 that a store makes of it.
+    if not _PLAIN.issuperset(map(type, values)):
+        message = "a ledger holds whole numbers, texts and None"
+        raise TypeError(message)
+    return hashlib.sha256(msgspec.json.encode(values)).hexdigest()
 
 
-def _whole(value: int | None) -> str:
-    return "null" if value is None else _digits(value)
-
-
-def _quoted(value: str | None) -> str:
-    return "null" if value is None else quoted(value)
-
-
-def _sha256(words: str) -> str:
-    return hashlib.sha256(words.encode("ascii")).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """What a plan holds: this many noise draws of questions, and this much, in units, for all charges without such draws."""
 
     draws: int
     other: int
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the entry of a charge says of its request."""
+
+    draws: Annotated[int, msgspec.Meta(ge=0)]
+    parts: tuple[str, ...]
+    request: dict[str, Any]
+
+
+class Charge(msgspec.Struct, frozen=True):
     """A request to charge: what is asked, by whom, what it does to privacy and what it costs.
 
     ``request_id`` is the caller's key for this one request, ``request_digest`` the SHA-256 of what is asked in canonical
@@ -256,33 +247,27 @@ class Charge:
     limits: Limits | None = None
 
     def __post_init__(self) -> None:
-        for name in ("request_id", "analyst", "verb"):
-            _name(name, getattr(self, name))
+        for name in ("request_id", "analyst", "verb", "request_digest", "request"):
+            msgspec.structs.force_setattr(self, name, text(name, getattr(self, name)))
+        msgspec.structs.force_setattr(self, "parts", tuple([_plain("parts", part) for part in self.parts]))
+        for name, value in (("request_id", self.request_id), ("analyst", self.analyst), ("verb", self.verb)):
+            if not 0 < len(value) <= _LONGEST_NAME:
+                raise InvalidParameter(name, value, f"text of 1 to {_LONGEST_NAME} characters")
         if self.verb not in VERBS:
             raise InvalidParameter("verb", self.verb, f"one of {', '.join(sorted(VERBS))}")
-        count("draws", self.draws, least=0)
-        text("request", self.request)
-        if not _DIGEST.fullmatch(text("request_digest", self.request_digest)):
+        for name, number in (("draws", self.draws), ("cost", 0 if self.cost is None else self.cost)):
+            if type(number) is not int or not 0 <= number <= LARGEST:
+                raise InvalidParameter(name, number, f"a whole number from 0 to {LARGEST}")
+        if not _DIGEST.fullmatch(self.request_digest):
             raise InvalidParameter("request_digest", self.request_digest, "64 hexadecimal digits in lower case")
         if not isinstance(self.event, _EVENTS):
             raise InvalidParameter("event", self.event, "an event of holdtrue.events")
-        if self.cost is not None:
-            count("cost", self.cost, least=0)
 
     @property
     def body(self) -> str:
-        """Return what the entry keeps of the request: the canonical JSON of draws, parts and request."""
-        parts = ",".join([quoted(part) for part in self.parts])
-        return f'{{"draws":{self.draws},"parts":[{parts}],"request":{self.request}}}'
-
-
-@dataclass(frozen=True, slots=True)
-class Charged:
-    """What the entry of a charge says of its request."""
-
-    draws: int
-    parts: tuple[str, ...]
-    request: dict[str, Any]
+        """Return what the entry keeps of the request: the JSON of draws, parts and request."""
+        document = {"draws": self.draws, "parts": self.parts, "request": msgspec.Raw(self.request)}
+        return msgspec.json.encode(document).decode()
 
 
 def read_charge(entry: Entry) -> Charged:
@@ -291,17 +276,117 @@ def read_charge(entry: Entry) -> Charged:
         message = f"entry {entry.number} is a charge for an unknown verb"
         raise IntegrityError(message)
     try:
-        document = json.loads(entry.body or "")
-        draws, parts, request = document["draws"], document["parts"], document["request"]
-        right = len(document) == len(fields(Charged)) and type(draws) is int and draws >= 0  # a boolean is no count
-        right = right and isinstance(request, dict) and isinstance(parts, list)
-        right = right and all(isinstance(part, str) for part in parts)
-    except (ValueError, KeyError, TypeError):
-        right = False
-    if not right:
+        return _CHARGED.decode(entry.body or "")
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
         message = f"entry {entry.number} is malformed: its body is not that of a charge"
-        raise IntegrityError(message)
-    return Charged(draws, tuple(parts), request)
+        raise IntegrityError(message) from None
+
+
+_CHARGED = msgspec.json.Decoder(Charged)
+
+
+def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: Charge, *, cost: int) -> Entry:
+    """Return the charge of a request as the entry after ``head``; ``last`` is the analyst's last entry."""
+    return _next_entry(
+        terms,
+        head,
+        last,
+        kind="charge",
+        verb=request.verb,
+        analyst=request.analyst,
+        request_id=request.request_id,
+        request_digest=request.request_digest,
+        cost=cost,
+        draws=request.draws,
+        event=event_text(request.event),
+        body=request.body,
+        fresh=True,
+    )
+
+
+def write_repeat(terms: Terms, head: Entry | None, last: Entry | None, request: Charge) -> Entry:
+    """Return the entry of a request that an older answer serves, for nothing."""
+    return _next_entry(
+        terms,
+        head,
+        last,
+        kind="repeat",
+        verb=request.verb,
+        analyst=request.analyst,
+        request_id=request.request_id,
+        request_digest=request.request_digest,
+    )
+
+
+def write_response(terms: Terms, head: Entry | None, charged: Entry, body: str) -> Entry:
+    """Return the entry of a response to a charge; InvalidParameter for a body that not every store keeps as it is."""
+    return _next_entry(
+        terms,
+        head,
+        None,
+        kind="response",
+        verb=charged.verb,
+        request_digest=charged.request_digest,
+        answers=charged.number,
+        body=text("body", body),
+        fresh=True,
+    )
+
+
+def write_grant(terms: Terms, head: Entry | None, last: Entry | None, analyst: str, *, allowance: int | None) -> Entry:
+    """Return the entry that sets an analyst's allowance in units; None lifts it."""
+    if allowance is not None and count("allowance", allowance, least=0) > LARGEST:
+        raise InvalidParameter("allowance", allowance, f"at most {LARGEST} units of 1e-15")
+    return _next_entry(terms, head, last, kind="grant", verb="grant", analyst=analyst, allowance=allowance, fresh=True)
+
+
+def _next_entry(  # noqa: PLR0913 - one keyword for each fact of the entry
+    terms: Terms,
+    head: Entry | None,
+    last: Entry | None,
+    *,
+    kind: EntryKind,
+    verb: str,
+    analyst: str | None = None,
+    request_id: str | None = None,
+    request_digest: str | None = None,
+    cost: int = 0,
+    draws: int = 0,
+    allowance: int | None = None,
+    event: str | None = None,
+    answers: int | None = None,
+    body: str | None = None,
+    fresh: bool = False,
+) -> Entry:
+    """Return the next entry of the chain, with the totals and, unless it grants another one, the allowance carried on."""
+    line = (
+        1 if head is None else head.number + 1,
+        kind,
+        read_clock(),
+        request_id,
+        request_digest,
+        analyst,
+        verb,
+        cost,
+        cost if head is None else head.spent + cost,
+        None if analyst is None else cost if last is None else (last.analyst_spent or 0) + cost,
+        allowance if kind == "grant" or last is None else last.allowance,
+        draws if head is None else head.draws + draws,
+        (0 if head is None else head.other_spent) + (0 if draws else cost),
+        (0 if head is None else head.charges) + (kind == "charge"),
+        event,
+        answers,
+        body,
+        terms.digest if head is None else head.digest,
+    )
+    digest = digest_entry(line, ledger_id=terms.ledger_id)
+    return Entry(*line, digest, fresh, body if kind == "response" else None)
+
+
+def read_clock() -> int:
+    """Return whole seconds since 1970; 0 where the clock says nothing that a ledger can hold. It decides nothing."""
+    now = time.time()
+    return int(now) if 0 <= now < _LAST_SECOND else 0
 
 
 def event_text(event: Event) -> str:
@@ -335,6 +420,13 @@ def is_private(event: Event) -> bool:
 
 def text(name: str, value: object) -> str:
     """Return text that every store keeps as it is: Unicode without NUL and without lone surrogates. Never shows the text."""
+    plain = _plain(name, value)
+    if "\0" in plain:
+        raise InvalidParameter(name, "a NUL", "text without NUL")
+    return plain
+
+
+def _plain(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidParameter(name, type(value).__name__, "text")
     if not value.isascii():
@@ -342,11 +434,4 @@ def text(name: str, value: object) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise InvalidParameter(name, "lone surrogates", "valid Unicode text") from None
-    if "\0" in value:
-        raise InvalidParameter(name, "a NUL", "text without NUL")
-    return value
-
-
-def _name(name: str, value: object) -> None:
-    if not text(name, value) or len(str(value)) > _LONGEST_NAME:
-        raise InvalidParameter(name, value, f"text of 1 to {_LONGEST_NAME} characters")
+    return str.__str__(value)  # not a subclass of it

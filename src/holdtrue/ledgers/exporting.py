@@ -4,15 +4,16 @@ from os import PathLike
 from pathlib import Path
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.ledgers.accounts import Account
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.sqlite import SqliteStore
+from holdtrue.ledgers.transactions import Lookup
 
 __all__ = ["export"]
 
 _PAGE = 1000
 
 
-def export(ledger: Account, path: str | PathLike[str]) -> int:
+def export(ledger: Ledger, path: str | PathLike[str]) -> int:
     """Write a copy of a ledger, wherever it is kept, to a new SQLite file, and return how many entries it has.
 
     Guarantee: the copy verifies with the same digests, so receipts of the one fit the other; it has a hash in place of the
@@ -26,7 +27,8 @@ def export(ledger: Account, path: str | PathLike[str]) -> int:
         number, last = 0, ledger.head[0]
         while number < last:
             page = ledger.entries(number + 1, min(number + _PAGE, last) + 1)
-            store.append(page)
+            store.begin(Lookup())
+            store.commit(page)
             number = page[-1].number
     finally:
         store.close()

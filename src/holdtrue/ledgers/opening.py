@@ -1,21 +1,25 @@
 """Open a ledger, wherever it is kept, and create it the first time."""
 
 import hmac
+import importlib.util
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError
-from holdtrue.ledgers.accounts import Account
-from holdtrue.ledgers.clock import read_clock
-from holdtrue.ledgers.entries import FilterKind, Terms
-from holdtrue.ledgers.stores import MemoryStore, Store
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, MissingExtra, RefusedError
+from holdtrue.ledgers.entries import FilterKind, Terms, read_clock
+from holdtrue.ledgers.ledger import Ledger
+from holdtrue.ledgers.transactions import MemoryStore
 
-__all__ = ["Fingerprint", "Where", "open_ledger", "store_at", "terms_of"]
+if TYPE_CHECKING:
+    from holdtrue.ledgers.sql_store import SqlStore
 
-Where = str | PathLike[str] | None
-Fingerprint = Callable[[bytes], str]
+__all__ = ["Fingerprint", "Where", "make_terms", "open_ledger", "store_at"]
+
+Where: TypeAlias = str | PathLike[str] | None
+Fingerprint: TypeAlias = Callable[[bytes], str]
 """The data's fingerprint under a secret key of 32 bytes, which the ledger alone keeps."""
 
 _ID_WORDS, _KEY_WORDS = 2, 4  # 128 and 256 bits
@@ -31,7 +35,7 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     card: str | None = None,
     iid: bool | None = None,
     fingerprint: Fingerprint | None = None,
-) -> Account:
+) -> Ledger:
     """Return the ledger at a path (SQLite), at a PostgreSQL URL, or a new one in memory for None.
 
     ``kind``, ``cap`` (units of 1e-15) and ``fingerprint`` create it where there is none; a ledger that exists gives its own
@@ -44,24 +48,24 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     if fingerprint is not None and not callable(fingerprint):
         raise InvalidParameter("fingerprint", type(fingerprint).__name__, "a function of the ledger's key")
 
-    def made() -> Terms:
+    def make() -> Terms:
         if kind is None or cap is None or fingerprint is None:
             name = "kind, cap and fingerprint"
             raise InvalidParameter(name, "less", "given together to create a ledger")
-        return terms_of(kind=kind, cap=cap, plan=plan, card=card, iid=iid, fingerprint=fingerprint)
+        return make_terms(kind=kind, cap=cap, plan=plan, card=card, iid=iid, fingerprint=fingerprint)
 
-    create = None if kind is None and cap is None else made
-    store = MemoryStore(made()) if where is None else store_at(where, create=create)
+    create = None if kind is None and cap is None else make
+    store = MemoryStore(make()) if where is None else store_at(where, create=create)
     try:
         given = {"kind": kind, "cap": cap, "plan": plan, "card": card, "iid": iid}
-        _agree(store.terms, given=given, fingerprint=fingerprint)
-        return Account(store)
+        _compare_terms(store.terms, given=given, fingerprint=fingerprint)
+        return Ledger(store)
     except BaseException:
         store.close()
         raise
 
 
-def terms_of(  # noqa: PLR0913 - one keyword for each of the terms
+def make_terms(  # noqa: PLR0913 - one keyword for each of the terms
     *, kind: FilterKind, cap: int, plan: str | None, card: str | None, iid: bool | None, fingerprint: Fingerprint
 ) -> Terms:
     """Return terms for a new ledger, with a random number and a random key of its own."""
@@ -79,9 +83,13 @@ def terms_of(  # noqa: PLR0913 - one keyword for each of the terms
     )
 
 
-def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None = None, read_only: bool = False) -> Store:
+def store_at(
+    where: str | PathLike[str], *, create: Callable[[], Terms] | None = None, read_only: bool = False
+) -> "SqlStore":
     """Return the store at a path or a URL."""
     if isinstance(where, str) and where.startswith(_POSTGRES):
+        if importlib.util.find_spec("psycopg") is None:
+            raise MissingExtra("postgres", purpose="a ledger in PostgreSQL")
         from holdtrue.ledgers.postgres import PostgresStore
 
         return PostgresStore(where, create=create, read_only=read_only)
@@ -101,9 +109,9 @@ def store_at(where: str | PathLike[str], *, create: Callable[[], Terms] | None =
     return SqliteStore(Path(where), create=create, read_only=read_only)
 
 
-def _agree(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprint | None) -> None:
+def _compare_terms(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprint | None) -> None:
     for name, value in given.items():
-        if value is not None and not (type(value) is type(getattr(terms, name)) and value == getattr(terms, name)):
+        if value is not None and not (isinstance(value, type(getattr(terms, name))) and value == getattr(terms, name)):
             message = (
                 f"the ledger was created with another {name}, which is fixed for good; leave it out, or take a new ledger"
             )

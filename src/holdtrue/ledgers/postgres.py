@@ -5,90 +5,99 @@ other. Several ledgers share a database by living in schemas of their own: give 
 URL.
 """
 
-import importlib.util
 from collections.abc import Callable
+from typing import Any, Final
 
+import psycopg
 import sqlalchemy as sa
-from sqlalchemy.pool import NullPool
 
-from holdtrue.errors import IntegrityError, InvalidParameter, MissingExtra, RefusedError
+from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.ledgers.entries import Terms
 from holdtrue.ledgers.migrations import VERSIONS
-from holdtrue.ledgers.schema import check_postgres_schema
-from holdtrue.ledgers.tables import TERMS, SqlStore
+from holdtrue.ledgers.sql_store import SqlStore, foreign_object
 
-__all__ = ["PostgresStore"]
+__all__ = ["PostgresStore", "check_schema"]
 
 _SECONDS = 30.0
-_CREATION = 0x686F6C6474727565  # the number of the advisory lock: "holdtrue"
 _LOCK_NOT_AVAILABLE = "55P03"
 _DAMAGED = ("XX", "42", "22")  # internal errors; missing tables and columns; values of a wrong type
+# Objects of any kind that act when a row is written or read: triggers of users, rules, row security.
+_ACTING: Final = """
+SELECT 'trigger', t.tgname FROM pg_trigger t WHERE NOT t.tgisinternal AND t.tgrelid = ANY(%(tables)s::regclass[])
+UNION ALL
+SELECT 'rule', r.rulename FROM pg_rewrite r WHERE r.ev_class = ANY(%(tables)s::regclass[])
+UNION ALL
+SELECT 'row security on', c.relname FROM pg_class c
+WHERE c.oid = ANY(%(tables)s::regclass[]) AND (c.relrowsecurity OR c.relkind <> 'r')
+"""
+_TABLES: Final = ("holdtrue_ledger", "holdtrue_entries", VERSIONS)
 
 
 class PostgresStore(SqlStore):
     """A ledger's rows in one schema of a PostgreSQL database."""
 
+    _begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+    _begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    _lock_terms = "SELECT number FROM holdtrue_ledger FOR UPDATE"
+    _lock_creation = f"SELECT pg_advisory_xact_lock({0x686F6C6474727565})"  # "holdtrue"
+    _mark = "%s"
+    _driver_errors = psycopg.Error
+    _dialect = "postgresql+psycopg://"
+
     def __init__(
         self, url: str, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
-        connection, database = _connected(url, read_only=read_only, seconds=seconds)
-        super().__init__(connection, where=f"PostgreSQL database {database!r}", create=create)
+        driver, database = _connect(url, read_only=read_only, seconds=seconds)
+        super().__init__(driver, where=f"PostgreSQL database {database!r}", create=create)
 
-    def _lock(self) -> None:
-        if self._connection.execute(sa.select(TERMS.c.number).with_for_update()).one_or_none() is None:
-            message = f"entry 0: {self.where} has lost the terms it was created with"
-            raise IntegrityError(message)
-
-    def _lock_creation(self) -> None:
-        self._connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))
-
-    def _begin(self) -> None:
-        """Nothing to do: the driver begins with the first statement."""
-
-    def _busy(self, error: BaseException | None) -> bool:
+    def _is_busy(self, error: BaseException) -> bool:
         return _state(error) == _LOCK_NOT_AVAILABLE
 
-    def _damaged(self, error: BaseException | None) -> bool:
+    def _is_damaged(self, error: BaseException) -> bool:
         return _state(error).startswith(_DAMAGED)
 
     def _has_tables(self) -> bool:
-        found = self._connection.exec_driver_sql(f"SELECT to_regclass('{VERSIONS}')").scalar_one() is not None
-        if found:
-            check_postgres_schema(self._connection)
-        return found
+        (found,) = self._driver.execute(f"SELECT to_regclass('{VERSIONS}')").fetchone()
+        if found is not None:
+            check_schema(self._driver)
+        return found is not None
 
-    def _foreign(self) -> bool:
+    def _is_foreign(self) -> bool:
         return False
 
     def examine(self) -> None:
         """Look for what acts on the tables; the server checks its pages as it reads them, where its checksums are on."""
-        with self._transaction(self._begin):
-            check_postgres_schema(self._connection)
+        with self._transaction(self._begin_reading):
+            check_schema(self._driver)
 
 
-def _state(error: BaseException | None) -> str:
+def check_schema(connection: psycopg.Connection[Any]) -> None:
+    """Raise IntegrityError where a trigger, a rule or row security acts on the tables of a ledger."""
+    found = connection.execute(_ACTING, {"tables": list(_TABLES)}).fetchone()
+    if found is not None:
+        raise foreign_object(*found)
+
+
+def _state(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
-def _connected(url: str, *, read_only: bool, seconds: float) -> tuple[sa.Connection, str]:
-    if importlib.util.find_spec("psycopg") is None:
-        raise MissingExtra("postgres", purpose="a ledger in PostgreSQL")
+def _connect(url: str, *, read_only: bool, seconds: float) -> tuple[psycopg.Connection[Any], str]:
     try:
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
+        _, options = address.get_dialect()().create_connect_args(address)
     except (sa.exc.ArgumentError, ValueError):
         raise InvalidParameter("where", "a URL that cannot be read", "postgresql://user@host/database") from None
-    engine = sa.create_engine(
-        address,
-        poolclass=NullPool,
-        hide_parameters=True,
-        connect_args={"connect_timeout": 10, "application_name": "holdtrue"},
-    )
+    connection = None
     try:
-        connection = engine.connect()
-        with connection.begin():
-            _configure(connection, read_only=read_only, seconds=seconds)
-    except sa.exc.SQLAlchemyError:
-        engine.dispose()
+        given = {"connect_timeout": 10, "application_name": "holdtrue", **options}
+        connection = psycopg.connect(autocommit=True, **given)
+        _configure(connection, read_only=read_only, seconds=seconds)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if not isinstance(error, psycopg.Error):
+            raise
         message = (
             f"the PostgreSQL database {address.database!r} does not let us in; check the server, the name and the rights"
         )
@@ -96,16 +105,14 @@ def _connected(url: str, *, read_only: bool, seconds: float) -> tuple[sa.Connect
     return connection, str(address.database)
 
 
-def _configure(connection: sa.Connection, *, read_only: bool, seconds: float) -> None:
+def _configure(connection: psycopg.Connection[Any], *, read_only: bool, seconds: float) -> None:
     """Make commits durable before they return, and waits for a lock end; refuse a server that does not write to disk."""
-    shown = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in ("fsync", "synchronous_commit")}
-    if shown["fsync"] == "off":
-        connection.close()
+    if connection.execute("SHOW fsync").fetchone() == ("off",):
         message = "the PostgreSQL server runs with fsync off: a charge would not survive a crash"
         raise RefusedError(message)
-    if shown["synchronous_commit"] == "off":
-        connection.exec_driver_sql("SET synchronous_commit = on")
-    connection.exec_driver_sql(f"SET lock_timeout = {int(seconds * 1000)}")
-    connection.exec_driver_sql(f"SET idle_in_transaction_session_timeout = {int(2 * seconds * 1000)}")
+    if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
+        connection.execute("SET synchronous_commit = on")
+    connection.execute(f"SET lock_timeout = {int(seconds * 1000)}")
+    connection.execute(f"SET idle_in_transaction_session_timeout = {int(2 * seconds * 1000)}")
     if read_only:
-        connection.exec_driver_sql("SET default_transaction_read_only = on")
+        connection.execute("SET default_transaction_read_only = on")

@@ -5,37 +5,36 @@ file between commits, with its head struck out (PERSIST): as safe as deleting it
 damage a file in WAL mode, so a file found in that mode is taken out of it there, and is left in it from 3.51.3 on.
 """
 
+import functools
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+import stat
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Final
 from urllib.parse import quote
-
-import sqlalchemy as sa
-from sqlalchemy.pool import StaticPool
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
-from holdtrue.ledgers.books import Book, Wanted
-from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
-from holdtrue.ledgers.file_modes import keep_private
-from holdtrue.ledgers.migrations import VERSIONS
-from holdtrue.ledgers.schema import check_sqlite_schema, refuse_triggers
-from holdtrue.ledgers.stores import Busy
-from holdtrue.ledgers.tables import ENTRIES, LINE, SqlStore
+from holdtrue.ledgers.entries import Terms
+from holdtrue.ledgers.migrations import VERSIONS, upgrade
+from holdtrue.ledgers.sql_store import SqlStore, foreign_object
+from holdtrue.ledgers.transactions import Busy
 
-__all__ = ["SqliteStore", "may_use_wal"]
+__all__ = ["SqliteStore", "check_schema", "expect_schema", "keep_private", "may_use_wal", "refuse_triggers"]
 
 _SECONDS = 30.0
 _WAL_MENDED = (3, 51, 3)
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _PRIMARY = 0xFF  # the low byte of an extended error code
-_NOTHING = Wanted()
-_ROWS = 32  # of one statement to insert: few enough that all its values are parameters in every version
+_OTHERS = 0o077
+_FILES = ("", "-journal", "-wal", "-shm")
+_FOLDERS = (".models", ".names")
+_TRIGGERS: Final = "SELECT type, name FROM main.sqlite_master WHERE type NOT IN ('table', 'index')"
+_STORED: Final = "SELECT type, name, tbl_name, sql FROM main.sqlite_master"
+_Object = tuple[str, str, str, str]
 
 
 def may_use_wal(version: tuple[int, ...]) -> bool:
@@ -44,27 +43,22 @@ def may_use_wal(version: tuple[int, ...]) -> bool:
 
 
 class SqliteStore(SqlStore):
-    """A ledger's rows in one file, which several processes may have open; BEGIN IMMEDIATE is the one writer lock.
+    """A ledger's rows in one file, which several processes may have open; BEGIN IMMEDIATE is the one writer lock."""
 
-    What a charge and an answer wait for goes to the driver itself, within SQLAlchemy's transaction.
-    """
-
+    _begin_reading = "BEGIN"
+    _begin_writing = "BEGIN IMMEDIATE"
+    _count_commits = "PRAGMA data_version"
+    _mark = "?"
     _driver_errors = sqlite3.Error
+    _dialect = "sqlite://"
 
     def __init__(
         self, path: Path, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
-        self._path = path
-        self._version: int | None = None
-        self._write_version: int | None = None
-        self._alone_after = 0
-        self._head: Entry | None = None
         if create is not None and _is_free(path):
             _create_file(path, create)
         _check_file(path)
-        connection = _connected(path, read_only=read_only, seconds=seconds)
-        self._driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
-        super().__init__(connection, where=str(path), create=create)
+        super().__init__(_connect(path, read_only=read_only, seconds=seconds), where=str(path), create=create)
         if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
             try:
                 keep_private(path)
@@ -72,18 +66,10 @@ class SqliteStore(SqlStore):
                 self.close()
                 raise
 
-    def _lock(self) -> None:
-        self._driver.execute("BEGIN IMMEDIATE")
-
-    _lock_creation = _lock
-
-    def _begin(self) -> None:
-        self._driver.execute("BEGIN")
-
-    def _busy(self, error: BaseException | None) -> bool:
+    def _is_busy(self, error: BaseException) -> bool:
         return _code(error) in _LOCKED
 
-    def _damaged(self, error: BaseException | None) -> bool:
+    def _is_damaged(self, error: BaseException) -> bool:
         # Text that is not UTF-8 has no code of its own, and no table or column ever goes missing from a whole ledger.
         return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
@@ -93,75 +79,31 @@ class SqliteStore(SqlStore):
             refuse_triggers(self._driver)
         return found
 
-    def _foreign(self) -> bool:
+    def _is_foreign(self) -> bool:
         return bool(self._tables())
 
-    def _tables(self) -> Sequence[object]:
-        return self._connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-
-    def moved(self) -> bool:
-        """Return whether another connection has changed the file since this was last asked: SQLite counts that itself."""
-        try:
-            version = self._driver.execute("PRAGMA data_version").fetchone()[0]
-        except sqlite3.Error:  # whoever reads next is told
-            version = None
-        seen, self._version = self._version, version
-        return version is None or bool(version != seen)
-
-    @contextmanager
-    def writing(self, wanted: Wanted) -> Iterator[Book]:
-        """Lock, load what another connection may have written, yield the book, write what was appended, commit.
-
-        Nobody but this store responds to a charge that it has made while no other connection wrote: SQLite counts those
-        writes, and under the lock the count is right. So such responses are not looked for, nor is the newest entry where
-        nothing else is wanted.
-        """
-        with self._transaction(self._lock):
-            version = self._driver.execute("PRAGMA data_version").fetchone()[0]
-            moved = version != self._write_version
-            if not moved and wanted.responses and min(wanted.responses) > self._alone_after:
-                wanted = Wanted(wanted.ids, wanted.digests, wanted.analysts, wanted.numbers)
-            if moved or self._head is None or wanted != _NOTHING:
-                book = self._loaded(wanted)
-            else:
-                book = Book(self.terms)
-                book.add(self._head)
-            alone_after = book.receipt[0] if moved else self._alone_after
-            yield book
-            self._insert(book.appended)
-        self._write_version, self._alone_after, self._head = version, alone_after, book.head
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries as they are, for a copy: what they say was decided elsewhere."""
-        self._write_version = None
-        super().append(entries)
-
-    def _insert(self, entries: Sequence[Entry]) -> None:
-        """Write rows by one statement for many, which lets other threads in once and not for every row."""
-        for start in range(0, len(entries), _ROWS):
-            several = entries[start : start + _ROWS]
-            self._driver.execute(_inserting(len(several)), [value for entry in several for value in LINE(entry)])
-
-    def _selected(self, statement: str, given: Any) -> Sequence[Sequence[Any]]:  # noqa: ANN401 - as the engine takes it
-        return self._driver.execute(statement, given).fetchall()
+    def _tables(self) -> list[object]:
+        return [name for (name,) in self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
     def examine(self) -> None:
         """Have SQLite check the whole file, its indexes against its tables; the tables are those of the migrations."""
-        with self._transaction(self._begin):
-            check_sqlite_schema(self._driver)
-            found = self._connection.exec_driver_sql("PRAGMA integrity_check(1)").scalars().all()
-        if list(found) != ["ok"]:
+        with self._transaction(self._begin_reading):
+            check_schema(self._driver)
+            found = self._driver.execute("PRAGMA integrity_check(1)").fetchall()
+        if found != [("ok",)]:
             message = f"{self.where}: the file is damaged outside its entries"
             raise IntegrityError(message)
 
 
-@cache
-def _inserting(rows: int) -> str:
-    line = f"({', '.join('?' * len(COLUMNS))})"
-    return f"INSERT INTO {ENTRIES.name} ({', '.join(COLUMNS)}) VALUES {', '.join([line] * rows)}"  # noqa: S608 - names of ours
+class _NewFile(SqliteStore):
+    """The store of a ledger that has no entries and is not in its place yet, in an empty file."""
+
+    def __init__(self, path: Path, *, create: Callable[[], Terms]) -> None:
+        driver = _connect(path, read_only=False, seconds=_SECONDS)
+        SqlStore.__init__(self, driver, where=str(path), create=create)
 
 
-def _code(error: BaseException | None) -> int | None:
+def _code(error: BaseException) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & _PRIMARY
 
@@ -201,7 +143,7 @@ def _create_file(path: Path, create: Callable[[], Terms]) -> None:
     written = path.with_name(f".{path.name[:100]}.{SYSTEM.words(1).tobytes().hex()}.new")
     try:
         os.close(os.open(written, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        _FirstWriting(written, create=lambda: made).close()
+        _NewFile(written, create=lambda: made).close()
         _move(written, path)
     except (OSError, ValueError, RefusedError, ReleaseError):
         message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
@@ -231,42 +173,25 @@ def _move(written: Path, path: Path) -> None:
         os.close(folder)
 
 
-class _FirstWriting(SqliteStore):
-    """The store of a ledger that has no entries and is not in its place yet, in an empty file."""
-
-    def __init__(self, path: Path, *, create: Callable[[], Terms]) -> None:
-        connection = _connected(path, read_only=False, seconds=_SECONDS)
-        self._driver = connection.connection.driver_connection  # type: ignore[assignment]  # the driver's own
-        SqlStore.__init__(self, connection, where=str(path), create=create)
-
-
-def _connected(path: Path, *, read_only: bool, seconds: float) -> sa.Connection:
-    mode = "ro" if read_only else "rw"
-    address = f"file:{quote(str(path.absolute()))}?mode={mode}"
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
-        try:
-            _configure(connection, read_only=read_only)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    # The URL is for the dialect only; hidden parameters keep answers and the key out of the text of errors.
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=StaticPool, hide_parameters=True)
+def _connect(path: Path, *, read_only: bool, seconds: float) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rw'}"
+    connection = None
     try:
-        return engine.connect()
-    except sa.exc.DBAPIError as error:
-        raise _refusal(error.orig, path) from None
-    except sqlite3.Error as error:
-        raise _refusal(error, path) from None
-    except UnicodeError:  # the driver could not even decode what the engine said about a damaged file
-        message = f"{path} is damaged or is not a ledger"
-        raise IntegrityError(message) from None
+        connection = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
+        _configure(connection, read_only=read_only)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise _refusal(error, path) from None
+        if isinstance(error, UnicodeError):  # the driver could not even decode what the engine said about a damaged file
+            message = f"{path} is damaged or is not a ledger"
+            raise IntegrityError(message) from None
+        raise
+    return connection
 
 
-def _refusal(error: BaseException | None, path: Path) -> IntegrityError | RefusedError:
+def _refusal(error: BaseException, path: Path) -> IntegrityError | RefusedError:
     if _code(error) in _DAMAGED:
         return IntegrityError(f"{path} is damaged or is not a ledger")
     if _code(error) in _LOCKED:
@@ -285,3 +210,73 @@ def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = PERSIST").fetchone()
     if mode != "persist":
         raise sqlite3.OperationalError
+
+
+def keep_private(path: Path) -> None:
+    """Take from others what they may do with a ledger's file, its journal and the folders beside it.
+
+    They are the owner's alone: they hold the key and the answers, and beside them are the models. Failure: RefusedError
+    where others may do something and the owner is somebody else.
+    """
+    if os.name != "posix":  # pragma: no cover - elsewhere a mode says nothing about others
+        return
+    for suffix in _FILES + _FOLDERS:
+        place = Path(f"{path}{suffix}")
+        try:
+            mode = stat.S_IMODE(place.stat().st_mode)
+            if mode & _OTHERS:
+                place.chmod(mode & ~_OTHERS)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            message = f"other users may open {place}; have its owner run: chmod go= {place}"
+            raise RefusedError(message) from None
+
+
+def refuse_triggers(connection: sqlite3.Connection) -> None:
+    """Raise IntegrityError where a file has a trigger or a view: what opening a ledger can afford to look for.
+
+    A trigger could delete a charge as it is written, a view could stand in for a table: the chain alone would not tell.
+    """
+    found = connection.execute(_TRIGGERS).fetchone()
+    if found is not None:
+        raise foreign_object(*found)
+
+
+def check_schema(connection: sqlite3.Connection) -> None:
+    """Raise IntegrityError unless a file has exactly the tables and indexes that the migrations create.
+
+    Reads the schema only, which SQLite has in memory already.
+    """
+    try:
+        found = _read_schema(connection)
+    except (sqlite3.Error, UnicodeError, AttributeError):
+        found = frozenset()
+    expected = expect_schema()
+    if found - expected:
+        kind, name, *_ = min(found - expected)
+        raise foreign_object(kind, name)
+    if expected - found:
+        kind, name, *_ = min(expected - found)
+        message = f"the ledger has lost its {kind} {name!r}; it was changed from outside"
+        raise IntegrityError(message)
+
+
+@functools.cache
+def expect_schema() -> frozenset[_Object]:
+    """Return the schema of a new ledger, made by the same migrations."""
+    import sqlalchemy as sa
+
+    driver = sqlite3.connect(":memory:", isolation_level=None)
+    engine = sa.create_engine("sqlite://", creator=lambda: driver, poolclass=sa.pool.StaticPool)
+    try:
+        with engine.connect() as connection, connection.begin():
+            upgrade(connection)
+        return _read_schema(driver)
+    finally:
+        engine.dispose()
+
+
+def _read_schema(connection: sqlite3.Connection) -> frozenset[_Object]:
+    rows = connection.execute(_STORED).fetchall()
+    return frozenset((kind, name, table, " ".join((text or "").split())) for kind, name, table, text in rows)

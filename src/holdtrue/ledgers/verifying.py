@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from holdtrue import events
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError
 from holdtrue.exact import listed
-from holdtrue.ledgers.accounts import Account
 from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private, read_charge
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.opening import store_at
-from holdtrue.ledgers.stores import Busy, Store
+from holdtrue.ledgers.transactions import Busy
+
+if TYPE_CHECKING:
+    from holdtrue.ledgers.sql_store import SqlStore
 
 __all__ = ["Verification", "verify"]
 
@@ -39,7 +42,7 @@ class Verification:
         return True
 
 
-def verify(where: str | PathLike[str] | Account, *, receipts: Iterable[Receipt] = ()) -> Verification:
+def verify(where: str | PathLike[str] | Ledger, *, receipts: Iterable[Receipt] = ()) -> Verification:
     """Return a truthy report if a ledger is whole; raise IntegrityError, saying which entry, if it is not.
 
     Guarantee (P7): every entry follows from the ones before it, by digest and by sums; no charge passed the cap or an
@@ -47,7 +50,7 @@ def verify(where: str | PathLike[str] | Account, *, receipts: Iterable[Receipt] 
     what it was when the receipt was given. Needs the newest receipt to find that entries were cut off or the file was put
     back to an older state: without one, a shorter whole ledger is a whole ledger. Reads only.
     """
-    if isinstance(where, Account):
+    if isinstance(where, Ledger):
         where.examine()
         return _Recount(where.terms, receipts, unprotected=where.takes_unprotected).over(_pages(where.entries))
     store = _opened(where)
@@ -63,7 +66,7 @@ def verify(where: str | PathLike[str] | Account, *, receipts: Iterable[Receipt] 
         store.close()
 
 
-def _opened(where: str | PathLike[str]) -> Store:
+def _opened(where: str | PathLike[str]) -> "SqlStore":
     """Open to read; a SQLite file whose last writer was killed must first be rid of what that one had begun to write."""
     try:
         return store_at(where, read_only=True)
@@ -142,7 +145,7 @@ class _Recount:
         self.number += 1
         self._demand(entry.number == self.number, "it is missing")
         self._demand(entry.previous == self.digest, "it does not follow the entry before it")
-        entry.checked(self.terms.ledger_id)
+        entry.check_digest(self.terms.ledger_id)
         self.digest = entry.digest
         self.spent += entry.cost
         self._demand(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from holdtrue.errors import HoldtrueError, IntegrityError, UnknownName
 from holdtrue.holdouts import Score, Verdict
-from holdtrue.ledgers import Account
+from holdtrue.ledgers import Ledger
 from holdtrue.service.database import HOLDOUTS
 from holdtrue.service.holdout_labels import labels_of
 from holdtrue.service.holdout_looks import HoldoutDesk
@@ -34,7 +34,7 @@ class WatchedHoldoutDesk(HoldoutDesk):
     _closed = False
 
     @property
-    def ledger(self) -> Account:
+    def ledger(self) -> Ledger:
         """Return the ledger of the looks, to be read."""
         return self._kept.ledger
 

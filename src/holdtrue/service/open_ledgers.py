@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from holdtrue.errors import CuratorClosed, FingerprintMismatch, HoldtrueError, IntegrityError, RefusedError, ReleaseError
-from holdtrue.ledgers import Account, Busy, open_ledger
+from holdtrue.ledgers import Busy, Ledger, open_ledger
 from holdtrue.service.problems import Refused
 from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
 
@@ -74,7 +74,7 @@ class OpenLedgers(Generic[T]):
         *,
         receipts: Receipts,
         open_one: Callable[[str], tuple[T, LedgerState]],
-        ledger_of: Callable[[T], Account],
+        ledger_of: Callable[[T], Ledger],
         place_of: Callable[[str], str | Path],
         close_one: Callable[[T], None],
         every: int,
@@ -141,7 +141,7 @@ class OpenLedgers(Generic[T]):
                 self._ledger_of(opened).newest()
         return not self.reopen_stopped()
 
-    def explain(self, error: HoldtrueError, ledger: Account) -> HoldtrueError:
+    def explain(self, error: HoldtrueError, ledger: Ledger) -> HoldtrueError:
         """Return what a caller is told of an error, without a path: 503 where the ledger has stopped or is locked."""
         if isinstance(error, (Busy, CuratorClosed)) or (ledger.stopped and _may_be_the_ledgers(error)):
             self.reopen_stopped()

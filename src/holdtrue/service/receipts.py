@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 
 from holdtrue.errors import IntegrityError, UnknownName
-from holdtrue.ledgers import Account, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.service.database import RECEIPTS, Database
 
 __all__ = ["Kind", "LedgerState", "Receipts", "has_entry", "read_state"]
@@ -32,7 +32,7 @@ class LedgerState:
     other_spent: int = 0
 
 
-def read_state(ledger: Account) -> LedgerState:
+def read_state(ledger: Ledger) -> LedgerState:
     """Return a ledger's newest state: its last entry has all totals."""
     terms, last = ledger.terms, ledger.newest()
     if not last:
@@ -45,7 +45,7 @@ def read_state(ledger: Account) -> LedgerState:
     return LedgerState(terms.ledger_id, entry.number, entry.digest, entry.spent, entry.draws, entry.other_spent)
 
 
-def has_entry(ledger: Account, state: LedgerState) -> bool:
+def has_entry(ledger: Ledger, state: LedgerState) -> bool:
     """Return whether this is the ledger that was in this state once: the same number, and the same entry in its place."""
     if ledger.terms.ledger_id != state.ledger_id:
         return False

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from holdtrue.errors import HoldtrueError, RefusedError, UnknownName
 from holdtrue.events import NoCost
-from holdtrue.ledgers import Account, Charge, Receipt, open_ledger, verify
+from holdtrue.ledgers import Charge, Ledger, Receipt, open_ledger, verify
 from holdtrue.planning import read_plan
 from holdtrue.records import canonical
 from holdtrue.service.database import DATASETS, HOLDOUTS
@@ -52,7 +52,7 @@ def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Recei
             raise RefusedError(message)
         state = read_state(ledger)
         charges = [] if kept is None else _forgotten(ledger, state, kept)
-        for entry in ledger.charge_all(charges):
+        for entry in ledger.settle((), charges)[1]:
             if isinstance(entry, HoldtrueError):
                 raise entry
             ledger.respond(entry.number, "[]")
@@ -69,7 +69,7 @@ def _check_registered(registry: "Registry", name: str, kind: Kind) -> None:
             raise UnknownName(message)
 
 
-def _forgotten(ledger: Account, state: LedgerState, kept: LedgerState) -> list[Charge]:
+def _forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Charge]:
     """Return the charges for what a ledger has forgotten: planned draws with what they cost, and what other verbs cost."""
     if has_entry(ledger, kept):
         return []

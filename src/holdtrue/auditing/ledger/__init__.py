@@ -14,7 +14,7 @@ from holdtrue.auditing.findings import Breach, Inspection
 from holdtrue.auditing.ledger.ledger_rules import Found, LedgerRules
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RequestError
 from holdtrue.exact import listed
-from holdtrue.ledgers import Account, Entry, EntryKind, Receipt, Terms, verify
+from holdtrue.ledgers import Entry, EntryKind, Ledger, Receipt, Terms, verify
 from holdtrue.ledgers.entries import LARGEST, is_private
 from holdtrue.ledgers.opening import store_at
 from holdtrue.records import Answer, Certificate
@@ -25,7 +25,7 @@ _NAMED_ENTRY = re.compile(r"entry (\d+)")
 
 
 def audit_ledger(
-    where: "str | PathLike[str] | Account", *, receipts: Iterable[Receipt | Certificate | Answer] = (), data: object = None
+    where: "str | PathLike[str] | Ledger", *, receipts: Iterable[Receipt | Certificate | Answer] = (), data: object = None
 ) -> Inspection:
     """Recompute a ledger and return every rule that it breaks, not only the first; reads only.
 
@@ -58,7 +58,7 @@ def audit_ledger(
     return audit.inspection(place, entries)
 
 
-def _recount(where: "str | PathLike[str] | Account", receipts: Sequence[Receipt]) -> str | None:
+def _recount(where: "str | PathLike[str] | Ledger", receipts: Sequence[Receipt]) -> str | None:
     """Return what the ledger's own recount finds first, None where it finds nothing."""
     try:
         verify(where, receipts=receipts)
@@ -78,9 +78,9 @@ def _read_receipt(kept: object) -> Receipt:
     raise InvalidParameter("receipts", kept, "entry number and digest, or an answer or a certificate that was kept")
 
 
-def _read_ledger(where: "str | PathLike[str] | Account") -> tuple[str, Terms, Sequence[Entry]]:
+def _read_ledger(where: "str | PathLike[str] | Ledger") -> tuple[str, Terms, Sequence[Entry]]:
     """Return the place, the terms and all entries as they are stored."""
-    if isinstance(where, Account):
+    if isinstance(where, Ledger):
         return repr(where), where.terms, where.entries()
     store = store_at(where, read_only=True)
     try:
@@ -89,7 +89,7 @@ def _read_ledger(where: "str | PathLike[str] | Account") -> tuple[str, Terms, Se
         store.close()
 
 
-def _unreadable(where: "str | PathLike[str] | Account", words: str) -> Inspection:
+def _unreadable(where: "str | PathLike[str] | Ledger", words: str) -> Inspection:
     # A URL may have a password in it.
     place = "a PostgreSQL database" if "://" in str(where) else str(where)
     named = _NAMED_ENTRY.search(words)
@@ -180,7 +180,7 @@ class _LedgerAudit:
         if entry.previous != before[1]:
             yield "chain", "it does not follow the entry before it"
         try:
-            entry.checked(self.terms.ledger_id)
+            entry.check_digest(self.terms.ledger_id)
         except IntegrityError:
             yield "chain", "its digest is not that of its contents"
 

@@ -2,25 +2,27 @@
 
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 __all__ = ["HEAD", "RETIRED", "VERSIONS", "known", "revision", "upgrade"]
 
-HEAD = "0002"
-RETIRED = frozenset({"0001"})
-"""Revisions whose entries have no totals of draws: their digests cannot be carried on."""
+HEAD = "0003"
+RETIRED = frozenset({"0001", "0002"})
+"""Revisions whose entries are hashed in another form, or have no totals of draws: their digests cannot be carried on."""
 VERSIONS = "holdtrue_version"
 _HERE = Path(__file__).parent
 _ONE_AT_A_TIME = threading.Lock()  # what runs a migration is the process's own: Alembic's op is one for all threads
 
 
-def revision(connection: sa.Connection, *, versions: str = VERSIONS) -> str:
+def revision(connection: "sa.Connection", *, versions: str = VERSIONS) -> str:
     """Return the revision of the tables.
 
     Alembic is slow to import; a ledger whose tables are those of today needs none of it.
     """
-    found = connection.execute(sa.text(f"SELECT version_num FROM {versions}")).scalars().all()  # noqa: S608 - a constant
+    found = connection.exec_driver_sql(f"SELECT version_num FROM {versions}").scalars().all()  # noqa: S608 - a constant
     return ", ".join(map(str, found))
 
 
@@ -31,7 +33,7 @@ def known(found: str, *, folder: Path = _HERE) -> bool:
     return found in {script.revision for script in ScriptDirectory(str(folder)).walk_revisions()}
 
 
-def upgrade(connection: sa.Connection, *, folder: Path = _HERE, versions: str = VERSIONS) -> None:
+def upgrade(connection: "sa.Connection", *, folder: Path = _HERE, versions: str = VERSIONS) -> None:
     """Bring the tables to the newest revision in a folder, in the transaction that the connection is in."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations

@@ -5,7 +5,7 @@ from alembic import op
 
 __all__ = ["down_revision", "revision", "upgrade"]
 
-revision = "0002"
+revision = "0003"
 down_revision = None
 
 

@@ -6,8 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.errors import (
@@ -21,56 +20,52 @@ from holdtrue.errors import (
 )
 from holdtrue.events import Event
 from holdtrue.exact import count
-from holdtrue.ledgers import books
-from holdtrue.ledgers.books import Book, Wanted
-from holdtrue.ledgers.entries import Charge, Entry, Limits, Receipt, Terms, is_private, text
-from holdtrue.ledgers.stores import Busy, Store
+from holdtrue.ledgers.entries import (
+    Charge,
+    Entry,
+    Limits,
+    Receipt,
+    check_entries,
+    is_private,
+    text,
+)
+from holdtrue.ledgers.transactions import Busy, Lookup, MemoryStore, Transaction
 
-__all__ = ["Account"]
+if TYPE_CHECKING:
+    from holdtrue.ledgers.sql_store import SqlStore
+
+__all__ = ["Ledger"]
 
 T = TypeVar("T")
+_Store: TypeAlias = "MemoryStore | SqlStore"
+_Decision: TypeAlias = Callable[[Transaction], Entry]
+_Outcomes: TypeAlias = list[Entry | HoldtrueError]
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1
-_MOST_CHARGED = 4096
+_MOST_UNANSWERED = 4096
 _FAILED = "the ledger failed; whether the request was charged is known once it is opened again"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One decision inside a transaction: the rows it wants to see, and what it does with them."""
-
-    wanted: Wanted
-    decide: Callable[[Book], Entry]
-
-    def run(self, book: Book) -> Entry | HoldtrueError:
-        """Return the entry, or the refusal, which is this request's own and adds nothing; other errors are everybody's."""
-        try:
-            return self.decide(book)
-        except IntegrityError:
-            raise
-        except HoldtrueError as refusal:
-            return refusal
-
-
-class Account:
+class Ledger:
     """A ledger over a store. Safe for threads; other processes may have the same ledger open.
 
     Guarantee (P3, P4, P5, P6): when :meth:`charge` returns, the charge is durable; the sum of all costs never passes the
     cap, nor an analyst's the allowance; a request id is charged at most once and has at most one response; after the first
-    transaction that failed nothing is answered any more, not even from what is stored, until the ledger is opened anew.
+    transaction that failed nothing is answered any more, not even from what is stored, until the ledger is opened again.
     Needs: a store that keeps its own promise. Failure: an error of the tree, and no entry.
     """
 
     takes_unprotected = False
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: _Store) -> None:
+        self.terms = store.terms
         self.writer = threading.Lock()  # held whenever a transaction is under way
+        self._store = store
         self._answered = threading.Condition()
         self._stopped: str | None = None
-        self._newest: Receipt = (0, store.terms.digest)
-        self._spent = 0
+        self._head: Entry | None = None  # the newest entry that this process has seen
         self._priced: tuple[Event, int] | None = None
-        self._charged: dict[int, Entry] = {}
+        self._unanswered: dict[int, Entry] = {}
         self._process = os.getpid()
         _OPEN.add(self)
 
@@ -94,74 +89,65 @@ class Account:
         charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
         wanted = Charge(request_id, request_digest, analyst, verb, event, cost, draws, parts, request, limits)
-        return self._kept(self._commit_one(self._charging(wanted)))
-
-    def charge_all(self, requests: Sequence[Charge]) -> list[Entry | HoldtrueError]:
-        """Charge several requests in one transaction, in their order; each has its own entry or its own refusal."""
-        return self.settle((), requests)[1]
+        return _only(self.settle((), [wanted])[1])
 
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
 
         The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
         """
-        entry = self._commit_one(self._responding(number, body))
-        with self._answered:
-            self._answered.notify_all()
-        return entry
+        return _only(self.settle([(number, body)], ())[0])
 
-    def respond_all(self, bodies: Sequence[tuple[int, str]]) -> list[Entry | HoldtrueError]:
-        """Store the responses to several charges in one transaction, each as :meth:`respond` does."""
-        return self.settle(bodies, ())[0]
-
-    def settle(
-        self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]
-    ) -> tuple[list[Entry | HoldtrueError], list[Entry | HoldtrueError]]:
+    def settle(self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]) -> tuple[_Outcomes, _Outcomes]:
         """Store responses and charge other requests in one transaction, responses first; each has its own outcome.
 
         So the answers of those who asked before and the charges of those who come next wait for the disk once.
         """
-        steps: list[_Step | HoldtrueError] = [self._responding(number, body) for number, body in bodies]
+        lookup = Lookup()
+        decisions: list[_Decision | HoldtrueError] = [self._respond(number, body, lookup) for number, body in bodies]
         for request in requests:
             try:
-                steps.append(self._charging(request))
+                decisions.append(self._charge(request, lookup))
             except HoldtrueError as refusal:
-                steps.append(refusal)
-        found = self._commit(steps)
+                decisions.append(refusal)
+        outcomes = self._commit(decisions, lookup)
         if bodies:
             with self._answered:
                 self._answered.notify_all()
-        charged = found[len(bodies) :]
-        return found[: len(bodies)], [self._kept(entry) if isinstance(entry, Entry) else entry for entry in charged]
+        charged = outcomes[len(bodies) :]
+        for entry in charged:
+            if isinstance(entry, Entry) and entry.fresh:
+                self._keep(entry)
+        return outcomes[: len(bodies)], charged
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Give an analyst an allowance in units, under the one cap; None lifts it. The change is an entry."""
         if not text("analyst", analyst):
             raise InvalidParameter("analyst", analyst, "a name")
-        wanted = Wanted(analysts=frozenset({analyst}))
-        return self._commit_one(_Step(wanted, lambda book: books.grant(book, analyst, allowance=allowance)))
+        decision = functools.partial(Transaction.grant, analyst=analyst, allowance=allowance)
+        return _only(self._commit([decision], Lookup(analysts={analyst})))
 
     def find(self, *, request_id: str | None = None, request_digest: str | None = None) -> Entry | None:
         """Return the charge that paid for a request, by its id, or by its digest where it was answered; else None."""
         if request_id is not None:
-            book = self._load(Wanted(ids=frozenset({request_id})))
-            known = book.requests.get(request_id)
-            return None if known is None else books.paid(book, known)
-        if request_digest is None:
+            seen = self._load(Lookup(ids={request_id}))
+            found = seen.requests.get(request_id)
+        elif request_digest is not None:
+            seen = self._load(Lookup(digests={request_digest}))
+            found = seen.answered.get(request_digest)
+        else:
             raise InvalidParameter("request_id", None, "given, or request_digest")
-        book = self._load(Wanted(digests=frozenset({request_digest})))
-        answer = book.answered.get(request_digest)
-        return None if answer is None else books.paid(book, answer)
+        return None if found is None else seen.find_charge(found)
 
     def wait(self, number: int, *, seconds: float = 30.0) -> Entry:
         """Return a charge once its response is stored, by this process or another; ReleaseError if that takes too long."""
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
         while True:
-            book = self._load(Wanted(numbers=frozenset({count("number", number)})))
-            if number not in book.rows:
+            seen = self._load(Lookup(numbers={count("number", number)}))
+            if number not in seen.rows:
                 message = f"entry {number} is no entry of this ledger"
                 raise UnknownName(message)
-            entry = books.paid(book, book.rows[number])
+            entry = seen.find_charge(seen.rows[number])
             if entry.response is not None:
                 return entry
             if time.monotonic() > end:
@@ -175,12 +161,13 @@ class Account:
         """Return the entries with start <= number < stop, all kinds, each checked against its digest."""
         last = self.head[0] + 1 if stop is None else count("stop", stop, least=0)
         first = count("start", start, least=0)
-        return self._look(lambda store: [row.checked(self.terms.ledger_id) for row in store.entries(first, last)])
 
-    @property
-    def terms(self) -> Terms:
-        """Return what the ledger was created with."""
-        return self._store.terms
+        def read() -> Sequence[Entry]:
+            found = self._store.entries(first, last)
+            check_entries(found, ledger_id=self.terms.ledger_id)
+            return found
+
+        return self._look(read)
 
     @property
     def durable(self) -> bool:
@@ -190,11 +177,12 @@ class Account:
     @property
     def head(self) -> Receipt:
         """Return the newest receipt: number and digest of the last entry, or 0 and the digest of the terms."""
-        return self._load(Wanted()).receipt
+        return self._load(Lookup()).receipt
 
     def newest(self) -> int:
         """Return the number of the last entry: as it is remembered, where nobody else has written since."""
-        return self._look(lambda store: None if store.moved() else self._newest[0]) or self.head[0]
+        head = self._load(Lookup()).head
+        return 0 if head is None else head.number
 
     @property
     def stopped(self) -> bool:
@@ -209,33 +197,33 @@ class Account:
     @property
     def last_seen(self) -> Receipt:
         """Return the newest receipt that this process has seen, without a look at the store."""
-        return self._newest
+        return (0, self.terms.digest) if self._head is None else self._head.receipt
 
     @property
     def spent(self) -> int:
         """Return what all analysts together have spent, in units."""
-        return self._load(Wanted()).spent
+        return self._load(Lookup()).spent
 
     @property
     def left(self) -> int:
         """Return what is left under the cap, in units."""
-        return self._load(Wanted()).left()
+        return self._load(Lookup()).left()
 
     def spent_by(self, analyst: str) -> int:
         """Return what an analyst has spent, in units."""
-        return self._load(Wanted(analysts=frozenset({analyst}))).spent_by(analyst)
+        return self._load(Lookup(analysts={analyst})).spent_by(analyst)
 
     def left_for(self, analyst: str) -> int:
         """Return what an analyst may still spend, in units: within the allowance and within the cap."""
-        return self._load(Wanted(analysts=frozenset({analyst}))).left(analyst)
+        return self._load(Lookup(analysts={analyst})).left(analyst)
 
     def allowance(self, analyst: str) -> int | None:
         """Return an analyst's allowance in units; None where there is no limit but the cap."""
-        return self._load(Wanted(analysts=frozenset({analyst}))).allowance(analyst)
+        return self._load(Lookup(analysts={analyst})).allowance(analyst)
 
     def examine(self) -> None:
         """Have the store check its own structures; IntegrityError if they are damaged."""
-        self._look(lambda store: store.examine())
+        self._look(self._store.examine)
 
     def close(self) -> None:
         """Let go of the store; every later call is refused. Closing twice is fine."""
@@ -255,6 +243,17 @@ class Account:
         durability = "" if self.durable else ", not durable"
         return f"<{type(self).__name__} {self._store.where}{durability}: {self.terms.kind}, cap {self.terms.cap} units>"
 
+    def _charge(self, request: Charge, lookup: Lookup) -> _Decision:
+        """Return the decision on a charge, to be taken in a transaction with the rows that it adds to the lookup."""
+        floor = self._floor(request)
+        spent = 0 if self._head is None else self._head.spent
+        if not isinstance(floor, NotPrivate) and spent + max(floor, request.cost or 0) > self.terms.cap:
+            self._refuse_early(request, cost=max(floor, request.cost or 0))
+        lookup.ids.add(request.request_id)
+        lookup.digests.add(request.request_digest)
+        lookup.analysts.add(request.analyst)
+        return functools.partial(Transaction.charge, request=request, floor=floor)
+
     def _floor(self, request: Charge) -> int | NotPrivate:
         """Return what the event costs at least, or the refusal of an event without a guarantee."""
         priced = self._priced
@@ -273,97 +272,86 @@ class Account:
         self._priced = request.event, cost
         return cost
 
-    def _refuse_early(self, request: Charge, *, cost: int, wanted: Wanted) -> None:
+    def _refuse_early(self, request: Charge, *, cost: int) -> None:
         """Refuse what the cap can never admit again, without a lock: totals only grow, so an old total is enough to know."""
-        if self._spent + cost <= self.terms.cap:
-            return
-        book = self._load(wanted)
-        if request.request_id not in book.requests and request.request_digest not in book.answered:
-            books.demand(book, request, cost=cost)
+        seen = self._load(Lookup({request.request_id}, {request.request_digest}, {request.analyst}))
+        if request.request_id not in seen.requests and request.request_digest not in seen.answered:
+            seen.check_limits(request, cost=cost)
 
-    def _kept(self, entry: Entry) -> Entry:
+    def _respond(self, number: int, body: str, lookup: Lookup) -> _Decision:
+        """Return the decision on a response, to be taken in a transaction with the rows that it adds to the lookup."""
+        if type(number) is not int or number < 1:
+            number = count("number", number)
+        charged = self._unanswered.pop(number, None)
+        (lookup.numbers if charged is None else lookup.responses).add(number)
+        return functools.partial(Transaction.respond, number=number, body=body, charged=charged)
+
+    def _keep(self, entry: Entry) -> None:
         """Keep a charge that was just made until its response comes, so that it is not read back."""
-        if entry.fresh:
-            while len(self._charged) >= _MOST_CHARGED:
-                self._charged.pop(next(iter(self._charged)))
-            self._charged[entry.number] = entry
-        return entry
+        while len(self._unanswered) >= _MOST_UNANSWERED:
+            self._unanswered.pop(next(iter(self._unanswered)))
+        self._unanswered[entry.number] = entry
 
-    def _charging(self, request: Charge) -> _Step:
-        floor = self._floor(request)
-        wanted = Wanted(frozenset({request.request_id}), frozenset({request.request_digest}), frozenset({request.analyst}))
-        if not isinstance(floor, NotPrivate):
-            self._refuse_early(request, cost=max(floor, request.cost or 0), wanted=wanted)
-        return _Step(wanted, lambda book: books.charge(book, request, floor=floor))
+    def _commit(self, decisions: Sequence[_Decision | HoldtrueError], lookup: Lookup) -> _Outcomes:
+        """Take decisions in one transaction, in order; nobody hears of an entry before it is durable.
 
-    def _responding(self, number: int, body: str) -> _Step:
-        text("body", body)
-        only = frozenset({count("number", number)})
-        charged = self._charged.pop(number, None)
-        wanted = Wanted(numbers=only) if charged is None else Wanted(responses=only)
-        return _Step(wanted, lambda book: books.respond(book, number, body=body, charged=charged))
-
-    def _commit_one(self, step: _Step) -> Entry:
-        (found,) = self._commit([step])
-        if isinstance(found, HoldtrueError):
-            raise found
-        return found
-
-    def _commit(self, steps: Sequence[_Step | HoldtrueError]) -> list[Entry | HoldtrueError]:
-        """Run steps in one transaction, in order; nobody hears of an entry before it is durable.
-
-        A refusal is the outcome of its own step. Whatever goes wrong with the transaction is the outcome of every step, and
-        ends this ledger, unless another process only held the lock.
+        A refusal is the outcome of its own request. Whatever goes wrong with the transaction is the outcome of every one of
+        them, and ends this ledger, unless another process only held the lock.
         """
         self._check()
-        planned = [step for step in steps if isinstance(step, _Step)]
-        if not planned:
-            return [step for step in steps if not isinstance(step, _Step)]
-        try:
-            with self.writer:
-                self._check()
-                with self._store.writing(Wanted.of_all(step.wanted for step in planned)) as book:
-                    self._follow(book)
-                    found = [step.run(book) if isinstance(step, _Step) else step for step in steps]
-                self._follow(book)
-                return found
-        except BaseException as error:
-            if not isinstance(error, Busy):
-                self._stop()
-            if not isinstance(error, Exception):
-                raise
-            failure = error if isinstance(error, HoldtrueError) else ReleaseError(_FAILED)
+        refusals = [decision for decision in decisions if isinstance(decision, HoldtrueError)]
+        if len(refusals) == len(decisions):
+            return list[Entry | HoldtrueError](refusals)
+        with self.writer:
+            self._check()
+            try:
+                transaction = self._store.begin(lookup)
+                self._follow(transaction.head)
+                outcomes = [_decide(decision, transaction) for decision in decisions]
+                self._store.commit(transaction.appended)
+                self._follow(transaction.head)
+            except BaseException as error:
+                self._store.roll_back()
+                if not isinstance(error, Busy):
+                    self._stop()
+                if not isinstance(error, Exception):
+                    raise
+                failure = error if isinstance(error, HoldtrueError) else ReleaseError(_FAILED)
+            else:
+                return outcomes
         # An error of its own for each: two threads that raise one object would share a traceback.
-        return [_copy_error(failure) if isinstance(step, _Step) else step for step in steps]
+        return [each if isinstance(each, HoldtrueError) else _copy_error(failure) for each in decisions]
 
-    def _load(self, wanted: Wanted) -> Book:
-        def read(store: Store) -> Book:
-            book = store.load(wanted)
-            self._follow(book)
-            return book
+    def _load(self, lookup: Lookup) -> Transaction:
+        def read() -> Transaction:
+            seen = self._store.load(lookup)
+            self._follow(seen.head)
+            return seen
 
         return self._look(read)
 
-    def _look(self, read: Callable[[Store], T]) -> T:
+    def _look(self, read: Callable[[], T]) -> T:
         """Read from the store while nobody writes; an error there ends this ledger as a failed commit does."""
         self._check()
         with self.writer:
             self._check()
             try:
-                return read(self._store)
+                return read()
             except Busy:
                 raise
             except BaseException:
                 self._stop()
                 raise
 
-    def _follow(self, book: Book) -> None:
-        """Remember the newest receipt; raise IntegrityError if the ledger was put back to an older state meanwhile."""
-        seen, number = self._newest, book.receipt[0]
-        if number < seen[0] or (number == seen[0] and book.receipt != seen):
-            message = f"entry {seen[0]}: the ledger was put back to an older state, or changed, while it was open"
+    def _follow(self, head: Entry | None) -> None:
+        """Remember the newest entry; raise IntegrityError if the ledger was put back to an older state meanwhile."""
+        seen = self._head
+        if seen is not None and (
+            head is None or head.number < seen.number or (head.number == seen.number and head.digest != seen.digest)
+        ):
+            message = f"entry {seen.number}: the ledger was put back to an older state, or changed, while it was open"
             raise IntegrityError(message)
-        self._newest, self._spent = book.receipt, book.spent
+        self._head = head
 
     def _stop(self) -> None:
         self._stopped = self._stopped or "failed"
@@ -382,20 +370,20 @@ class Account:
             raise RefusedError(message)
 
 
-_OPEN: "weakref.WeakSet[Account]" = weakref.WeakSet()
-_FORKING: list[Account] = []
+_OPEN: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
+_FORKING: list[Ledger] = []
 
 
 def _before_fork() -> None:
     """Let no process be forked in the middle of a transaction, which the child's copy of the connection would undo."""
     _FORKING[:] = _OPEN
-    for account in _FORKING:
-        account.writer.acquire()
+    for ledger in _FORKING:
+        ledger.writer.acquire()
 
 
 def _after_fork() -> None:
-    for account in _FORKING:
-        account.writer.release()
+    for ledger in _FORKING:
+        ledger.writer.release()
     _FORKING.clear()
 
 
@@ -405,6 +393,25 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 @functools.lru_cache(maxsize=4096)
 def _cost(limit: Filter, event: Event) -> int:
     return limit.cost(event)
+
+
+def _decide(decision: _Decision | HoldtrueError, transaction: Transaction) -> Entry | HoldtrueError:
+    """Return the entry, or the refusal, which is this request's own and appends nothing; other errors are everybody's."""
+    if isinstance(decision, HoldtrueError):
+        return decision
+    try:
+        return decision(transaction)
+    except IntegrityError:
+        raise
+    except HoldtrueError as refusal:
+        return refusal
+
+
+def _only(outcomes: _Outcomes) -> Entry:
+    (outcome,) = outcomes
+    if isinstance(outcome, HoldtrueError):
+        raise outcome
+    return outcome
 
 
 def _copy_error(error: HoldtrueError) -> HoldtrueError:

@@ -1,0 +1,335 @@
+"""A ledger in a relational database: two tables, a handful of statements, one connection of the driver's own.
+
+Every statement finds its rows by an index, so a charge does the same work at any length. Errors of the engine are turned
+into errors of the tree here; their own words, which may quote values, are never shown.
+"""
+
+import functools
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
+from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
+from holdtrue.ledgers.migrations import HEAD, RETIRED, VERSIONS, known, upgrade
+from holdtrue.ledgers.transactions import Busy, Lookup, Transaction
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+__all__ = ["SqlStore", "find_statement", "foreign_object"]
+
+_TERMS = tuple(item.name for item in fields(Terms))
+_SELECT_TERMS = f"SELECT {', '.join(_TERMS)}, digest FROM holdtrue_ledger"  # noqa: S608 - names of ours
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM holdtrue_entries"  # noqa: S608 - names of ours
+_NEWEST = "SELECT max(number) FROM holdtrue_entries"
+_ROW = operator.attrgetter(*COLUMNS)
+_ROWS = 32  # of one statement to insert: few enough that all its values are parameters in every version of SQLite
+
+
+@functools.cache
+def find_statement(  # noqa: PLR0913 - one keyword for each kind of key
+    *, ids: int, digests: int, numbers: int, responses: int, analysts: int, mark: str
+) -> str:
+    """Return one statement for the newest entry and for so many keys of each kind; each part finds its rows by an index."""
+    parts = [f"number = ({_NEWEST})"]
+    for condition, keys in (
+        ("request_id IN ({})", ids),
+        ("kind = 'response' AND request_digest IN ({})", digests),
+        ("number IN ({})", numbers),
+        ("answers IN ({})", numbers),
+        ("answers IN ({})", responses),
+    ):
+        parts += [condition.format(", ".join([mark] * keys))] if keys else []
+    parts += [f"number = ({_NEWEST} WHERE analyst = {mark})"] * analysts
+    return " UNION ALL ".join([f"{_SELECT} WHERE {part}" for part in parts])
+
+
+def foreign_object(kind: str, name: str) -> IntegrityError:
+    """Return the error that names what acts on the tables of a ledger and is not Holdtrue's."""
+    return IntegrityError(f"the ledger has a {kind} {str(name)!r} that is not Holdtrue's; it was changed from outside")
+
+
+def _pad(keys: Collection[Any]) -> list[Any]:
+    """Return some keys, the last one repeated up to a power of two: few lengths mean few statements."""
+    listed = list(keys)
+    return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else []
+
+
+def _follow_up(rows: Iterable[Entry], asked: Lookup) -> Lookup:
+    """Return what the rows just read point at: the answer to a repeat, the charge of a response and back."""
+    more = Lookup()
+    for row in rows:
+        if row.kind == "repeat" and row.request_id in asked.ids and row.request_digest is not None:
+            more.digests.add(row.request_digest)
+        elif row.kind == "charge" and row.request_id in asked.ids:
+            more.numbers.add(row.number)
+        elif row.answers is not None and row.request_digest in asked.digests:
+            more.numbers.add(row.answers)
+    more.digests -= asked.digests
+    more.numbers -= asked.numbers
+    return more
+
+
+class SqlStore(ABC):
+    """A ledger's rows behind one connection. Calls come one at a time; it raises errors of the tree only.
+
+    Guarantee: from :meth:`begin` to :meth:`commit` or :meth:`roll_back` every other writer is locked out, in this process
+    and in others; once :meth:`commit` has returned, all that was appended is durable. Any error but
+    :class:`~holdtrue.ledgers.transactions.Busy` means that the store must not be used again.
+    """
+
+    durable = True
+    # What the engines say differently: statements that begin, the one that counts other connections' commits, the mark of a
+    # parameter, the class of the driver's errors, and the URL by which SQLAlchemy knows the dialect.
+    _begin_reading: ClassVar[str]
+    _begin_writing: ClassVar[str]
+    _lock_terms: ClassVar[str | None] = None
+    _lock_creation: ClassVar[str | None] = None
+    _count_commits: ClassVar[str | None] = None
+    _mark: ClassVar[str]
+    _driver_errors: ClassVar[type[Exception]]
+    _dialect: ClassVar[str]
+
+    def __init__(self, driver: Any, *, where: str, create: Callable[[], Terms] | None) -> None:  # noqa: ANN401 - either driver's
+        self._driver = driver
+        self.where = where
+        self._head: Entry | None = None
+        self._commits: int | None = None  # of other connections, when the head was read
+        self._alone_after = 0  # no other connection has written since this entry
+        try:
+            self.terms = self._open(create)
+        except BaseException:
+            self.close()
+            raise
+
+    @abstractmethod
+    def _is_busy(self, error: BaseException) -> bool:
+        """Return whether an error says that somebody else holds the lock."""
+
+    @abstractmethod
+    def _is_damaged(self, error: BaseException) -> bool:
+        """Return whether an error says that what is stored cannot be right."""
+
+    @abstractmethod
+    def _has_tables(self) -> bool:
+        """Return whether there is a table of revisions."""
+
+    @abstractmethod
+    def _is_foreign(self) -> bool:
+        """Return whether the place holds something else than a ledger."""
+
+    @abstractmethod
+    def examine(self) -> None:
+        """Have the engine check its own structures; raise IntegrityError if it finds them damaged."""
+
+    def begin(self, lookup: Lookup) -> Transaction:
+        """Lock every other writer out, and return the rows looked up with the newest entry, each checked by its digest."""
+        try:
+            self._driver.execute(self._begin_writing)
+            if self._lock_terms is not None and self._driver.execute(self._lock_terms).fetchone() is None:
+                self._miss_terms()
+            return self._read(lookup)
+        except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
+            raise self._translate(error) from None
+
+    def commit(self, entries: Sequence[Entry]) -> None:
+        """Write entries, each after the one before it, and make them durable."""
+        committing = False
+        try:
+            for start in range(0, len(entries), _ROWS):
+                several = entries[start : start + _ROWS]
+                self._driver.execute(
+                    _insert(len(several), self._mark), [value for entry in several for value in _ROW(entry)]
+                )
+            committing = True
+            self._driver.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
+            raise self._translate(error, committing=committing) from None
+        if entries:
+            self._head = entries[-1]
+
+    def roll_back(self) -> None:
+        """Write nothing. If the connection is gone, so is the transaction."""
+        with suppress(self._driver_errors):
+            self._driver.execute("ROLLBACK")
+
+    def load(self, lookup: Lookup) -> Transaction:
+        """Return the rows looked up with the newest entry, each checked by its digest."""
+        with self._transaction(self._begin_reading):
+            return self._read(lookup)
+
+    def entries(self, start: int, stop: int) -> Sequence[Entry]:
+        """Return the entries with start <= number < stop as they are stored, unchecked."""
+        statement = f"{_SELECT} WHERE number >= {self._mark} AND number < {self._mark} ORDER BY number"
+        with self._transaction(self._begin_reading):
+            return [Entry(*row) for row in self._driver.execute(statement, (start, stop)).fetchall()]
+
+    def close(self) -> None:
+        """Let go of the connection; nothing that was committed depends on it."""
+        with suppress(self._driver_errors):
+            self._driver.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        """Have the statements of a block in one transaction, which ends with it."""
+        try:
+            self._driver.execute(begin)
+            yield
+            self._driver.execute("COMMIT")
+        except BaseException as error:  # noqa: BLE001 - what is not the engine's is raised as it is
+            self.roll_back()
+            raise self._translate(error) from None
+
+    def _read(self, lookup: Lookup) -> Transaction:
+        """Return the rows looked up, in the transaction under way, without those that cannot have come since the last time.
+
+        Nobody but this store responds to a charge that it has made while no other connection wrote: SQLite counts those
+        writes, and under a lock the count is right. So such responses are not looked for, nor is the newest entry where
+        nothing else is wanted.
+        """
+        commits = None if self._count_commits is None else self._driver.execute(self._count_commits).fetchone()[0]
+        alone = commits is not None and commits == self._commits
+        if alone and lookup.responses and min(lookup.responses) > self._alone_after:
+            lookup = Lookup(lookup.ids, lookup.digests, lookup.analysts, lookup.numbers)
+        if alone and lookup == _NOTHING:
+            return Transaction(self.terms, self._head)
+        transaction = self._find(lookup)
+        if not alone:
+            self._commits = commits
+            self._alone_after = 0 if transaction.head is None else transaction.head.number
+        self._head = transaction.head
+        return transaction
+
+    def _find(self, lookup: Lookup) -> Transaction:
+        rows = self._select(lookup)
+        asked, more = lookup, _follow_up(rows.values(), lookup)
+        while more != _NOTHING:
+            rows |= self._select(more)
+            asked = Lookup(asked.ids, asked.digests | more.digests, asked.analysts, asked.numbers | more.numbers)
+            more = _follow_up(rows.values(), asked)
+        transaction = Transaction(self.terms)
+        transaction.add_stored(rows.values())
+        return transaction
+
+    def _select(self, lookup: Lookup) -> dict[int, Entry]:
+        ids, digests, analysts = _pad(lookup.ids), _pad(lookup.digests), _pad(lookup.analysts)
+        numbers, responses = _pad(lookup.numbers), _pad(lookup.responses)
+        statement = find_statement(
+            ids=len(ids),
+            digests=len(digests),
+            numbers=len(numbers),
+            responses=len(responses),
+            analysts=len(analysts),
+            mark=self._mark,
+        )
+        keys = [*ids, *digests, *numbers, *numbers, *responses, *analysts]
+        return {row[0]: Entry(*row) for row in self._driver.execute(statement, keys).fetchall()}
+
+    def _translate(self, error: BaseException, *, committing: bool = False) -> BaseException:
+        """Return an error of the tree for one of the engine's, whose own words are dropped; any other error as it is."""
+        cause = getattr(error, "orig", None) or error  # what SQLAlchemy, which runs the migrations, wraps
+        if isinstance(cause, UnicodeError):
+            return IntegrityError(f"{self.where} holds what no ledger writes")
+        if not isinstance(cause, self._driver_errors):
+            return error
+        if committing:
+            message = (
+                "the ledger could not be made durable; what was charged may count. Open it again and ask under the same id"
+            )
+            return ReleaseError(message)
+        if self._is_busy(cause):
+            return Busy(f"{self.where} is locked by another process; nothing was written, try again")
+        if self._is_damaged(cause):
+            return IntegrityError(f"{self.where} is damaged or is not a ledger")
+        return RefusedError(f"{self.where} cannot be read or written; nothing was charged")
+
+    def _open(self, create: Callable[[], Terms] | None) -> Terms:
+        """Return the terms of the ledger at hand, after creating it where there is none and ``create`` is given."""
+        with self._transaction(self._begin_reading):
+            found = self._revision()
+            terms = self._stored_terms() if found == HEAD else None
+            if found is None and self._is_foreign():
+                raise InvalidParameter("where", self.where, "a ledger, or a place where there is nothing yet")
+        if terms is not None:
+            return terms
+        if found in RETIRED:
+            message = (
+                f"{self.where} was written by an earlier Holdtrue, and this version cannot go on with it: keep it as a "
+                "record, and open the data with a new ledger whose epsilon and delta leave out what the old one spent"
+            )
+            raise RefusedError(message)
+        if found is not None and not known(found):
+            message = f"{self.where} was written by a newer Holdtrue; upgrade to read it"
+            raise RefusedError(message)
+        made = None if create is None else create()
+        if made is None and found is None:
+            message = f"there is no ledger yet at {self.where}; opening data with ledger= creates one"
+            raise UnknownName(message)
+        return self._create(made)
+
+    def _create(self, made: Terms | None) -> Terms:
+        """Bring the tables up to date and return the terms: those that somebody stored first, or the ones just made."""
+        # SQLAlchemy rolls back what a connection is in when it first sees it, so it does that before the transaction.
+        with self._alchemy() as connection, self._transaction(self._begin_writing):
+            if self._lock_creation is not None:
+                self._driver.execute(self._lock_creation)
+            if self._revision() != HEAD:
+                upgrade(connection)
+            terms = self._stored_terms()
+            if terms is None and made is not None:
+                row = {"number": 1} | asdict(made) | {"iid": int(made.iid), "digest": made.digest}
+                marks = ", ".join([self._mark] * len(row))
+                insert = f"INSERT INTO holdtrue_ledger ({', '.join(row)}) VALUES ({marks})"  # noqa: S608 - names of ours
+                self._driver.execute(insert, list(row.values()))
+        if terms is None and made is None:
+            self._miss_terms()
+        return terms or made  # type: ignore[return-value]  # one of them is there
+
+    @contextmanager
+    def _alchemy(self) -> "Iterator[sa.Connection]":
+        """Lend the connection to SQLAlchemy, which runs the migrations, within the transaction that is begun here."""
+        import sqlalchemy as sa
+        from sqlalchemy.pool import StaticPool
+
+        engine = sa.create_engine(self._dialect, creator=lambda: self._driver, poolclass=StaticPool, hide_parameters=True)
+        with engine.connect() as connection, connection.begin():
+            yield connection
+
+    def _revision(self) -> str | None:
+        if not self._has_tables():
+            return None
+        found = self._driver.execute(f"SELECT version_num FROM {VERSIONS}").fetchall()  # noqa: S608 - a constant
+        return ", ".join([str(version) for (version,) in found])
+
+    def _stored_terms(self) -> Terms | None:
+        """Return the stored terms, checked against their digest; None where nothing was stored yet."""
+        rows = self._driver.execute(_SELECT_TERMS).fetchall()
+        if not rows:
+            return None
+        try:
+            values = dict(zip(_TERMS, rows[0], strict=False))
+            terms = Terms(**values | {"iid": bool(values["iid"])})
+            right = len(rows) == 1 and terms.digest == rows[0][-1] and values["iid"] in (0, 1)
+        except (HoldtrueError, TypeError, ValueError, AttributeError):
+            right = False
+        if not right:
+            message = "entry 0: the terms of the ledger are not those it was created with"
+            raise IntegrityError(message)
+        return terms
+
+    def _miss_terms(self) -> NoReturn:
+        message = f"entry 0: {self.where} has lost the terms it was created with"
+        raise IntegrityError(message)
+
+
+_NOTHING = Lookup()
+
+
+@functools.cache
+def _insert(rows: int, mark: str) -> str:
+    line = f"({', '.join([mark] * len(COLUMNS))})"
+    return f"INSERT INTO holdtrue_entries ({', '.join(COLUMNS)}) VALUES {', '.join([line] * rows)}"  # noqa: S608 - names of ours

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.peers import best_time, show
 from holdtrue.accounting.composition import compose
-from holdtrue.accounting.filters import GaussianFilter
+from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.events import DiscreteLaplace, Event, Gaussian, Pure
 
 __all__ = ["run"]
@@ -66,7 +66,7 @@ def _adaptive_stream() -> None:
         return epsilon
 
     def ours(count: int) -> int:
-        guard, spent = GaussianFilter.within(5, delta=DELTA), 0
+        guard, spent = GaussianFilter(largest_cap("gdp", 5, DELTA)), 0
         for scale in scales[:count]:
             spent = guard.charged(spent, event=DiscreteLaplace(1 / scale, FINE))
         return spent

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import ndimage, sparse, special
 from scipy.sparse import linalg
 
-from holdtrue.accounting.conversions import zero_concentrated_rho
-from holdtrue.accounting.filters import GaussianFilter
+from holdtrue.accounting.filters import GaussianFilter, amount, largest_cap
 from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.ensembles.data_dependent import vote_report
 from holdtrue.ensembles.responding import NoisyMax
@@ -101,19 +100,19 @@ def _soft_accuracy(votes: Integers, truth: Integers, epsilon: float) -> float:
 
 
 def _streams(votes: Integers, truth: Integers, images: Floats) -> str:
-    cap = GaussianFilter.within(STREAM_EPSILON, delta=DELTA)
+    cap = GaussianFilter(largest_cap("gdp", STREAM_EPSILON, DELTA))
     rows = []
     for length in STREAMS:
         used = votes[:length]
         noisy = [_accuracy(NoisyMax(mu=cap.mu / np.sqrt(length)).release(used), truth) for _ in range(3)]
-        soft = _soft_accuracy(used, truth, epsilon_each(length, rho=zero_concentrated_rho(STREAM_EPSILON, delta=DELTA)))
+        soft = _soft_accuracy(used, truth, epsilon_each(length, rho=amount(largest_cap("zcdp", STREAM_EPSILON, DELTA))))
         rows.append(["soft majority on each", f"{STREAM_EPSILON:g}", str(length), "1", f"{soft:.4f}", ""])
         rows.append(["noisy max on each", f"{STREAM_EPSILON:g}", str(length), "1", f"{np.mean(noisy):.4f}", ""])
         share, right = _screened(used, truth, cap)
         rows.append(["screened, then noisy max", f"{STREAM_EPSILON:g}", str(length), f"{share:.3f}", f"{right:.4f}", ""])
     student = _Student.of(images)
     for epsilon in (0.25, 0.5, 1.0, STREAM_EPSILON):
-        cap = GaussianFilter.within(epsilon, delta=DELTA)
+        cap = GaussianFilter(largest_cap("gdp", epsilon, DELTA))
         answers = [student.predictions(votes, cap) for _ in range(REPEATS)]
         for name, part in (("1000 (the last, unseen)", slice(VOTED, None)), ("10000", slice(None))):
             found = [_accuracy(each[part], truth[part]) for each in answers]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy import special
 from threadpoolctl import threadpool_limits
 
-from holdtrue.accounting.filters import GaussianFilter
+from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.ensembles import train
 from holdtrue.ensembles.losses import Features, logistic
 from holdtrue.ensembles.responding import SoftMajority
@@ -175,7 +175,7 @@ def _stable(task: Task) -> list[float]:
     row = Features((-1, 1), columns=task.rows.shape[1], norm=task.norm).lipschitz
 
     def measured(case: Case) -> float:
-        mu = GaussianFilter.within(case.total, delta=DELTA).mu / np.sqrt(learners) * (1 - 1e-9)
+        mu = GaussianFilter(largest_cap("gdp", case.total, DELTA)).mu / np.sqrt(learners) * (1 - 1e-9)
         radius, rounds = (5, 1) if case.total <= 1 else (10, 1) if case.total <= 10 else (100, 3)
         strength = output_strength(len(task.rows), mu=mu, radius=radius, lipschitz=row)
         scores = np.empty((learners, REPEATS, len(task.points)))

@@ -19,8 +19,8 @@ from holdtrue.accounting.conversions import (
     replace_one,
     zero_concentrated_epsilon,
     zero_concentrated_epsilon_simple,
-    zero_concentrated_rho,
 )
+from holdtrue.accounting.filters import amount, largest_cap
 from holdtrue.errors import InvalidParameter, PreconditionError
 
 CALIBRATIONS = [(1, 0.1, 1e-5, 30.75), (1, 1, 1e-5, 3.7306), (1, 5, 1e-5, 0.89187), (0.01, 1, 1e-6, 0.042247)]
@@ -137,11 +137,10 @@ def test_t2_conversion_is_the_inverse_of_the_curve(rng):
         epsilon = zero_concentrated_epsilon(rho, delta=delta)
         if epsilon > 0:
             assert closed_forms.zero_concentrated_delta(rho, epsilon) == pytest.approx(delta, rel=1e-8)
-        assert epsilon <= zero_concentrated_epsilon_simple(rho, delta=delta)
-        back = zero_concentrated_rho(epsilon, delta=delta)
-        assert zero_concentrated_epsilon(back, delta=delta) <= epsilon
-        if epsilon > 0:
+            back = amount(largest_cap("zcdp", epsilon, delta))
+            assert zero_concentrated_epsilon(back, delta=delta) <= epsilon * (1 + 1e-12)
             assert back == pytest.approx(rho, rel=1e-6)
+        assert epsilon <= zero_concentrated_epsilon_simple(rho, delta=delta)
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from holdtrue.accounting import event_privacy
-from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter, largest_cap
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
 from holdtrue.events import (
     Approximate,
@@ -146,9 +146,10 @@ def test_the_guarantee_is_that_of_the_cap():
     assert GaussianFilter.of(1).epsilon(1e-6) == pytest.approx(4.88655, abs=1e-5)
     assert ZeroConcentratedFilter.of(0.5).epsilon(1e-6) == pytest.approx(5.22153, abs=1e-5)
     for epsilon, delta in [(1, 1e-6), (0.1, 1e-9), (5, 1e-3)]:
-        for guard in (GaussianFilter.within(epsilon, delta=delta), ZeroConcentratedFilter.within(epsilon, delta=delta)):
+        caps = largest_cap("gdp", epsilon, delta), largest_cap("zcdp", epsilon, delta)
+        for guard in (GaussianFilter(caps[0]), ZeroConcentratedFilter(caps[1])):
             assert epsilon * (1 - 1e-6) <= guard.epsilon(delta) <= epsilon * (1 + 1e-12)
-    assert GaussianFilter.within(1, delta=1e-6).mu == pytest.approx(0.2367, abs=1e-4)
+    assert GaussianFilter(largest_cap("gdp", 1, 1e-6)).mu == pytest.approx(0.2367, abs=1e-4)
 
 
 def test_filters_are_values():

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdtrue.accounting.closed_forms import gaussian_delta
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.events import DiscreteLaplace, Gaussian
 from holdtrue.exact import UNIT
 from holdtrue.planning import Intractable, Plan, plan
 from holdtrue.planning.comparing import METHODS
-from holdtrue.planning.methods import AskingTask, largest_cap
+from holdtrue.planning.methods import AskingTask
 
 # THEORY P1, alpha = .1, beta = .05.
 TABLE = {

@@ -1,4 +1,4 @@
-"""The standard normal law and the privacy curves that have closed forms, in scalar floats, without importing SciPy.
+"""The standard normal law, privacy curves that have closed forms, and bisection: scalar floats, without importing SciPy.
 
 Privacy parameters are upper bounds: what a formula rounds is pushed outwards.
 """
@@ -62,6 +62,24 @@ def logit(p: float) -> float:
     return math.log(p) - math.log1p(-p)
 
 
+def smallest_float(holds: Callable[[float], bool], low: float, high: float, *, steps: int = 60) -> float:
+    """Return about the first number from ``low`` to ``high`` at which a condition holds that stays true once it is.
+
+    By bisection, which may also go downwards. Needs: it holds at ``high``. It holds at what is returned.
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def largest_float(holds: Callable[[float], bool], low: float, high: float, *, steps: int = 60) -> float:
+    """Return about the largest number at which a condition holds that stays false once it is; it holds there."""
+    return -smallest_float(lambda value: holds(-value), -high, -low, steps=steps)
+
+
 def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
     """Return the smallest epsilon at which a falling curve is at most the target, from above."""
     if curve(0.0) <= target:
@@ -72,12 +90,7 @@ def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
         if high > 2.0**60:
             return math.inf
     low = 0.0 if high == 1.0 else high / 2
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if curve(middle) <= target else (middle, high)
-    return high
+    return smallest_float(lambda at: curve(at) <= target, low, high, steps=_BISECTIONS)
 
 
 def gaussian_delta(mu_: float, at: float) -> float:
@@ -104,13 +117,9 @@ def zero_concentrated_delta(rho_: float, at: float) -> float:
         return (2 * a - 1) * rho_ - at + math.log1p(-1 / a)
 
     # The slope rises from -infinity to infinity; any a gives a valid delta, so its rounding costs nothing.
-    low, high = 1 + 2.0**-40, max(2.0, (at + 1) / rho_ + 2)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return math.exp(min(exponent(high), 0.0)) * ROUNDING
+    highest = max(2.0, (at + 1) / rho_ + 2)
+    order = smallest_float(lambda a: slope(a) >= 0, 1 + 2.0**-40, highest, steps=_BISECTIONS)
+    return math.exp(min(exponent(order), 0.0)) * ROUNDING
 
 
 def bounded_range_rho(range_: float) -> float:

@@ -10,22 +10,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from holdtrue import events
 from holdtrue.accounting.closed_forms import gaussian_delta
 from holdtrue.errors import InvalidParameter, MissingExtra, NotPrivate, PreconditionError
-from holdtrue.events import (
-    Approximate,
-    BoundedRange,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    NoCost,
-    NonPrivate,
-    Pure,
-    Repeated,
-    ZeroConcentrated,
-)
+from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, Number, count, nonnegative, positive, probability, round_down, round_up
 
 _LEAST_MU, _MOST_MU = 1e-8, 1e4
@@ -110,27 +98,27 @@ def group(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for eve
     """
     rows = count("size", size)
     match event:
-        case NoCost() | NonPrivate():
+        case events.NoCost() | events.NonPrivate():
             return event
-        case Gaussian(mu=value):
-            return Gaussian(rows * value)
-        case DiscreteGaussian():
-            return DiscreteGaussian(event.sigma, rows * event.sensitivity)
-        case DiscreteLaplace():
-            return DiscreteLaplace(rows * event.epsilon, rows * event.sensitivity)
-        case BoundedRange(epsilon=value):
-            return BoundedRange(rows * value)
-        case Pure(epsilon=value):
-            return Pure(rows * value)
-        case ZeroConcentrated(rho=value):
-            return ZeroConcentrated(rows * rows * value)
-        case Approximate(epsilon=value, delta=slack):
+        case events.Gaussian(mu=value):
+            return events.Gaussian(rows * value)
+        case events.DiscreteGaussian():
+            return events.DiscreteGaussian(event.sigma, rows * event.sensitivity)
+        case events.DiscreteLaplace():
+            return events.DiscreteLaplace(rows * event.epsilon, rows * event.sensitivity)
+        case events.BoundedRange(epsilon=value):
+            return events.BoundedRange(rows * value)
+        case events.Pure(epsilon=value):
+            return events.Pure(rows * value)
+        case events.ZeroConcentrated(rho=value):
+            return events.ZeroConcentrated(rows * rows * value)
+        case events.Approximate(epsilon=value, delta=slack):
             grown = group_delta(value, delta=slack, size=rows)
-            return Approximate(rows * value, grown) if grown < 1 else NonPrivate()
-        case Repeated(event=inner, times=times):
-            return Repeated(group(inner, size=rows), times)
-        case Composed(events=inner):
-            return Composed(tuple(group(one, size=rows) for one in inner))
+            return events.Approximate(rows * value, grown) if grown < 1 else events.NonPrivate()
+        case events.Repeated(event=inner, times=times):
+            return events.Repeated(group(inner, size=rows), times)
+        case events.Composed(events=inner):
+            return events.Composed(tuple(group(one, size=rows) for one in inner))
 
 
 def replace_one(event: Event) -> Event:
@@ -165,19 +153,6 @@ def zero_concentrated_epsilon_simple(rho: Number, *, delta: Number) -> float:
     return (total + 2 * math.sqrt(total * logarithm)) * ROUNDING
 
 
-def zero_concentrated_rho(epsilon: Number, *, delta: Number) -> float:
-    """Return the largest rho for which every rho-zCDP release is (epsilon, delta)-DP by T2, rounded down."""
-    at = round_down(nonnegative("epsilon", epsilon))
-    low, high = 0.0, max(at, 1e-300)
-    while zero_concentrated_epsilon(high, delta=delta) <= at:
-        low, high = high, 2 * high
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return low
-        low, high = (middle, high) if zero_concentrated_epsilon(middle, delta=delta) <= at else (low, middle)
-
-
 def _zero_concentrated(rho: Number, delta: Number) -> tuple[float, float]:
     """Return rho and ln(1/delta), both rounded up."""
     total = round_up(nonnegative("rho", rho))
@@ -205,25 +180,25 @@ def to_dp_events(events: Iterable[Event]) -> list[Any]:
 
 def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_accounting carries no types; one case for each kind
     match event:
-        case NoCost():
+        case events.NoCost():
             return kinds.NoOpDpEvent()
-        case NonPrivate():
+        case events.NonPrivate():
             return kinds.NonPrivateDpEvent()
-        case Gaussian(mu=value):
+        case events.Gaussian(mu=value):
             return kinds.GaussianDpEvent(round_down(1 / value))
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             return kinds.DiscreteLaplaceDpEvent(round_up(event.epsilon / event.sensitivity), event.sensitivity)
-        case BoundedRange(epsilon=value) | Pure(epsilon=value):
+        case events.BoundedRange(epsilon=value) | events.Pure(epsilon=value):
             return kinds.DiscreteLaplaceDpEvent(round_up(value), 1)
-        case Approximate(epsilon=value, delta=slack) if slack == 0:
+        case events.Approximate(epsilon=value, delta=slack) if slack == 0:
             return kinds.DiscreteLaplaceDpEvent(round_up(value), 1) if value else kinds.NoOpDpEvent()
-        case ZeroConcentrated(rho=value):
+        case events.ZeroConcentrated(rho=value):
             return kinds.ZCDpEvent(round_up(value))
-        case DiscreteGaussian():
+        case events.DiscreteGaussian():
             return kinds.ZCDpEvent(round_up(event.sensitivity**2 / (2 * event.sigma**2)))
-        case Repeated(event=inner, times=times):
+        case events.Repeated(event=inner, times=times):
             return kinds.SelfComposedDpEvent(_export(inner, kinds), times)
-        case Composed(events=inner):
+        case events.Composed(events=inner):
             return kinds.ComposedDpEvent([_export(one, kinds) for one in inner])
         case _:
             message = (

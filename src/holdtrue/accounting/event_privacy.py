@@ -7,6 +7,7 @@ rounding is pushed outwards. All of it is for replace-one neighbours.
 import math
 from fractions import Fraction
 
+from holdtrue import events
 from holdtrue.accounting.closed_forms import (
     bounded_range_mu,
     bounded_range_rho,
@@ -17,18 +18,7 @@ from holdtrue.accounting.closed_forms import (
     zero_concentrated_delta,
 )
 from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
-from holdtrue.events import (
-    Approximate,
-    BoundedRange,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    NoCost,
-    NonPrivate,
-    Pure,
-    ZeroConcentrated,
-)
+from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, Number, nonnegative, probability, round_up
 
 
@@ -36,23 +26,23 @@ def delta(event: Event, epsilon: Number) -> float:
     """Return a delta for which the event is (epsilon, delta)-DP: the hockey-stick divergence at epsilon (A4)."""
     at = round_up(nonnegative("epsilon", epsilon))
     match event:
-        case NoCost():
+        case events.NoCost():
             return 0.0
-        case NonPrivate():
+        case events.NonPrivate():
             return 1.0
-        case Gaussian(mu=value):
+        case events.Gaussian(mu=value):
             result = gaussian_delta(round_up(value), at)
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             result = _laplace_delta(event, at)
-        case BoundedRange(epsilon=value):
+        case events.BoundedRange(epsilon=value):
             result = _bounded_range_delta(round_up(value), at)
-        case Pure(epsilon=value):
+        case events.Pure(epsilon=value):
             result = _pure_delta(round_up(value), at)
-        case Approximate():
+        case events.Approximate():
             result = _approximate_delta(event, at)
-        case ZeroConcentrated(rho=value):
+        case events.ZeroConcentrated(rho=value):
             result = zero_concentrated_delta(round_up(value), at)
-        case DiscreteGaussian():
+        case events.DiscreteGaussian():
             result = zero_concentrated_delta(round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2)), at)
         case _:
             raise _composite(event)
@@ -72,13 +62,13 @@ def epsilon(event: Event, delta_: Number) -> float:
 
 def _pure_epsilon(event: Event) -> float:
     match event:
-        case NoCost():
+        case events.NoCost():
             return 0.0
-        case DiscreteLaplace(epsilon=value) | BoundedRange(epsilon=value) | Pure(epsilon=value):
+        case events.DiscreteLaplace(epsilon=value) | events.BoundedRange(epsilon=value) | events.Pure(epsilon=value):
             return round_up(value)
-        case Approximate(epsilon=value, delta=slack) if slack == 0:
+        case events.Approximate(epsilon=value, delta=slack) if slack == 0:
             return round_up(value)
-        case Gaussian() | DiscreteGaussian():
+        case events.Gaussian() | events.DiscreteGaussian():
             raise InvalidParameter("delta", 0, "above 0: Gaussian noise needs delta > 0")
         case _:
             return math.inf
@@ -92,23 +82,23 @@ def tv(event: Event) -> float:
 def rho(event: Event) -> float | None:
     """Return the zCDP cost (T2): None where there is none."""
     match event:
-        case NoCost():
+        case events.NoCost():
             return 0.0
-        case Gaussian(mu=value):
+        case events.Gaussian(mu=value):
             return round_up(value * value / 2)
-        case DiscreteGaussian():
+        case events.DiscreteGaussian():
             return round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2))
-        case ZeroConcentrated(rho=value):
+        case events.ZeroConcentrated(rho=value):
             return round_up(value)
-        case DiscreteLaplace():
+        case events.DiscreteLaplace():
             return _laplace_rho(event)
-        case BoundedRange(epsilon=value):
+        case events.BoundedRange(epsilon=value):
             return bounded_range_rho(round_up(value))
-        case Pure(epsilon=value):
+        case events.Pure(epsilon=value):
             return pure_rho(round_up(value))
-        case Approximate(epsilon=value, delta=slack) if slack == 0:
+        case events.Approximate(epsilon=value, delta=slack) if slack == 0:
             return pure_rho(round_up(value))
-        case Approximate() | NonPrivate():
+        case events.Approximate() | events.NonPrivate():
             return None
         case _:
             raise _composite(event)
@@ -117,17 +107,17 @@ def rho(event: Event) -> float | None:
 def mu(event: Event) -> float | None:
     """Return the GDP cost (T2b): None where there is none, as for the discrete Gaussian."""
     match event:
-        case NoCost():
+        case events.NoCost():
             return 0.0
-        case Gaussian(mu=value):
+        case events.Gaussian(mu=value):
             return round_up(value)
-        case BoundedRange(epsilon=value):
+        case events.BoundedRange(epsilon=value):
             return bounded_range_mu(round_up(value))
-        case DiscreteLaplace(epsilon=value) | Pure(epsilon=value):
+        case events.DiscreteLaplace(epsilon=value) | events.Pure(epsilon=value):
             return pure_mu(round_up(value))
-        case Approximate(epsilon=value, delta=slack) if slack == 0:
+        case events.Approximate(epsilon=value, delta=slack) if slack == 0:
             return pure_mu(round_up(value))
-        case Approximate() | NonPrivate() | DiscreteGaussian() | ZeroConcentrated():
+        case events.Approximate() | events.NonPrivate() | events.DiscreteGaussian() | events.ZeroConcentrated():
             return None
         case _:
             raise _composite(event)
@@ -137,7 +127,7 @@ def _composite(event: Event) -> RequestError | NotPrivate:
     return InvalidParameter("event", event, "a single event; several are composed with holdtrue.compose")
 
 
-def _laplace_delta(event: DiscreteLaplace, at: float) -> float:
+def _laplace_delta(event: events.DiscreteLaplace, at: float) -> float:
     """Return F(z) - e^epsilon F(z - sensitivity), z the largest whole number with a loss above epsilon (A5)."""
     claimed, width = float(event.epsilon), event.sensitivity
     if at >= claimed:
@@ -149,7 +139,7 @@ def _laplace_delta(event: DiscreteLaplace, at: float) -> float:
     return (1 - both / (1 + math.exp(-rate))) * ROUNDING + 2.0**-52
 
 
-def _laplace_rho(event: DiscreteLaplace) -> float:
+def _laplace_rho(event: events.DiscreteLaplace) -> float:
     """Return the mean of the loss, which is the supremum of the Renyi divergence of order a over a (A5).
 
     With r = epsilon / sensitivity the mean, r (E|Z + sensitivity| - E|Z|), is epsilon - (1 - e^-epsilon) r / sinh r. It
@@ -197,7 +187,7 @@ def _pure_delta(claimed: float, at: float) -> float:
     return -math.expm1(at - claimed) / (1 + math.exp(-claimed)) * ROUNDING
 
 
-def _approximate_delta(event: Approximate, at: float) -> float:
+def _approximate_delta(event: events.Approximate, at: float) -> float:
     """Return delta past the claimed epsilon; before it, that of the worst (epsilon, delta)-DP pair (A6)."""
     slack = round_up(event.delta)
     return slack + (1 - slack) * _pure_delta(round_up(event.epsilon), at) if at < event.epsilon else slack

@@ -10,25 +10,16 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
+from holdtrue import events
 from holdtrue.accounting import event_privacy
-from holdtrue.accounting.conversions import gaussian_mu, zero_concentrated_epsilon, zero_concentrated_rho
+from holdtrue.accounting.closed_forms import gaussian_delta, largest_float, zero_concentrated_delta
+from holdtrue.accounting.conversions import zero_concentrated_epsilon
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
-from holdtrue.events import (
-    Approximate,
-    BoundedRange,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    NoCost,
-    Pure,
-    Repeated,
-    ZeroConcentrated,
-)
-from holdtrue.exact import UNIT, Number, count, positive, probability, round_up, units_down, units_up
+from holdtrue.events import Event
+from holdtrue.exact import UNIT, LedgerKind, Number, count, positive, probability, round_up, units_down, units_up
 
 _BITS = 1024  # of a whole number that a float can stand for
 
@@ -64,11 +55,11 @@ class Filter(ABC):
     def cost(self, event: Event) -> int:
         """Return what an event costs, in units, rounded up; raise NotPrivate if it has no finite cost in this currency."""
         match event:
-            case NoCost():
+            case events.NoCost():
                 return 0
-            case Repeated(event=inner, times=times):
+            case events.Repeated(event=inner, times=times):
                 return times * self.cost(inner)
-            case Composed(events=inner):
+            case events.Composed(events=inner):
                 return sum(map(self.cost, inner))
             case _:
                 exact = self._single(event)
@@ -105,9 +96,9 @@ class PureFilter(Filter):
 
     def _single(self, event: Event) -> Fraction | float | None:
         match event:
-            case Pure(epsilon=value) | BoundedRange(epsilon=value) | DiscreteLaplace(epsilon=value):
+            case events.Pure(epsilon=value) | events.BoundedRange(epsilon=value) | events.DiscreteLaplace(epsilon=value):
                 return value
-            case Approximate(epsilon=value, delta=slack) if slack == 0:
+            case events.Approximate(epsilon=value, delta=slack) if slack == 0:
                 return value
             case _:
                 return None
@@ -130,18 +121,13 @@ class ZeroConcentratedFilter(Filter):
         """Return the filter with cap rho."""
         return cls(_cap_units("rho", positive("rho", rho)))
 
-    @classmethod
-    def within(cls, epsilon: Number, *, delta: Number) -> "ZeroConcentratedFilter":
-        """Return the filter with the largest cap that is (epsilon, delta)-DP by T2."""
-        return cls(_cap_units("epsilon", Fraction(zero_concentrated_rho(epsilon, delta=delta))))
-
     def _single(self, event: Event) -> Fraction | float | None:
         match event:
-            case Gaussian(mu=value):
+            case events.Gaussian(mu=value):
                 return value * value / 2
-            case DiscreteGaussian():
+            case events.DiscreteGaussian():
                 return event.sensitivity**2 / (2 * event.sigma**2)
-            case ZeroConcentrated(rho=value):
+            case events.ZeroConcentrated(rho=value):
                 return value
             case _:
                 return event_privacy.rho(event)
@@ -166,13 +152,8 @@ class GaussianFilter(Filter):
         """Return the filter with cap mu squared."""
         return cls(_cap_units("mu", positive("mu", mu) ** 2))
 
-    @classmethod
-    def within(cls, epsilon: Number, *, delta: Number) -> "GaussianFilter":
-        """Return the filter with the largest cap that is (epsilon, delta)-DP by A7."""
-        return cls(_cap_units("epsilon", Fraction(gaussian_mu(epsilon, delta=delta)) ** 2))
-
     def _single(self, event: Event) -> Fraction | float | None:
-        if isinstance(event, Gaussian):
+        if isinstance(event, events.Gaussian):
             return event.mu * event.mu
         mu = event_privacy.mu(event)
         return None if mu is None or mu == math.inf else Fraction(mu) ** 2
@@ -184,7 +165,7 @@ class GaussianFilter(Filter):
 
     def epsilon(self, delta: Number) -> float:
         """Return the epsilon of one Gaussian mechanism with the cap's mu (A7)."""
-        return event_privacy.epsilon(Gaussian(self.mu), delta)
+        return event_privacy.epsilon(events.Gaussian(self.mu), delta)
 
 
 def _cap_units(name: str, exact: Fraction) -> int:
@@ -200,3 +181,14 @@ def _root_up(square: Fraction) -> float:
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
+
+
+@lru_cache(maxsize=64)
+def largest_cap(kind: LedgerKind, epsilon: float, delta: float) -> int:
+    """Return the most units for which everything on a ledger is (epsilon, delta)-DP, rounded down (A7, T2)."""
+    if kind == "pure":
+        return units_down(Fraction(epsilon))
+    curve = gaussian_delta if kind == "gdp" else zero_concentrated_delta
+    log = largest_float(lambda at: curve(math.exp(at), epsilon) <= delta, -60.0, 60.0, steps=80)
+    value = Fraction(math.exp(log))
+    return units_down(value * value if kind == "gdp" else value)

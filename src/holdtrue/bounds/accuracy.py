@@ -6,8 +6,7 @@ Every number is on the safe side of its theorem: half-widths and row counts are 
 import math
 from typing import Any
 
-from holdtrue.accounting.closed_forms import upper_quantile
-from holdtrue.bounds.optimisation import smallest_float
+from holdtrue.accounting.closed_forms import smallest_float, upper_quantile
 from holdtrue.exact import ROUNDING, Number, count, floor_probability, positive, probability, round_down, rows_at_least
 
 # Beyond so many rows the scan of uniform_rows would take minutes.

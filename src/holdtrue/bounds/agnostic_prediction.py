@@ -20,8 +20,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import logit, sigmoid
-from holdtrue.bounds.optimisation import smallest_float
+from holdtrue.accounting.closed_forms import logit, sigmoid, smallest_float
 from holdtrue.bounds.prediction import BaseRows, Partition, find_cheapest
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import BoundedRange, Event, Pure

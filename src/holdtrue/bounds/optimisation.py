@@ -1,4 +1,4 @@
-"""Searches for the planners: minima of smooth functions, and numbers at which a condition turns true.
+"""Searches for the planners: minima of smooth functions, and whole numbers at which a condition turns true.
 
 What is searched for here only decides how tight a bound is, never whether it holds: every parameter found is put back
 into its theorem, with rounding on the safe side.
@@ -52,24 +52,6 @@ def descend(
         if at_trial < value:
             point, value = trial, at_trial
     return point
-
-
-def smallest_float(holds: Callable[[float], bool], low: float, high: float, *, steps: int = 60) -> float:
-    """Return about the first number from ``low`` to ``high`` at which a condition holds that stays true once it is.
-
-    By bisection, which may also go downwards. Needs: it holds at ``high``. It holds at what is returned.
-    """
-    for _ in range(steps):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def largest_float(holds: Callable[[float], bool], low: float, high: float, *, steps: int = 60) -> float:
-    """Return about the largest number at which a condition holds that stays false once it is; it holds there."""
-    return -smallest_float(lambda value: holds(-value), -high, -low, steps=steps)
 
 
 def smallest(holds: Callable[[int], bool], guess: int, *, least: int = 1, most: int) -> int | None:

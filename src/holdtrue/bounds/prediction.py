@@ -13,9 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import bounded_range_mu, log_cdf, logit, sigmoid
+from holdtrue.accounting.closed_forms import bounded_range_mu, largest_float, log_cdf, logit, sigmoid
 from holdtrue.bounds.accuracy import hoeffding_rows
-from holdtrue.bounds.optimisation import largest_float
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.exact import (
     ROUNDING,

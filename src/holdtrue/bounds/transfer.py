@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import gaussian_delta, smallest_float, upper_quantile, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
-from holdtrue.bounds.optimisation import smallest_float
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import (
     ROUNDING,

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.bounds.stability import regularised
 from holdtrue.ensembles import losses
 from holdtrue.ensembles.losses import Features, Labels, Loss, Pairs
@@ -31,7 +32,6 @@ from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
 from holdtrue.kernels import Floats
-from holdtrue.planning.methods import largest_cap
 
 __all__ = ["StableClassifier", "StableRegressor"]
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import cast
 
 from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.events import DiscreteLaplace, Event, Gaussian
 from holdtrue.exact import (
@@ -24,7 +25,7 @@ from holdtrue.exact import (
 )
 from holdtrue.noise import LARGEST_SCALE
 from holdtrue.planning.comparing import METHODS, MOST, fewest_rows, find_method, most_queries
-from holdtrue.planning.methods import AskingMethod, AskingTask, CapRule, Design, largest_cap
+from holdtrue.planning.methods import AskingMethod, AskingTask, CapRule, Design
 from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.transfer import NoiseOnly
 
@@ -77,21 +78,18 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     if sum(value is None for value in given.values()) != 1:
         raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
     how = _choose_method(method, iid=truth("iid", iid), pure=truth("pure", pure))
-    task = _check_task(
-        how,
-        beta=beta,
-        epsilon=epsilon,
-        delta=None if pure else delta,
-        reserve=reserve,
-        cap=cap,
-        bits=bits,
-        queries=queries,
-        iid=iid,
+    privacy, slack = _check_privacy(how, epsilon, None if pure else delta)
+    task = AskingTask(
+        queries=1 if queries is None else count("queries", queries, most=MOST),
+        beta=round_down(probability("beta", beta)),
+        reserve=_check_reserve(how, reserve),
+        bits=count("bits", bits, least=0, most=_MOST_BITS),
+        rule=_check_rule(cap, privacy, iid=iid),
+        epsilon=privacy,
+        delta=slack,
         pure=pure,
     )
-    size = None if rows is None else count("rows", rows)
-    if size is not None and size > MOST:
-        raise InvalidParameter("rows", rows, f"at most {MOST}")
+    size = None if rows is None else count("rows", rows, most=MOST)
     width = None if alpha is None else round_down(probability("alpha", alpha))
     if size is not None:
         how.check(task, size)
@@ -120,19 +118,7 @@ def _choose_method(name: str | None, *, iid: bool, pure: bool) -> AskingMethod:
     return NoiseOnly()
 
 
-def _check_task(  # noqa: PLR0913 - the caller's numbers, checked one by one
-    how: AskingMethod,
-    *,
-    beta: Number,
-    epsilon: Number | None,
-    delta: Number | None,
-    reserve: Number,
-    cap: CapRule | None,
-    bits: int,
-    queries: int | None,
-    iid: bool,
-    pure: bool,
-) -> AskingTask:
+def _check_privacy(how: AskingMethod, epsilon: Number | None, delta: Number | None) -> tuple[float | None, float | None]:
     privacy = None if epsilon is None else round_down(positive("epsilon", epsilon))
     slack = None if delta is None else round_down(probability("delta", delta, zero=True))
     if privacy is None and slack is not None:
@@ -141,6 +127,10 @@ def _check_task(  # noqa: PLR0913 - the caller's numbers, checked one by one
         raise InvalidParameter("epsilon", epsilon, f"left out: the method {how.name} keeps no privacy")
     if privacy is not None and not slack and how.needs_delta:
         raise InvalidParameter("delta", delta, "given together with epsilon, and above 0: Gaussian noise needs delta > 0")
+    return privacy, slack
+
+
+def _check_rule(cap: CapRule | None, privacy: float | None, *, iid: bool) -> CapRule:
     if cap is not None:
         text_among("cap", cap, ("validity", "privacy"))
     if cap == "validity" and not iid:
@@ -148,16 +138,14 @@ def _check_task(  # noqa: PLR0913 - the caller's numbers, checked one by one
     rule: CapRule = cap or ("validity" if iid else "privacy")
     if rule == "privacy" and privacy is None:
         raise InvalidParameter("epsilon", None, "given, with delta, unless the rows are declared independent draws (iid)")
+    return rule
+
+
+def _check_reserve(how: AskingMethod, reserve: Number) -> float:
     share = round_up(probability("reserve", reserve, zero=True))
     if share and not how.shares:
         raise InvalidParameter("reserve", reserve, f"0 with the method {how.name}")
-    grain = count("bits", bits, least=0)
-    if grain > _MOST_BITS:
-        raise InvalidParameter("bits", bits, f"at most {_MOST_BITS}")
-    asked = 1 if queries is None else count("queries", queries)
-    if asked > MOST:
-        raise InvalidParameter("queries", queries, f"at most {MOST}")
-    return AskingTask(asked, round_down(probability("beta", beta)), share, grain, rule, privacy, slack, pure)
+    return share
 
 
 def _solve_rows(how: AskingMethod, task: AskingTask, alpha: float) -> int:

@@ -5,15 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import ClassVar, Literal, TypeAlias
 
-from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.bounds.accuracy import gaussian_maximum, grid
-from holdtrue.bounds.optimisation import descend, largest_float
+from holdtrue.bounds.optimisation import descend
 from holdtrue.errors import InsufficientSamples
 from holdtrue.events import Event, Gaussian
-from holdtrue.exact import ROUNDING, UNIT, LedgerKind, units_down
+from holdtrue.exact import ROUNDING, UNIT, LedgerKind
 
 CapRule: TypeAlias = Literal["validity", "privacy"]
 
@@ -102,17 +101,6 @@ class AskingMethod(ABC):
     @abstractmethod
     def design(self, task: AskingTask, rows: int) -> Design:
         """Return the narrowest design for so many rows; its numbers are certain, its optimality is not."""
-
-
-@lru_cache(maxsize=64)
-def largest_cap(ledger: LedgerKind, epsilon: float, delta: float) -> int:
-    """Return the most units for which everything on a ledger is (epsilon, delta)-DP, rounded down (A7, T2)."""
-    if ledger == "pure":
-        return units_down(Fraction(epsilon))
-    curve = gaussian_delta if ledger == "gdp" else zero_concentrated_delta
-    log = largest_float(lambda at: curve(math.exp(at), epsilon) <= delta, -60.0, 60.0, steps=80)
-    value = Fraction(math.exp(log))
-    return units_down(value * value if ledger == "gdp" else value)
 
 
 def split_beta(task: AskingTask, point: float) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias
 
 from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
@@ -144,7 +143,7 @@ _THEOREMS = {
 }
 
 
-def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy: bool) -> LedgerKind:
+def _ledger(mu: Number | None, rho: Number | None, ledger: LedgerKind | None, *, noisy: bool) -> LedgerKind:
     """Return the ledger that the budget belongs to."""
     implied: LedgerKind | None = "gdp" if mu is not None else "zcdp" if rho is not None else None
     name = "mu" if mu is not None else "rho"
@@ -156,11 +155,7 @@ def _ledger(mu: Number | None, rho: Number | None, ledger: str | None, *, noisy:
         text_among("ledger", ledger, ("gdp", "zcdp", "pure"))
     if implied is not None and ledger not in (None, implied):
         raise InvalidParameter("ledger", ledger, f"{implied!r} or left out where {name} is given")
-    match implied or ledger or "gdp":
-        case "gdp" | "zcdp" | "pure" as book:
-            return book
-        case _:
-            raise InvalidParameter("ledger", ledger, "'gdp', 'zcdp' or 'pure'")
+    return implied or ledger or "gdp"
 
 
 def _budget(epsilon: Number | None, mu: Number | None, rho: Number | None, times: int) -> float:
@@ -192,15 +187,12 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
     if dimension is not None:
         if not realizable:
             raise InvalidParameter("dimension", dimension, "left out, and size given, where realizable=False")
-        return partial(_called, prediction.dimension_base_rows, count("dimension", dimension))
+        width = count("dimension", dimension)
+        return lambda alpha, beta: prediction.dimension_base_rows(width, alpha=alpha, beta=beta)
     members = count("size", size)
-    if realizable:
-        return partial(_called, prediction.finite_base_rows, members)
-    return partial(_called, learning.learning_rows if method == "best" else prediction.uniform_base_rows, members)
-
-
-def _called(rows: Callable[..., int], size: int, alpha: float, beta: float) -> int:
-    return rows(size, alpha=alpha, beta=beta)
+    agnostic = learning.learning_rows if method == "best" else prediction.uniform_base_rows
+    rows: Callable[..., int] = prediction.finite_base_rows if realizable else agnostic
+    return lambda alpha, beta: rows(members, alpha=alpha, beta=beta)
 
 
 def _cut(  # noqa: PLR0913 - the parameters of every theorem

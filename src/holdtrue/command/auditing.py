@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdtrue.command.history import read_receipt
-from holdtrue.command.output import (
-    TICKER,
-    Json,
-    check_page,
-    print_json,
-    print_lines,
-    print_table,
-    show_progress,
-    write_file,
-)
+from holdtrue.command.output import TICKER, Json, check_page, print_json, print_lines, print_table, show_progress, write_file
 from holdtrue.command.paths import Source, find_ledger, hide_password, name_missing
 from holdtrue.errors import IntegrityError
 

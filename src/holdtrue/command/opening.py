@@ -96,8 +96,7 @@ def open_data(
         str | None, typer.Option(metavar="COLUMN", help="A column that numbers the rows, for `train` on Spark.")
     ] = None,
     insecure_cluster: Annotated[
-        bool,
-        typer.Option("--insecure-cluster", help="Use a cluster that lets anybody in. Only where nobody else is near."),
+        bool, typer.Option("--insecure-cluster", help="Use a cluster that lets anybody in. Only where nobody else is near.")
     ] = False,
     ledger: LedgerOption = None,
     as_json: Json = False,

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
     from holdtrue.holdouts.names import Kept, Names
     from holdtrue.holdouts.results import Results
-    from holdtrue.records import Answer
+    from holdtrue.records import Interval
 
 __all__ = ["score"]
 
@@ -70,8 +70,7 @@ def score(
         typer.Option(metavar="NAME", help="Exit with 0 if better than that submission, with 1 if not shown better."),
     ] = None,
     incumbent: Annotated[
-        bool,
-        typer.Option("--incumbent", help="On a gate: these are its incumbent's results, to be kept again; no look."),
+        bool, typer.Option("--incumbent", help="On a gate: these are its incumbent's results, to be kept again; no look.")
     ] = False,
     confidence: Annotated[
         float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
@@ -89,24 +88,24 @@ def score(
 
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter("--looks", "given", "left out, with --beta, --yes and --unseen, but for --create")
-    asked = _Asked(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
-    made = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
-    with _opened(asked, holdout, made) as held:
+    made = _Submission(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
+    terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
+    with _open_holdout(made, holdout, terms) as held:
         gate = held.facts.mode in ("gate", "private gate")
-        report = _gated(held, asked, holdout, created=create) if gate else _scored(held, asked, holdout)
+        lines, document, better = _gate(held, made, holdout, created=create) if gate else _score(held, made, holdout)
     if as_json:
-        print_json({"holdout": hide_password(holdout), "cases": asked.results.number} | report.document)
+        print_json({"holdout": hide_password(holdout), "cases": made.results.number} | document)
     else:
-        print_lines(str(results), report.lines)
-    if report.better is False:
+        print_lines(str(results), lines)
+    if better is False:
         raise typer.Exit(_NOT_BETTER)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _Submission:
     results: "Results"
     name: str | None
-    submission: str | None
+    id: str | None
     against: str | None
     confidence: float | None
     margin: float
@@ -116,39 +115,33 @@ class _Asked:
     @property
     def known_as(self) -> str | None:
         """Return what is public and the same for the same submission: its id, or what it put out; results are neither."""
-        if self.submission is not None or self.results.outputs is None:
-            return self.submission
+        if self.id is not None or self.results.outputs is None:
+            return self.id
         return f"outputs {hashlib.sha256(' '.join(self.results.outputs).encode()).hexdigest()}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """What is printed, and whether the submission is better: None where that was not asked."""
-
-    lines: list[tuple[str, str]]
-    document: dict[str, Any]
-    better: bool | None = None
+_Report: TypeAlias = tuple[list[tuple[str, str]], dict[str, Any], bool | None]
+"""What is printed, in lines and as JSON, and whether the submission is better: None where that was not asked."""
 
 
-def _opened(asked: _Asked, where: str, made: dict[str, Any] | None, **given: object) -> "Holdout":
+def _open_holdout(made: _Submission, where: str, terms: dict[str, Any] | None, **given: object) -> "Holdout":
     """Return the holdout of these cases. A case is labelled 1, passed; only a new one is made, and only when told to."""
     import numpy as np
 
     from holdtrue.holdouts import Holdout
 
-    results = asked.results
-    if made is not None:
-        check_free(where)
-        if made["yes"] is not None:
-            made = made | {"metric": "cases", "incumbent": results.values, "incumbent_name": asked.known_as}
-    else:
+    results, known = made.results, terms or {}
+    if terms is None:
         _check_known(where, results.number)
-    passed = np.ones(results.number)
+    else:
+        check_free(where)
+        if terms["yes"] is not None:
+            known = terms | {"metric": "cases", "incumbent": results.values, "incumbent_name": made.known_as}
     try:
-        return Holdout(passed, ids=results.ids, ledger=where, **(made or {}), **given)  # type: ignore[arg-type]  # by name
+        return Holdout(np.ones(results.number), ids=results.ids, ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     except FingerprintMismatch:
         message = "these ids are not those that the holdout was created with; other cases need a holdout of their own"
-    raise FingerprintMismatch(message)
+        raise FingerprintMismatch(message) from None
 
 
 def _check_known(where: str, cases: int) -> None:
@@ -158,190 +151,145 @@ def _check_known(where: str, cases: int) -> None:
     if stored is None:
         message = f"there is no holdout at {hide_password(where)}; --create --looks N creates one"
         raise UnknownName(message)
-    _, plan = stored
-    if plan.rows != cases:
-        message = f"these are {cases:,} cases; the holdout has {plan.rows:,}, and every look must be at all of them"
+    rows = stored[1].rows
+    if rows != cases:
+        message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must be at all of them"
         raise FingerprintMismatch(message)
 
 
-def _scored(held: "Holdout", asked: _Asked, where: str) -> _Report:
-    results = asked.results
-    names, before = _against(held, asked, where)
-    found = held.score(cases=results.values, name=asked.known_as, analyst=asked.analyst)
-    if asked.name is not None and names is not None:
-        _remember(names, asked.name, results, found)
-    lines = _lines(found)
-    document: dict[str, Any] = {"score": found.to_json(), "name": asked.name, "sentence": found.sentence}
-    if before is None:
-        return _Report(lines, document)
-    said = _compared(held, asked, found, before)
-    lines[-1:-1] = [("against", said.words(before.name))]
-    document |= {"against": {"name": before.name} | said.document, "better": said.better}
-    return _Report(lines, document, said.better)
+def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
+    from holdtrue.holdouts.names import Kept, Names
 
-
-def _lines(found: "Score") -> list[tuple[str, str]]:
-    ends = found.interval
-    width = (
-        "none" if ends is None else f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%), for {found.about}"
-    )
+    names = None if (made.name, made.against) == (None, None) else Names(where)
+    before = _find_other(held, made, names)
+    results = made.results
+    found = held.score(cases=results.values, name=made.known_as, analyst=made.analyst)
+    if made.name is not None and names is not None:
+        # Without outputs nothing but the scores can be compared, so single results are not kept.
+        values = None if results.outputs is None else tuple(results.values.tolist())
+        names.keep(Kept(made.name, found.certificate.entry, found.certificate.digest, values, results.outputs))
     free = "; this one was free: scored before" if found.repeated else ""
-    return [
+    lines = [
         ("score", f"{found.value:.4f}"),
-        ("interval", width),
+        ("interval", "none" if found.interval is None else f"{_say_ends(found.interval)}, for {found.about}"),
         ("looks", f"{found.looks_left:,} of {found.looks:,} left{free}"),
         ("in words", found.sentence),
         ("receipt", print_receipt(found.certificate)),
     ]
+    document: dict[str, Any] = {"score": found.to_json(), "name": made.name, "sentence": found.sentence}
+    if before is None:
+        return lines, document, None
+    known = _compare(held, made, found, before)
+    better = known["low"] > 0
+    verdict = "better" if better else "worse" if known["high"] < 0 else "not shown better"
+    how = f"a paired look, {known['looks_left']:,} left" if known["paired"] else "the two scores, no further look"
+    ends = f"{known['low']:+.4f} to {known['high']:+.4f} ({100 * known['confidence']:.4g}%), for {known['about']}"
+    lines.insert(-1, ("against", f"{verdict} than {before.name}: {ends}; by {how}"))
+    return lines, document | {"against": {"name": before.name} | known, "better": better}, better
 
 
-def _against(held: "Holdout", asked: _Asked, where: str) -> "tuple[Names | None, Kept | None]":
+def _say_ends(ends: "Interval") -> str:
+    return f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%)"
+
+
+def _find_other(held: "Holdout", made: _Submission, names: "Names | None") -> "Kept | None":
     """Find the submission to compare with, and refuse what cannot be promised, before anything is charged."""
-    from holdtrue.holdouts.names import Names
-
     sure = 1 - held.facts.beta
-    if asked.confidence is not None and not 0 < asked.confidence <= sure + _ROUNDING:
+    if made.confidence is not None and not 0 < made.confidence <= sure + _ROUNDING:
         message = (
             f"--confidence must be above 0 and at most {sure:.4g}: this holdout was created with beta {held.facts.beta:.4g}"
         )
         raise PreconditionError(message)
-    if asked.name is None and asked.against is None:
-        return None, None
-    names = Names(where)
-    if asked.against is None:
-        return names, None
-    before = names.find(asked.against)
+    if made.against is None or names is None:
+        return None
+    before = names.find(made.against)
     if before is None:
-        message = f"no submission is kept under the name {asked.against!r}; --name keeps one"
+        message = f"no submission is kept under the name {made.against!r}; --name keeps one"
         raise UnknownName(message)
-    return names, before
+    return before
 
 
-def _remember(names: "Names", name: str, results: "Results", found: "Score") -> None:
-    from holdtrue.holdouts.names import Kept
+def _compare(held: "Holdout", made: _Submission, found: "Score", before: "Kept") -> dict[str, Any]:
+    """Return what is known of the true difference: for nothing from the scores; by a look of its own if they leave it open.
 
-    # Without outputs nothing but the scores can be compared, so single results are not kept.
-    values = None if results.outputs is None else tuple(results.values.tolist())
-    names.keep(Kept(name, found.certificate.entry, found.certificate.digest, values, results.outputs))
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What is known of the true difference: from two scores, which hold at once, or from a look of its own."""
-
-    low: float
-    high: float
-    confidence: float
-    about: str
-    paired: bool
-    looks_left: int
-
-    @property
-    def better(self) -> bool:
-        return self.low > 0
-
-    def words(self, name: str) -> str:
-        verdict = "better" if self.better else "worse" if self.high < 0 else "not shown better"
-        how = f"a paired look, {self.looks_left:,} left" if self.paired else "the two scores, no further look"
-        ends = f"{self.low:+.4f} to {self.high:+.4f} ({100 * self.confidence:.4g}%), for {self.about}"
-        return f"{verdict} than {name}: {ends}; by {how}"
-
-    @property
-    def document(self) -> dict[str, Any]:
-        names = ("low", "high", "confidence", "about", "paired", "looks_left")
-        return {name: getattr(self, name) for name in names}
-
-
-def _compared(held: "Holdout", asked: _Asked, found: "Score", before: "Kept") -> _Compared:
-    """Compare with a named submission: for nothing from the scores; by a look of its own if those leave it open.
-
-    The look is taken only where equal outputs make it narrower than the scores are.
+    The look is taken only where equal outputs make it narrower than the scores are, which hold at once.
     """
     import numpy as np
 
-    earlier = _earlier(held, before)
+    earlier = held.told(before.entry)
+    if earlier is None or earlier.certificate.digest != before.digest:
+        message = f"the ledger does not have the score that is kept as {before.name!r}"
+        raise IntegrityError(message)
     if found.interval is None or earlier.interval is None:
         message = "a score without an interval cannot be compared"
         raise IntegrityError(message)
     low, high = found.interval.low - earlier.interval.high, found.interval.high - earlier.interval.low
-    sure, outputs = found.interval.confidence, asked.results.outputs
-    plain = _Compared(low, high, sure, found.about, paired=False, looks_left=found.looks_left)
+    known = {"low": low, "high": high, "confidence": found.interval.confidence, "about": found.about}
+    known |= {"paired": False, "looks_left": found.looks_left}
+    outputs = made.results.outputs
     if low > 0 or high < 0 or not found.looks_left or outputs is None or before.outputs is None or before.values is None:
-        return plain
+        return known
     if len(before.outputs) != len(outputs) or len(before.values) != len(outputs):
         message = f"what is kept of {before.name!r} is about another number of cases"
         raise IntegrityError(message)
     differ = np.array(outputs) != np.array(before.outputs)
     if not differ.any() or held.paired_width(differ) >= high - low:
-        return plain
-    pair = None if asked.known_as is None else f"{asked.known_as} against {before.entry}"
-    paired = held.compare_cases(asked.results.values, before.values, differ=differ, name=pair, analyst=asked.analyst)
-    ends = paired.interval
-    if ends is None:
-        return plain
-    return _Compared(ends.low, ends.high, sure, paired.about, paired=True, looks_left=paired.looks_left)
+        return known
+    pair = None if made.known_as is None else f"{made.known_as} against {before.entry}"
+    paired = held.compare_cases(made.results.values, before.values, differ=differ, name=pair, analyst=made.analyst)
+    if paired.interval is None:
+        return known
+    ends = {"low": paired.interval.low, "high": paired.interval.high, "about": paired.about}
+    return known | ends | {"paired": True, "looks_left": paired.looks_left}
 
 
-def _earlier(held: "Holdout", before: "Kept") -> "Answer":
-    earlier = held.told(before.entry)
-    if earlier is None or earlier.certificate.digest != before.digest:
-        message = f"the ledger does not have the score that is kept as {before.name!r}"
-        raise IntegrityError(message)
-    return earlier
-
-
-def _gated(held: "Holdout", asked: _Asked, where: str, *, created: bool) -> _Report:
+def _gate(held: "Holdout", made: _Submission, where: str, *, created: bool) -> _Report:
     """Ask a gate. The results are kept before the look: a yes makes them what later submissions are compared with."""
     from holdtrue.entropy import SYSTEM
     from holdtrue.holdouts.names import Kept, Names
 
-    if (asked.name, asked.against, asked.confidence) != (None, None, None):
+    if (made.name, made.against, made.confidence) != (None, None, None):
         raise InvalidParameter("--name", "given", "left out, with --against and --confidence: a gate knows its incumbent")
-    names, incumbent, results = Names(where), held.leading, asked.results.values
-    public = asked.known_as or SYSTEM.words(4).tobytes().hex()
+    names, incumbent, results = Names(where), held.leading, made.results.values
+    public = made.known_as or SYSTEM.words(4).tobytes().hex()
     name = held.named(cases=results, name=public)
-    if incumbent is not None and (created or asked.incumbent or name == incumbent):
-        if created or asked.incumbent or names.find(incumbent) is None:  # an id stands for what came with it first
+    if incumbent is not None and (created or made.incumbent or name == incumbent):
+        if created or made.incumbent or names.find(incumbent) is None:  # an id stands for what came with it first
             names.keep(Kept(incumbent, values=tuple(results.tolist())))
-        return _seated(held, created=created)
+        return _report_incumbent(held, created=created)
     before = None if incumbent is None else names.find(incumbent)
     if before is None and incumbent is not None:
         message = f"the incumbent's results are not in {names.folder}; give them once more with --incumbent, then these"
         raise RefusedError(message)
     names.keep(Kept(name, values=tuple(results.tolist())))
     met = {} if before is None else {"incumbent": before.values, "incumbent_name": incumbent}
-    with _opened(asked, where, None, **met) as gate:
-        verdict = gate.gate(cases=results, margin=asked.margin, name=public, analyst=asked.analyst)
+    with _open_holdout(made, where, None, **met) as gate:
+        verdict = gate.gate(cases=results, margin=made.margin, name=public, analyst=made.analyst)
         leading = gate.leading
     for other in (name, incumbent):
         if other is not None and other != leading:
             names.forget(other)
-    return _verdict(verdict)
+    return _report_verdict(verdict)
 
 
-def _seated(held: "Holdout", *, created: bool) -> _Report:
+def _report_incumbent(held: "Holdout", *, created: bool) -> _Report:
     ends, left = held.incumbent, held.looks_left
     words = "created: these results are the incumbent" if created else "no: these results are the incumbent's own"
-    lines = [
-        ("gate", words),
-        ("incumbent", f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%)"),
-        ("looks", f"{left:,} of {held.facts.looks:,} left; this was none"),
-    ]
+    looks = f"{left:,} of {held.facts.looks:,} left; this was none"
     known = {"low": ends.low, "high": ends.high, "confidence": ends.confidence}
     document = {"yes": False, "sentence": words, "incumbent": known, "looks_left": left}
-    return _Report(lines, document, better=None if created else False)
+    return [("gate", words), ("incumbent", _say_ends(ends)), ("looks", looks)], document, None if created else False
 
 
-def _verdict(verdict: "Verdict") -> _Report:
-    ends, gain = verdict.interval, verdict.gain
+def _report_verdict(verdict: "Verdict") -> _Report:
+    gain = verdict.gain
     lines = [
         ("gate", f"{'yes' if verdict.yes else 'no'}{': asked before' if verdict.repeated else ''}"),
-        ("incumbent", f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%), for {verdict.about}"),
+        ("incumbent", f"{_say_ends(verdict.interval)}, for {verdict.about}"),
         ("looks", f"{verdict.looks_left:,} left, {verdict.yes_left:,} yes left"),
         ("in words", verdict.sentence),
         ("receipt", print_receipt(verdict.certificate)),
     ]
     if gain is not None:
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))
-    document = {"yes": verdict.yes, "verdict": verdict.to_json(), "sentence": verdict.sentence}
-    return _Report(lines, document, better=verdict.yes)
+    return lines, {"yes": verdict.yes, "verdict": verdict.to_json(), "sentence": verdict.sentence}, verdict.yes

@@ -18,11 +18,12 @@ _CHOSEN, _OTHER, _INK, _FAINT = "#00695f", "#9aa0a6", "#202124", "#e8eaec"
 _POINTS = 9
 
 
-def _axes(ax: "Axes | None", title: str, subtitle: str, *, size: tuple[float, float] = (8.4, 4.6)) -> "Axes":
+def make_axes(ax: "Axes | None", title: str, subtitle: str, *, size: tuple[float, float] = (8.4, 4.6)) -> "Axes":
+    """Return the axes of a plot, new ones unless some are given, with a title and a line below it."""
     try:
         from matplotlib import pyplot as plt
     except ImportError:
-        raise MissingExtra("plots", purpose="a plot of a plan") from None
+        raise MissingExtra("plots", purpose="a plot") from None
     axes: Axes = plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
     axes.set_title(f"{title}\n", loc="left", color=_INK, fontsize=13, fontweight="bold")
     axes.text(0, 1.03, subtitle, transform=axes.transAxes, color=_INK, fontsize=10)
@@ -36,7 +37,7 @@ def plot_comparison(comparison: Comparison, *, ax: "Axes | None" = None) -> "Axe
     """Draw the rows that each method needs as questions grow, the plan's own point marked; return the axes."""
     title = f"Rows needed to keep every answer within {comparison.alpha:.3g} of the population"
     share = f"{100 * (1 - comparison.beta):.4g} % of the time"
-    axes = _axes(ax, title, f"all of them at once, {share}; dashed lines keep no privacy", size=(9.6, 6.2))
+    axes = make_axes(ax, title, f"all of them at once, {share}; dashed lines keep no privacy", size=(9.6, 6.2))
     most = max(1000, 10 ** math.ceil(math.log10(comparison.queries * 3)))
     grid = sorted({round(most ** (point / (_POINTS - 1))) for point in range(_POINTS)})
     axes.set(xscale="log", yscale="log", xlim=(1, most))
@@ -115,7 +116,9 @@ def _space_out(heights: list[float], *, gap: float = 0.041) -> list[float]:
 def plot_learning(plan: LearningPlan, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the rows that each method needs as bars on a logarithmic scale; return the axes. Needs the extra ``plots``."""
     title = f"Rows to learn one of {plan.size:,} hypotheses"
-    axes = _axes(ax, title, f"excess error at most {plan.alpha:.3g} but for {plan.beta:g}, at epsilon {plan.epsilon:.3g}")
+    axes = make_axes(
+        ax, title, f"excess error at most {plan.alpha:.3g} but for {plan.beta:g}, at epsilon {plan.epsilon:.3g}"
+    )
     chosen = "realizable" if plan.realizable else plan.method
     needed = sorted(((rows, name) for name, rows in plan.compare().items()), reverse=True)
     for place, (rows, name) in enumerate(needed):
@@ -135,7 +138,7 @@ def plot_learning(plan: LearningPlan, *, ax: "Axes | None" = None) -> "Axes":
 
 def plot_selection(plan: SelectionPlan, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the shortfall against epsilon, the plan's own point marked; return the axes. Needs the extra ``plots``."""
-    axes = _axes(
+    axes = make_axes(
         ax,
         f"Rows by which a choice among {plan.candidates:,} may miss the best",
         f"less than this but for {plan.beta:g}, by the privacy spent on the choice",
@@ -155,7 +158,7 @@ def plot_selection(plan: SelectionPlan, *, ax: "Axes | None" = None) -> "Axes":
 def plot_prediction(plan: PredictionPlan, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the rows needed against alpha, the plan's own point marked; return the axes. Needs the extra ``plots``."""
     extra = "" if plan.realizable else " above the best hypothesis"
-    axes = _axes(
+    axes = make_axes(
         ax,
         "Rows for private predictions, by the error allowed",
         f"error at most alpha{extra} but for {plan.beta:g}, at epsilon {plan.epsilon:.3g} a prediction",

@@ -169,9 +169,9 @@ def _words_of(response: Response) -> tuple[str, str]:
         case Answer(value=value, interval=interval, sample_interval=sample):
             ends = interval or sample
             return f"{value:.4g}", f"{ends.low:.4g} to {ends.high:.4g}"
-        case Choice(name=name, shortfall=shortfall):
-            return name, f"at most {shortfall:.4g} rows behind the best"
-        case Hypothesis(text=text, behind=behind):
-            return text, behind
-        case Prediction(label=label):
-            return str(label), ""
+        case Choice(shortfall=shortfall):
+            return response.brief, f"at most {shortfall:.4g} rows behind the best"
+        case Hypothesis(behind=behind):
+            return response.brief, behind
+        case Prediction():
+            return response.brief, ""

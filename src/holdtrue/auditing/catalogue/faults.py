@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.auditing.catalogue.mechanism import AuditedMechanism, TellingEvent, draw_laplace
-from holdtrue.auditing.catalogue.zoo import above_threshold, float_laplace, noisy_max, pair
+from holdtrue.auditing.catalogue.zoo import float_laplace, noisy_max, pair, svt_law
 from holdtrue.auditing.search.confidence_bounds import Floats
 from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.entropy import Bits
@@ -278,7 +278,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "above threshold with too little noise on values",
-        partial(above_threshold, threshold=1, threshold_scale=4, value_scale=4 / 3, most=1),
+        svt_law(4, 4 / 3, 1),
         _MANY,
         1.0,
         "the threshold's noise is fresh, but values get too little noise for both ways they can move",
@@ -287,7 +287,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "above threshold that releases what it compared",
-        partial(above_threshold, threshold=1, threshold_scale=2, value_scale=2, most=1, release="value"),
+        svt_law(2, 2, 1, release="value"),
         _MANY,
         1.0,
         "the threshold's noise is fresh, but an above releases the very value that was compared",
@@ -296,7 +296,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "above threshold without noise on values",
-        partial(above_threshold, threshold=1, threshold_scale=2, value_scale=0, most=None),
+        svt_law(2, 0, None),
         _MANY,
         1.0,
         "values get no noise, and no above ends the run",
@@ -305,7 +305,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "above threshold that never stops",
-        partial(above_threshold, threshold=1, threshold_scale=2, value_scale=2, most=None),
+        svt_law(2, 2, None),
         _MANY,
         1.0,
         "no above ends the run",

@@ -159,22 +159,9 @@ def _curate(releases: _Releases, under: OpenPlan, each: int) -> Callable[[Any, i
 
 
 VERBS: tuple[AuditedMechanism, ...] = (
+    _verb("ASK, normal noise", _curate(_ask, _ASKING, _QUESTIONS), _PEOPLE, _ONE_ASK, delta=_SLACK, truth=_ONE_ASK, **_SOME),
     _verb(
-        "ASK, normal noise",
-        _curate(_ask, _ASKING, _QUESTIONS),
-        _PEOPLE,
-        _ONE_ASK,
-        delta=_SLACK,
-        truth=_ONE_ASK,
-        **_SOME,
-    ),
-    _verb(
-        "ASK, Laplace noise",
-        _curate(_ask, _ASKING_PURE, _QUESTIONS),
-        _PEOPLE,
-        _ONE_PURE_ASK,
-        truth=_ONE_PURE_ASK,
-        **_SOME,
+        "ASK, Laplace noise", _curate(_ask, _ASKING_PURE, _QUESTIONS), _PEOPLE, _ONE_PURE_ASK, truth=_ONE_PURE_ASK, **_SOME
     ),
     _verb("SELECT", _curate(_select, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
     _verb(
@@ -187,11 +174,7 @@ VERBS: tuple[AuditedMechanism, ...] = (
     ),
     _verb("LEARN", _curate(_learn, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
     _verb(
-        "PREDICT",
-        _curate(_predict, _plan(14), _QUESTIONS),
-        (_members(2), _members(3)),
-        _EPSILON,
-        **_FEW | {"most": 20_000},
+        "PREDICT", _curate(_predict, _plan(14), _QUESTIONS), (_members(2), _members(3)), _EPSILON, **_FEW | {"most": 20_000}
     ),
 )
 """The verbs of :class:`~holdtrue.Curator`; ASK and SELECT also on a ledger in pure epsilon."""

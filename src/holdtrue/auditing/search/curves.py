@@ -10,8 +10,9 @@ from holdtrue.accounting.divergences import Probabilities, hockey_stick
 from holdtrue.auditing.search.confidence_bounds import Distance, Floats
 from holdtrue.auditing.search.events import STRATEGIES, Parts, Trial, choose_event, search_scores
 from holdtrue.auditing.search.outputs import MOST_SAMPLES, Run, Seen, draw_outputs
-from holdtrue.errors import InsufficientSamples, InvalidParameter, MissingExtra
+from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, probability
+from holdtrue.planning.plotting import make_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ __all__ = ["Curves", "law_curves", "privacy_curves"]
 _EPSILONS = tuple(np.round(np.arange(0.0, 4.01, 0.05), 10).tolist())
 _ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0)
 _LEAST = 200
-_INK, _LINE, _FAINT = "#202124", "#00695f", "#e8eaec"
+_LINE, _FAINT = "#00695f", "#e8eaec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +133,10 @@ def _exact_renyi(p: Floats, q: Floats, order: float) -> float:
 def _draw(
     ax: "Axes | None", x: tuple[float, ...], y: tuple[float, ...], names: tuple[str, str], confidence: float
 ) -> "Axes":
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtra("plots", purpose="a plot of an audit") from None
-    axes: Axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")[1] if ax is None else ax
+    words = "exact" if confidence == 1 else f"at least this, confidence {confidence:.4g}"
+    axes = make_axes(ax, f"{names[1]} by {names[0]}: {words}", "of the two sides, in the worse order", size=(7.2, 4.2))
     shown = [(a, b) for a, b in zip(x, y, strict=True) if b > 0 and math.isfinite(b)]
     axes.plot([a for a, _ in shown], [b for _, b in shown], color=_LINE, linewidth=2.4)
-    words = "exact" if confidence == 1 else f"at least this, confidence {confidence:.4g}"
-    axes.set_title(f"{names[1]} by {names[0]}: {words}", loc="left", color=_INK, fontsize=12)
     axes.set(xlabel=names[0], ylabel=names[1], yscale="log" if shown else "linear")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color=_FAINT)
     return axes

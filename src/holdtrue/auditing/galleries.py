@@ -75,14 +75,15 @@ class Judged:
         """Return the power to six digits, rounded down: one that is not certain never reads as 1."""
         return "" if self.power is None else f"{min(math.floor(self.power * 10**6), 10**6 - 1) / 10**6:.6f}"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> dict[str, Any]:
         """Return the finding as plain JSON, with the exhibit's name, its room and what is known of it."""
         shown = self.exhibit
         known = {"truth": shown.truth, "ceiling": shown.ceiling}
         told = {name: str(value) if value is not None and math.isinf(value) else value for name, value in known.items()}
         names = {"room": self.room, "mechanism": shown.name, "control": self.control}
         verdicts = {"verdict": self.verdict, "expected": self.expected, "as_expected": self.rightly, "power": self.power}
-        return names | verdicts | {"why": shown.why} | told | {"finding": self.finding.to_json()}
+        return names | verdicts | {"why": shown.why} | told | {"finding": self.finding.document}
 
 
 def rooms(*, only: str | None = None) -> list[tuple[str, Exhibit]]:

@@ -87,7 +87,8 @@ class Inspection:
         )
         return f"<p>{html.escape(self.sentence)}</p><table>{cells}</table>"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> dict[str, Any]:
         """Return the inspection as plain JSON."""
         content = {name: value for name, value in asdict(self).items() if name not in ("breaches", "checked", "notes")}
         return {

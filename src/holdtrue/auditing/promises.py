@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdtrue import events
 from holdtrue.accounting.filters import amount
+from holdtrue.codec import convert, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
@@ -141,7 +141,7 @@ class Promises:
         if charge.verb != "ask" or not isinstance(texts, list):
             return
         try:
-            card = Card.from_json(self.card)
+            card = convert(self.card, Card)
             parts = [part_of(parse(text, card)) for text in texts]
         except _UNREADABLE:
             parts = []
@@ -211,15 +211,8 @@ def _certified(certificate: Certificate, charge: Entry, terms: Terms, plan: AnyP
     for name, value in expected.items():
         if getattr(certificate, name) != value:
             yield "certificate", f"its certificate says {name} {getattr(certificate, name)}, and the ledger {value}"
-    if not isinstance(certificate.event, NonPrivate) and events.to_json(certificate.event) != _document(charge.event):
+    if not isinstance(certificate.event, NonPrivate) and encode(certificate.event) != charge.event:
         yield "certificate", f"its certificate names another event than entry {charge.number}"
-
-
-def _document(event: str | None) -> object:
-    try:
-        return json.loads(event or "")
-    except ValueError:
-        return None
 
 
 def _on_grid(value: float, grid: int) -> Found:

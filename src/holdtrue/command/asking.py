@@ -1,7 +1,6 @@
 """``holdtrue ask``, ``select`` and ``preview``: questions to data that were opened."""
 
 import re
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,14 +45,11 @@ def ask(
 
     Several questions at once are read in one pass. One that was asked before is answered from the ledger and costs nothing.
     """
-    from holdtrue.records import to_json
-
     with opened(data, ledger) as curator:
         with watched("measuring"):
             answers = curator.ask(list(questions), key=key, analyst=analyst)
         if as_json:
-            documents = [to_json(answer) for answer in answers]
-            print_json(documents[0] if len(documents) == 1 else {"answers": documents})
+            print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
             _print_answer(questions[0], answers[0], curator)
         else:
@@ -77,15 +73,13 @@ def select(
     as_json: Json = JSON,
 ) -> None:
     """Choose the candidate that most rows speak for, and say by how many rows the choice may miss the best."""
-    from holdtrue.records import to_json
-
     named = _named(candidates)
     with opened(data, ledger) as curator:
         _check_columns(named, curator)
         with watched("measuring"):
             choice = curator.select(named, epsilon=epsilon, key=key, analyst=analyst)
         if as_json:
-            print_json(to_json(choice))
+            print_json(choice)
             return
         certificate = choice.certificate
         lines = [
@@ -104,8 +98,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = JSON) -> No
         previews = [desk.preview(question) for question in questions]
         unit, card = desk.budget.unit, desk.card
     if as_json:
-        documents = [asdict(seen) for seen in previews]
-        print_json(documents[0] if len(documents) == 1 else {"previews": documents})
+        print_json(previews[0] if len(previews) == 1 else {"previews": previews})
         return
     for seen in previews:
         cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"

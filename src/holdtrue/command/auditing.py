@@ -68,7 +68,7 @@ def audit_self(
         _write(page, judged, confidence=sure, seconds=seconds)
     violated, missed = ([each.exhibit.name for each in judged if each.verdict == word] for word in ("violated", "not found"))
     if as_json:
-        told = [each.to_json() for each in judged]
+        told = [each.document for each in judged]
         verdict = {"as_expected": not violated + missed, "violated": violated, "not_found": missed}
         print_json({"confidence": sure} | verdict | {"findings": told})
     else:
@@ -104,7 +104,7 @@ def audit_a_ledger(
     if missing is not None:
         raise UnknownName(missing)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.document)
     else:
         print_lines(shown(where), found.lines())
     if found.violated:

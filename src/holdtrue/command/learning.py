@@ -48,7 +48,7 @@ def learn(
         typer.Option(metavar="QUESTION", help="Yes-or-no columns or questions for trees of depth 2; repeat for more."),
     ] = None,
     document: Annotated[
-        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its to_json() wrote it.")
+        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its document is written.")
     ] = None,
     steps: Annotated[int, typer.Option(help="Steps of a grid between the bounds.")] = 100,
     width: Annotated[int, typer.Option(help="The most literals of a conjunction.")] = 2,
@@ -69,8 +69,6 @@ def learn(
 
     Bounds are public: choose them without looking at the rows. Several classes are joined.
     """
-    from holdtrue.records import to_json
-
     classes = _classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
     with opened(data, ledger) as curator:
         with watched("scoring"):
@@ -85,7 +83,7 @@ def learn(
                 analyst=analyst,
             )
         if as_json:
-            print_json(to_json(found))
+            print_json(found)
             return
         lines = [
             ("learned", found.text),
@@ -107,7 +105,7 @@ def _classes(
     steps: int,
     width: int,
 ) -> "list[HypothesisClass]":
-    from holdtrue.hypotheses import Conjunctions, Intervals, Stumps, Trees, from_json
+    from holdtrue.hypotheses import Conjunctions, Intervals, Stumps, Trees, read_class
 
     found: list[Any] = []
     if stumps:
@@ -120,7 +118,7 @@ def _classes(
     if trees:
         found.append(Trees(trees, depth=min(2, len(trees))))
     if document is not None:
-        found.append(from_json(_read(document)))
+        found.append(read_class(_read(document)))
     if not found:
         raise InvalidParameter("class", None, "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json")
     return found

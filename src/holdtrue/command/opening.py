@@ -130,7 +130,7 @@ def open_data(
             remember(where, spark)
     with curator:
         if as_json:
-            print_json({"ledger": shown(where), "plan": curator.plan.to_json(), "card": curator.card.to_json()})
+            print_json({"ledger": shown(where), "plan": curator.plan, "card": curator.card})
             return
         typer.echo(str(curator.plan))
         typer.echo(f"{'data':>10}  {len(curator.card.columns)} columns, as the ledger now has them:\n")

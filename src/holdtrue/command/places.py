@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdtrue.codec import convert
 from holdtrue.command.clusters import ledger_beside, remembered, spark_rows
 from holdtrue.command.talking import TICKER, printable, watched
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName
@@ -170,7 +171,7 @@ def desk_of(source: str) -> "Iterator[Desk]":
         if "holdout" in document:
             message = f"{shown(where)} is the ledger of a holdout: look at it with holdtrue score, or verify it"
             raise RequestError(message)
-        plan, card = read_plan(account.terms.plan), Card.from_json(document)
+        plan, card = read_plan(account.terms.plan), convert(document, Card)
         yield Desk(where, account, plan, card, register)
     finally:
         account.close()

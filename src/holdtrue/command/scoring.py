@@ -172,7 +172,7 @@ def _scored(held: "Holdout", asked: _Asked, where: str) -> _Report:
     if asked.name is not None and names is not None:
         _remember(names, asked.name, results, found)
     lines = _lines(found)
-    document: dict[str, Any] = {"score": found.to_json(), "name": asked.name, "sentence": found.sentence}
+    document: dict[str, Any] = {"score": found, "name": asked.name, "sentence": found.sentence}
     if before is None:
         return _Report(lines, document)
     said = _compared(held, asked, found, before)
@@ -344,5 +344,5 @@ def _verdict(verdict: "Verdict") -> _Report:
     ]
     if gain is not None:
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))
-    document = {"yes": verdict.yes, "verdict": verdict.to_json(), "sentence": verdict.sentence}
+    document = {"yes": verdict.yes, "verdict": verdict, "sentence": verdict.sentence}
     return _Report(lines, document, better=verdict.yes)

@@ -1,12 +1,12 @@
 """What all subcommands share: JSON on standard output, talk on standard error, plots into files."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdtrue.codec import plain
 from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ JSON = False
 _PLOTS = (".svg", ".png", ".pdf")
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON, one field a line."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(document: object) -> None:
+    """Print a record, or a mapping with records in it, as JSON, one field a line."""
+    typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def save_plot(axes: "Axes", path: Path) -> None:

@@ -4,6 +4,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from holdtrue.accounting.filters import amount
+from holdtrue.codec import encode
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, UnknownName
 from holdtrue.events import Event
@@ -11,7 +12,6 @@ from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, positive, probability, round_down
 from holdtrue.ledgers import Entry, Ledger, open_ledger
 from holdtrue.planning.methods import largest_cap
-from holdtrue.records import canonical
 
 __all__ = ["Handle", "handle_of"]
 
@@ -85,7 +85,7 @@ class Handle:
             analyst="estimator",
             verb=verb,
             event=event,
-            request=canonical(request),
+            request=encode(request),
         )
 
     def complete(self, entry: Entry) -> None:

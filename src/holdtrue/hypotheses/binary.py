@@ -1,13 +1,13 @@
-"""What the classes over yes-or-no columns share: columns, JSON, totals in memory, and functions of a few columns.
+"""What the classes over yes-or-no columns share: columns, documents, totals in memory, and functions of a few columns.
 
 A cell says yes where it is not 0; a missing one says no.
 """
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from holdtrue.exact import count
 from holdtrue.hypotheses.bit_counts import add_totals, cells_by_size, set_at, totals_of, yes
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of
+from holdtrue.requests import ClassDocument, class_document
 
 __all__ = ["MEMORY", "BinaryClass", "SubsetClass", "columns_of"]
 
@@ -81,7 +82,7 @@ class BinaryClass(HypothesisClass):
         """Return the class itself; with these names, where it goes by position and they are as many."""
         if self.columns is not None or isinstance(columns, int) or len(columns) != self.width:
             return self
-        return self.from_json(self.to_json() | {"columns": list(columns)})
+        return type(self).made_of(columns=columns, **{self.limit: self._limit})
 
     def blank(self) -> Integers:
         """Return totals of no rows. Failure: InvalidParameter, before anything starts, where counts outgrow the memory."""
@@ -122,17 +123,10 @@ class BinaryClass(HypothesisClass):
     def _name(self, column: int) -> str:
         return f"x{column}" if self.columns is None else self.columns[column]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what the class was made of as plain JSON."""
-        columns = list(self._columns) if isinstance(self._columns, tuple) else self._columns
-        return {"class": self.kind, "columns": columns, self.limit: self._limit}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote."""
-        if set(document) != {"class", "columns", cls.limit} or document["class"] != cls.kind:
-            raise InvalidParameter("class", dict(document), f"{cls.kind} with columns and {cls.limit}")
-        return cls(document["columns"], **{cls.limit: document[cls.limit]})
+    @property
+    def document(self) -> ClassDocument:
+        """Return what the class was made of."""
+        return class_document(self.kind, columns=self._columns, **{self.limit: self._limit})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._columns!r}, {self.limit}={self._limit})"

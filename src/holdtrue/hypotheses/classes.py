@@ -15,6 +15,7 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, labels_of, matrix_of, width_of
+from holdtrue.requests import ClassDocument
 
 __all__ = ["HypothesisClass", "Progress"]
 
@@ -74,9 +75,15 @@ class HypothesisClass(ABC):
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``age ≥ 52.5 → 1``."""
 
+    @property
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """Return what the class was made of as plain JSON, with its kind under ``class``."""
+    def document(self) -> ClassDocument:
+        """Return what the class was made of, as it is written as JSON; RequestError where it was made of code."""
+
+    @classmethod
+    def made_of(cls, **given: Any) -> Self:  # noqa: ANN401 - the fields of its document
+        """Return the class whose document has these fields."""
+        return cls(**given)
 
     def try_out(self, row: Matrix) -> None:
         """Try code that was brought on an invented row with the class's columns, before anything is charged.

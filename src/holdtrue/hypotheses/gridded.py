@@ -3,13 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.grid_tallies import add_columns, blank
 from holdtrue.hypotheses.grids import Bounds, Grid, afford, grid_of, pair_of, steps_of
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of, width_of
+from holdtrue.requests import ClassDocument, class_document
 
 __all__ = ["OneColumn", "SeveralColumns"]
 
@@ -68,15 +69,10 @@ class OneColumn(HypothesisClass):
         """Add rows to the totals."""
         add_columns((self.grid,), X, y, totals)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> ClassDocument:
         """Return the bounds, the steps and the column."""
-        return {"class": self.kind, "low": self.low, "high": self.high, "steps": self.steps, "column": self.column}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote down."""
-        low, high, steps, column = _read(document, cls.kind, ("low", "high", "steps", "column"))
-        return cls(low, high, steps=steps, column=column)
+        return class_document(self.kind, low=self.low, high=self.high, steps=self.steps, column=self.column)
 
     def _numbers(self, X: object) -> Matrix:
         return _matrix(X, self)[:, 0]
@@ -116,15 +112,16 @@ class SeveralColumns(HypothesisClass):
         """Return the class over so many columns, or over columns of these names; itself where it has its own."""
         return replace(self, bounds=self._bounds.over(columns))
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> ClassDocument:
         """Return the bounds, in the order of the columns, and the steps."""
-        return {"class": self.kind, **self._bounds.to_json(), "steps": self.steps}
+        pairs = self._bounds.pairs[0] if self._bounds.every else self._bounds.pairs
+        return class_document(self.kind, bounds=pairs, steps=self.steps, columns=self.columns)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote down."""
-        columns, bounds, steps = _read(document, cls.kind, ("columns", "bounds", "steps"))
-        return cls(bounds=Bounds.from_json(columns, bounds), steps=steps)
+    def made_of(cls, *, bounds: object, steps: int, columns: tuple[str, ...] | None = None) -> Self:  # type: ignore[override]  # its own
+        """Return the class over these columns, in this order."""
+        return cls(bounds=Bounds.of(bounds) if columns is None else Bounds.named(columns, bounds), steps=steps)
 
     @property
     def _bounds(self) -> Bounds:
@@ -151,9 +148,3 @@ def _matrix(X: object, settled: HypothesisClass) -> Matrix:
     if matrix.shape[1] != settled.width:
         raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {settled.width} columns")
     return matrix
-
-
-def _read(document: object, kind: str, keys: Sequence[str]) -> list[Any]:
-    if not isinstance(document, Mapping) or set(document) != {"class", *keys} or document["class"] != kind:
-        raise InvalidParameter("document", document, f"an object with the class {kind!r} and the keys {', '.join(keys)}")
-    return [document[key] for key in keys]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -154,21 +154,13 @@ class Bounds:
         """Return what a column is called."""
         return f"x{column}" if self.columns is None else self.columns[column]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the bounds as plain JSON; columns are a list, since their order is that of the hypotheses."""
-        pairs = [list(pair) for pair in self.pairs]
-        return {"columns": None if self.columns is None else list(self.columns), "bounds": pairs[0] if self.every else pairs}
-
     @classmethod
-    def from_json(cls, columns: object, bounds: object) -> "Bounds":
-        """Return bounds from what :meth:`to_json` gives."""
-        read_back = cls.of(bounds)
-        if columns is None:
-            return read_back
-        names = columns if isinstance(columns, list) and all(isinstance(name, str) for name in columns) else []
-        if read_back.every or not len(set(names)) == len(names) == len(read_back.pairs):
+    def named(cls, columns: Sequence[str], bounds: object) -> "Bounds":
+        """Return bounds of columns of these names, in their order, which is that of the hypotheses."""
+        read = cls.of(bounds)
+        if read.every or not len(set(columns)) == len(columns) == len(read.pairs):
             raise InvalidParameter("columns", columns, "different names, one for each pair of bounds")
-        return cls.of(dict(zip(names, read_back.pairs, strict=True)))
+        return cls.of(dict(zip(columns, read.pairs, strict=True)))
 
     def __repr__(self) -> str:
         if self.every:

@@ -15,6 +15,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.matrices import Flags, Integers, Matrix, matrix_of
 from holdtrue.hypotheses.nets import HEAVIEST, REACH, Net, grid_size, net_of, sequence
+from holdtrue.requests import LinearNetDocument
 
 __all__ = ["LinearNet", "dimension_of"]
 
@@ -147,25 +148,10 @@ class LinearNet(HypothesisClass):
         scaled = "" if set(self.bounds or ()) == {(-1.0, 1.0)} else ", columns scaled to [-1, 1]"
         return f"{left}{more} ≥ {offset / REACH:.4g} → 1{scaled}"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> LinearNetDocument:
         """Return the parameters."""
-        dimension = list(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
-        bounds = [list(pair) for pair in self.bounds or ()]
-        return {
-            "class": self.kind,
-            "dimension": dimension,
-            "count": self.count,
-            "resolution": self.resolution,
-            "bounds": bounds,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the net that :meth:`to_json` wrote."""
-        names = {"dimension", "count", "resolution", "bounds"}
-        if document.get("class") != cls.kind or set(document) != names | {"class"}:
-            raise InvalidParameter("document", dict(document), f"a {cls.kind} with the fields {sorted(names)}")
-        return cls(**{name: document[name] for name in names})
+        return LinearNetDocument(self.dimension, self.count, self.resolution, self.bounds)
 
     def __repr__(self) -> str:
         kept = f"count={self.count}" if self.resolution is None else f"resolution={self.resolution}"

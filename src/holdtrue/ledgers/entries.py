@@ -12,15 +12,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring as quoted
 from typing import Any, Literal, TypeAlias, get_args
 
-from holdtrue import events
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.codec import encode
 from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import Composed, Event, NonPrivate, Repeated
 from holdtrue.exact import count
-from holdtrue.records import canonical
 
 __all__ = [
     "COLUMNS",
@@ -101,7 +100,7 @@ class Terms:
         """Return the digest that the first entry follows. Of the secrets it holds a hash, under a key of 256 random bits."""
         document = {item.name: getattr(self, item.name) for item in fields(self)}
         document["key"] = self.sealed().key.removeprefix(_SEALED)
-        return _sha256(canonical(document))
+        return _sha256(encode(document))
 
     @property
     def is_sealed(self) -> bool:
@@ -168,7 +167,7 @@ class Entry:
         line = _LINE(self)
         try:
             digest: str | None = values_digest(line, ledger=quoted(ledger_id))
-        except TypeError:  # a type that no entry has, in a damaged row
+        except (TypeError, UnicodeError):  # what no entry has, in a damaged row
             digest = _digest_of_anything(line, ledger_id)
         if digest != self.digest:
             message = f"entry {self.number!r}: its digest is not that of its contents"
@@ -190,7 +189,7 @@ def _digest_of_anything(line: tuple[Any, ...], ledger_id: str) -> str | None:
 
 def line_digest(line: Mapping[str, object], *, ledger_id: str) -> str:
     """Return the digest of an entry's fields, the digest before it among them, and of the ledger's number."""
-    return _sha256(canonical({**line, "ledger": ledger_id}))
+    return _sha256(encode({**line, "ledger": ledger_id}))
 
 
 def values_digest(line: tuple[Any, ...], *, ledger: str) -> str:
@@ -223,7 +222,7 @@ def _quoted(value: str | None) -> str:
 
 
 def _sha256(words: str) -> str:
-    return hashlib.sha256(words.encode("ascii")).hexdigest()
+    return hashlib.sha256(words.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +307,7 @@ def event_text(event: Event) -> str:
     """Return an event as canonical JSON; most are the very object that came last, so no fraction is hashed again."""
     known = _LAST_EVENT.get(id(event))
     if known is None or known[0] is not event:
-        known = event, canonical(events.to_json(event))
+        known = event, encode(event)
         if len(_LAST_EVENT) >= _MOST_EVENTS:
             _LAST_EVENT.clear()
         _LAST_EVENT[id(event)] = known

@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Literal, TypeAlias
 
+from msgspec import Struct
+
 from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum, grid
 from holdtrue.bounds.optimisation import descend, largest_float
@@ -48,8 +50,7 @@ class AskingTask:
         return replace(self, rule=rule)
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True, forbid_unknown_fields=True):
     """What T6 freezes before data: epsilon, slack = delta(epsilon)/transfer_beta, and how beta is split.
 
     ``noise`` is the half-width of the noise, rounding to the grid included, and ``gamma`` the largest gap to the population.

@@ -18,11 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 import holdtrue as ht
 from holdtrue import events
+from holdtrue.codec import convert, decode, encode, plain
 from holdtrue.estimators import (
     PrivateLearner,
     SoftMajorityClassifier,
@@ -30,7 +32,7 @@ from holdtrue.estimators import (
     StableRegressor,
     ThresholdClassifier,
 )
-from holdtrue.hypotheses import Union, from_json
+from holdtrue.hypotheses import Union, read_class
 from holdtrue.ledgers import open_ledger
 from holdtrue.planning import read_plan
 from holdtrue.queries import parse
@@ -94,8 +96,8 @@ def _planners() -> list[Target]:
             (*predicted, "method", "ledger"),
         ),
         Target("plan_holdout", ht.plan_holdout, {"cases": 500, "looks": 20, "beta": 0.05}, held),
-        Target("Plan.from_json", ht.Plan.from_json, {"document": json.dumps(made.to_json())}),
-        Target("read_plan", read_plan, {"text": json.dumps(made.to_json())}),
+        Target("decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
+        Target("read_plan", read_plan, {"text": encode(made)}),
         Target(
             "compose", ht.compose, {"events": [events.Gaussian(1)], "delta": 1e-6, "adaptive": False}, ("delta", "adaptive")
         ),
@@ -157,8 +159,8 @@ def _classes() -> list[Target]:
                 Target(f"{name}.evaluate", found.evaluate, {"X": rows, "index": 0}),
             ]
         targets.append(Target(f"{name}.describe", found.describe, {"index": 0}))
-    document = ht.Stumps(**boxes).to_json()
-    return [*targets, Target("from_json", lambda **document: from_json(document), dict(document))]
+    document = plain(ht.Stumps(**boxes).document)
+    return [*targets, Target("read_class", lambda **document: read_class(document), dict(document))]
 
 
 def _queries() -> list[Target]:
@@ -167,7 +169,7 @@ def _queries() -> list[Target]:
         Target("parse", lambda text: parse(text, card), {"text": "age > 65"}, share=3),
         Target("Column", Column, {"name": "age", "type": "integer"}, ("bounds", "labels")),
         Target("Card", Card, {"columns": (Column("age", "integer"),), "rows": 10}),
-        Target("Card.from_json", Card.from_json, {"document": card.to_json()}),
+        Target("convert", lambda document: convert(document, Card), {"document": plain(card)}),
         Target("Card.column", card.column, {"name": "age"}),
     ]
 
@@ -353,6 +355,8 @@ def holds_nan(value: object, depth: int = 0) -> bool:
         return False
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return any(holds_nan(getattr(value, field.name, None), depth + 1) for field in dataclasses.fields(value))
+    if isinstance(value, msgspec.Struct):
+        return any(holds_nan(each, depth + 1) for each in msgspec.structs.astuple(value))
     if isinstance(value, (list, tuple)):
         return any(holds_nan(each, depth + 1) for each in value[:20])
     return False

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
@@ -228,6 +229,8 @@ def shape(found, names):
     if is_dataclass(found):
         told = {field.name: getattr(found, field.name) for field in fields(found)}
         return type(found).__name__, shape(told, names)
+    if isinstance(found, msgspec.Struct):
+        return type(found).__name__, shape(msgspec.structs.asdict(found), names)
     if isinstance(found, dict):
         told = {key: str(value) if key == "against" else value for key, value in found.items() if key not in DRAWN}
         return {key: shape(value, names) for key, value in told.items()}

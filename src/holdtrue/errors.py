@@ -26,7 +26,7 @@ Each branch answers one question of a caller: *was budget spent?* A message neve
 private rows: it speaks of the request and of public numbers only.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "BudgetExceeded",
@@ -79,6 +79,13 @@ class InvalidParameter(RequestError):
         self.parameter = parameter
         self.value = value
         self.expected = expected
+
+    @classmethod
+    def without_value(cls, parameter: str, expected: str) -> Self:
+        """Return the error of a value that is not shown."""
+        error = cls(parameter, None, expected)
+        error.args = (f"{parameter} must be {expected}",)
+        return error
 
 
 class UnknownName(RequestError):

@@ -37,12 +37,15 @@ _MOST_ROWS = 2.0**63
 _LONGEST_LIST = 10**8
 _MOST_DIGITS = 1000
 _MOST = 10**_MOST_DIGITS  # more digits than any float has, few enough for every sum and message
+_FEW_BITS = 1024  # fewer than the largest float and than the most digits have
 _LOOKED_AT = 1000
 Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.object_]
 
 
 def rational(name: str, value: object, *, expected: str = "a finite number") -> Fraction:
     """Return the exact value of a finite real number; refuse booleans, strings, NaN and infinities."""
+    if type(value) is Fraction and max(map(int.bit_length, value.as_integer_ratio())) < _FEW_BITS:
+        return value
     if isinstance(value, (bool, np.bool_)):
         raise InvalidParameter(name, value, f"{expected} (True and False are not numbers)")
     if isinstance(value, (Rational, Integral)):
@@ -68,7 +71,7 @@ def positive(name: str, value: object) -> Fraction:
     """Return a finite rational above zero."""
     expected = "a finite number above 0"
     checked = rational(name, value, expected=expected)
-    if checked <= 0:
+    if checked.numerator <= 0:
         raise InvalidParameter(name, value, expected)
     return checked
 

@@ -1,18 +1,18 @@
-"""What crosses a boundary: responses, with the interval and the certificate that come with them, and their JSON.
+"""What crosses a boundary: responses, with the interval and the certificate that come with them.
 
-Records are frozen, hold public numbers only, and read back as they were written: ``from_json(to_json(record))`` is the
-record.
+Records are frozen, hold public numbers only, and read back as they were written: with :mod:`holdtrue.codec`,
+``decode(encode(record), Response)`` is the record.
 """
 
 import html
-import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
-from holdtrue import events
-from holdtrue.errors import InvalidParameter, NotCertified, RequestError
+from msgspec.structs import astuple, replace
+
+from holdtrue.codec import Record
+from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Event
 
 __all__ = [
@@ -22,19 +22,26 @@ __all__ = [
     "Hypothesis",
     "Interval",
     "Prediction",
-    "Record",
     "Response",
-    "canonical",
-    "from_json",
+    "Tagged",
     "mark_repeat",
-    "to_json",
+    "text_table",
 ]
 
 Target: TypeAlias = Literal["population", "sample"]
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Tagged(Record, frozen=True, tag_field="record", tag=str.lower):
+    """A record that names its kind in JSON, in lower case."""
+
+
+def _finite(name: str, *values: float | None) -> None:
+    for value in values:
+        if value is not None and not math.isfinite(value):
+            raise InvalidParameter(name, value, "a finite number")
+
+
+class Interval(Tagged, frozen=True):
     """Low and high ends around a value of the target, simultaneously right for all answers with this confidence."""
 
     low: float
@@ -62,8 +69,7 @@ class Interval:
         return f"[{self.low:.4g}, {self.high:.4g}] ({self.confidence:.0%}, {self.target})"
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Tagged, frozen=True):
     """What a response cost, what is left, by which theorem its interval holds, and where the ledger has it."""
 
     event: Event
@@ -76,13 +82,16 @@ class Certificate:
     epsilon: float
     delta: float
 
-    def proving(self, theorem: str | None) -> "Certificate":
-        """Return the same receipt for a response that rests on another theorem."""
-        return replace(self, theorem=theorem)
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.cost + self.spent + self.left + self.epsilon + self.delta):
+            _finite("certificate", self.cost, self.spent, self.left, self.epsilon, self.delta)
+
+    def proving(self, theorem: str | None, *, event: Event | None = None) -> "Certificate":
+        """Return the same receipt for a response that rests on another theorem, or that did something else to privacy."""
+        return replace(self, theorem=theorem, event=event or self.event)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Tagged, frozen=True):
     """The response to a question. ``interval`` is for the population, and None where ``reason`` says why there is none.
 
     ``repeated`` says that the question was answered before, and that this is the same answer, for nothing.
@@ -94,6 +103,10 @@ class Answer:
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise InvalidParameter("value", self.value, "a finite number")
 
     @property
     def brief(self) -> str:
@@ -117,8 +130,7 @@ class Answer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Tagged, frozen=True):
     """The response to a selection: the chosen candidate, and by how many rows it may miss the best."""
 
     name: str
@@ -126,6 +138,9 @@ class Choice:
     shortfall: float
     certificate: Certificate
     repeated: bool = False
+
+    def __post_init__(self) -> None:
+        _finite("shortfall", self.shortfall)
 
     @property
     def brief(self) -> str:
@@ -147,13 +162,13 @@ class Choice:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
+class Hypothesis(Tagged, frozen=True, dict=True):
     """The response to learning: one hypothesis of a finite class, and how far behind the best of the class it may be.
 
     ``excess_error`` bounds err(this) - min err for the population, with ``confidence``; None where ``reason`` says why there
     is no such bound. ``shortfall`` bounds the same on these rows, in rows. ``document`` is the class as JSON, None where it
-    was made of code. ``columns`` are the features it reads, in order.
+    was made of code. ``columns`` are the features it reads, in order. It predicts once :meth:`with_class` has given it its
+    class; that is neither written nor compared.
     """
 
     text: str
@@ -167,7 +182,26 @@ class Hypothesis:
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
-    evaluate: Callable[[object], Any] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _finite("hypothesis", self.excess_error, self.confidence, self.shortfall)
+
+    def with_class(self, evaluate: Callable[[object], Any] | None) -> "Hypothesis":
+        """Return the same hypothesis with what labels rows as it does."""
+        found = replace(self)
+        found.__dict__["evaluate"] = evaluate
+        return found
+
+    @property
+    def evaluate(self) -> Callable[[object], Any] | None:
+        """Return what labels rows as this hypothesis does; None where it was read without its class."""
+        return self.__dict__.get("evaluate")
+
+    def __copy__(self) -> "Hypothesis":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _hypothesis, (astuple(self), self.evaluate)
 
     def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array of labels
         """Return the label of each row, True or False: a data frame, a mapping from names to columns, or one record."""
@@ -205,13 +239,16 @@ class Hypothesis:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Tagged, frozen=True):
     """The response to a request for a prediction: a label, a number, or None where the vote was not clear enough."""
 
     label: str | int | float | bool | None
     certificate: Certificate
     repeated: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.label, float):
+            _finite("label", self.label)
 
     @property
     def brief(self) -> str:
@@ -231,6 +268,10 @@ class Prediction:
         )
 
 
+def _hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
+    return Hypothesis(*values).with_class(evaluate)
+
+
 def _ends(interval: Interval) -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({interval.confidence:.0%})"
 
@@ -238,6 +279,12 @@ def _ends(interval: Interval) -> str:
 def _paid(certificate: Certificate, *, repeated: bool) -> str:
     left = f"{certificate.left:.3g} left"
     return f"asked before: nothing, {left}" if repeated else f"cost {certificate.cost:.3g}, {left}"
+
+
+def text_table(title: str, lines: Mapping[str, str]) -> str:
+    """Return a title over a column of names and a column of values."""
+    width = max(len(name) for name in lines)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines.items())])
 
 
 def _table(lines: Mapping[str, str]) -> str:
@@ -248,62 +295,8 @@ def _table(lines: Mapping[str, str]) -> str:
 
 
 Response: TypeAlias = Answer | Choice | Hypothesis | Prediction
-Record: TypeAlias = Interval | Certificate | Response
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:
     """Return a response that says of itself whether it is a repeat."""
     return response if response.repeated == repeated else replace(response, repeated=repeated)
-
-
-_KINDS: dict[str, Any] = {
-    kind.__name__.lower(): kind for kind in (Interval, Certificate, Answer, Choice, Hypothesis, Prediction)
-}
-_FIELDS: dict[Any, tuple[str, ...]] = {
-    kind: tuple(item.name for item in fields(kind) if item.name != "evaluate") for kind in _KINDS.values()
-}
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def to_json(record: Record) -> dict[str, Any]:
-    """Return a record as plain JSON: every record names its kind, every event its own."""
-    kind = type(record)
-    return {"record": kind.__name__.lower()} | {name: _plain(getattr(record, name)) for name in _FIELDS[kind]}
-
-
-def _plain(value: object) -> object:
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, (Interval, Certificate)):
-        return to_json(value)
-    if isinstance(value, tuple):
-        return list(value)
-    return events.to_json(value)  # type: ignore[arg-type]  # the only other kind of field; checked there
-
-
-def from_json(document: Mapping[str, Any]) -> Record:
-    """Return the record that :func:`to_json` wrote."""
-    kind = _KINDS.get(str(document.get("record")))
-    if kind is None:
-        raise InvalidParameter("record", document.get("record"), f"one of {', '.join(_KINDS)}")
-    names = _FIELDS[kind]
-    if set(document) - {"record"} != set(names):
-        raise InvalidParameter("record", sorted(document), f"{kind.__name__} with the fields {', '.join(names)}")
-    record: Record = kind(**{name: _read(document[name]) for name in names})
-    return record
-
-
-def _read(value: object) -> object:
-    if isinstance(value, Mapping):
-        return from_json(value) if "record" in value else events.from_json(value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def canonical(document: Mapping[str, Any]) -> str:
-    """Return JSON in one way only (sorted keys, no spaces, no NaN), fit to be hashed."""
-    try:
-        return _ENCODER.encode(document)
-    except (TypeError, ValueError, RecursionError):
-        pass
-    message = "this cannot be written as JSON: use text, finite numbers, True, False, None, and lists and mappings of them"
-    raise RequestError(message)

@@ -15,8 +15,8 @@ FOUND = Finding(
 
 @pytest.mark.parametrize("finding", [FOUND, Finding("total variation", 0.1, math.inf, 1.0, 0, "x", "y")])
 def test_a_finding_reads_back(finding):
-    text = json.dumps(finding.to_json(), allow_nan=False)
-    assert Finding.from_json(text) == Finding.from_json(json.loads(text)) == finding
+    text = json.dumps(finding.document, allow_nan=False)
+    assert Finding.read(text) == Finding.read(json.loads(text)) == finding
     assert json.loads(text)["violated"] is True
 
 
@@ -31,9 +31,9 @@ def test_text_and_html_say_all_and_escape_it():
 
 def test_a_finding_that_contradicts_itself_is_refused():
     with pytest.raises(ht.InvalidParameter, match="violated"):
-        Finding.from_json(FOUND.to_json() | {"violated": False})
+        Finding.read(FOUND.document | {"violated": False})
     with pytest.raises(ht.InvalidParameter, match="fields"):
-        Finding.from_json({"record": "finding"})
+        Finding.read({"record": "finding"})
     with pytest.raises(ht.InvalidParameter, match="lower_bound"):
         Finding("epsilon", 1.0, math.nan, 0.95, 1, "x", "y")
     with pytest.raises(ht.InvalidParameter, match="confidence"):

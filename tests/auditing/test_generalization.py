@@ -160,7 +160,7 @@ def test_holdouts_of_fresh_cases_are_held_to_the_population(bits):
 
 def test_coverage_reads_as_text_html_and_json(bits):
     finding = ht.audit_generalization(lambda sample: PlainScores(sample["y"]), "screening", WIDE, runs=5, bits=bits)
-    assert Coverage.from_json(json.dumps(finding.to_json())) == finding
+    assert Coverage.read(json.dumps(finding.document)) == finding
     assert str(finding).startswith(finding.sentence)
     assert "VIOLATED" in finding._repr_html_()
     assert finding.coverage == 1 - finding.misses / finding.runs

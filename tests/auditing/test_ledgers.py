@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 import holdtrue as ht
 from holdtrue.auditing.ledger import audit_ledger
+from holdtrue.codec import encode
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.ledgers.entries import Terms
-from holdtrue.records import canonical
 from ledgers.tables import ENTRIES, TERMS, line_digest
 
 ROWS = 20_000
@@ -94,7 +94,7 @@ def moved(lines, number, units):
                 cap = round((certificate["spent"] + certificate["left"]) * UNITS)
                 certificate["cost"], certificate["spent"] = charge["cost"] / UNITS, charge["spent"] / UNITS
                 certificate["left"] = (cap - charge["spent"]) / UNITS
-            line["body"] = "[" + ",".join(map(canonical, records)) + "]"
+            line["body"] = "[" + ",".join(map(encode, records)) + "]"
 
 
 def told(lines, number):
@@ -103,7 +103,7 @@ def told(lines, number):
     records = json.loads(line["body"])
 
     def store():
-        line["body"] = "[" + ",".join(map(canonical, records)) + "]"
+        line["body"] = "[" + ",".join(map(encode, records)) + "]"
 
     return records, store
 
@@ -128,7 +128,7 @@ def in_body(number, change):
     def act(lines):
         body = json.loads(lines[number - 1]["body"])
         change(body)
-        lines[number - 1]["body"] = canonical(body)
+        lines[number - 1]["body"] = encode(body)
 
     return act
 
@@ -181,7 +181,7 @@ def test_p7_a_whole_ledger_breaks_no_rule(written):
     assert checked["chain"] == checked["cap"] == 14
     assert "All rules are kept" in str(found)
     assert "whole" in found._repr_html_()
-    assert json.loads(json.dumps(found.to_json()))["breaches"] == []
+    assert json.loads(json.dumps(found.document))["breaches"] == []
 
 
 def test_an_open_ledger_can_be_audited(written):
@@ -265,7 +265,7 @@ def test_p7_all_breaches_are_told_and_not_the_first_alone(copied):
     assert {(breach.entry, breach.rule) for breach in found.breaches} >= {(3, "interval"), (9, "allowance"), (14, "total")}
     assert f"{len(found.breaches)} rules are broken" in found.sentence
     assert all(str(breach) in str(found) for breach in found.breaches)
-    assert [breach["entry"] for breach in found.to_json()["breaches"]] == [breach.entry for breach in found.breaches]
+    assert [breach["entry"] for breach in found.document["breaches"]] == [breach.entry for breach in found.breaches]
 
 
 def test_p7_a_broken_chain_is_found(copied):

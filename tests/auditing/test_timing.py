@@ -66,7 +66,7 @@ def test_p9_a_small_leak_is_bounded_below_its_truth(request, bits, share, found)
     finding = ht.audit_timing(run, 0, 1, auc=0.5, samples=4000, confidence=SURE, clock=machine.clock, bits=bits)
     assert finding.violated == found
     assert finding.lower_bound <= 0.5 + share / 2
-    assert Finding.from_json(finding.to_json()) == finding
+    assert Finding.read(finding.document) == finding
 
 
 def test_ties_are_decided_by_coins(bits):

@@ -16,12 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 import holdtrue as ht
+from holdtrue.codec import convert
 from holdtrue.command import application, main, output
 from holdtrue.command.output import show_progress
 from holdtrue.command.paths import find_ledger, hide_password
 from holdtrue.curator import Curator
 from holdtrue.errors import printable
-from holdtrue.records import Answer, Choice, from_json
+from holdtrue.records import Answer, Choice
 from holdtrue.reports import html_report
 
 ROWS = 4_000
@@ -112,29 +113,27 @@ def test_a_session_through_the_command(people, tmp_path):
     )
     opening = ("--queries", 40, "--epsilon", 1, "--delta", 1e-6, "--iid", "--card", "card.toml")
     made = told("open", "people.csv", *opening, within=tmp_path)
-    plan = ht.Plan.from_json(made["plan"])
+    plan = convert(made["plan"], ht.Plan)
     assert made["ledger"] == "people.ledger"
     assert (plan.rows, plan.queries, plan.iid) == (ROWS, 40, True)
     columns = {column["name"]: column for column in made["card"]["columns"]}
     assert columns["age"] == {"name": "age", "type": "real", "bounds": [0.0, 120.0]}
     assert columns["region"]["labels"] == ["N", "S", "E", "W"]
 
-    answer = from_json(told("ask", "people.csv", "age > 65 AND smoker", "--analyst", "ada", within=tmp_path))
-    assert isinstance(answer, Answer)
+    answer = convert(told("ask", "people.csv", "age > 65 AND smoker", "--analyst", "ada", within=tmp_path), Answer)
     assert float(((people.age > 65) & people.smoker).mean()) in answer.interval
-    again = from_json(told("ask", "people.csv", "smoker AND NOT age <= 65", within=tmp_path))
+    again = convert(told("ask", "people.csv", "smoker AND NOT age <= 65", within=tmp_path), Answer)
     assert (again.value, again.repeated, again.certificate) == (answer.value, True, answer.certificate)
 
     several = told("ask", "people.csv", "bmi / 50", "smoker", "--key", "k1", within=tmp_path)
-    assert [from_json(document).repeated for document in several["answers"]] == [False, False]
+    assert [convert(document, Answer).repeated for document in several["answers"]] == [False, False]
     assert told("preview", "people.csv", "smoker", within=tmp_path)["repeated"]
     preview = told("preview", "people.ledger", "bmi > 30", within=tmp_path)
     assert (preview["cost"], preview["alpha"]) == (answer.certificate.cost, plan.alpha)
 
-    choice = from_json(
-        told("select", "people.csv", "north=region = 'N'", "south=region='S'", "--epsilon", 0.05, within=tmp_path)
+    choice = convert(
+        told("select", "people.csv", "north=region = 'N'", "south=region='S'", "--epsilon", 0.05, within=tmp_path), Choice
     )
-    assert isinstance(choice, Choice)
     assert choice.name in ("north", "south")
 
     budget = told("budget", "people.csv", within=tmp_path)
@@ -142,7 +141,7 @@ def test_a_session_through_the_command(people, tmp_path):
     assert budget["spent"] == choice.certificate.spent
     lines = told("history", "people.csv", within=tmp_path)["history"]
     assert [(line["verb"], line["analyst"]) for line in lines] == [("ask", "ada"), ("ask", "analyst"), ("select", "analyst")]
-    assert from_json(lines[0]["responses"][0]) == answer
+    assert convert(lines[0]["responses"][0], Answer) == answer
 
     kept = f"{answer.certificate.entry}:{answer.certificate.digest}"
     verified = told("verify", "people.ledger", "--receipt", kept, within=tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holdtrue as ht
+from holdtrue.codec import convert, decode
 from holdtrue.command import application
 
 
@@ -31,7 +32,7 @@ def test_asking_prints_the_plan():
 
 def test_asking_as_json_is_the_plan():
     result = run("--rows", "100000", "--queries", "1000", "--json")
-    assert ht.Plan.from_json(result.stdout) == ht.plan(rows=100_000, queries=1000)
+    assert decode(result.stdout, ht.Plan) == ht.plan(rows=100_000, queries=1000)
 
 
 def test_comparison_shows_every_method_and_marks_privacy():
@@ -56,7 +57,7 @@ def test_the_other_plans_print_text_json_and_plots(words, cls, tmp_path):
     text = run(*words)
     assert text.exit_code == 0
     document = json.loads(run(*words, "--json").stdout)
-    assert str(cls.from_json(document)) == text.stdout.rstrip("\n")
+    assert str(convert(document, cls)) == text.stdout.rstrip("\n")
     for suffix in ("svg", "png"):
         assert run(*words, "--plot", str(tmp_path / f"plan.{suffix}")).exit_code == 0
         assert (tmp_path / f"plan.{suffix}").stat().st_size > 5000

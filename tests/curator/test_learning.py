@@ -1,6 +1,5 @@
 """LEARN through the curator: charged once, certified by a theorem whose needs are met, and never from uncharged rows."""
 
-import json
 import math
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy import stats
 
 from holdtrue import hypotheses
 from holdtrue.bounds.learning import adaptive_excess, fixed_excess
+from holdtrue.codec import decode, encode
 from holdtrue.curator import Curator
 from holdtrue.errors import (
     BudgetExceeded,
@@ -20,7 +20,7 @@ from holdtrue.errors import (
     UnsupportedQuery,
 )
 from holdtrue.hypotheses import Conjunctions, Hypotheses, Intervals, Stumps, Thresholds
-from holdtrue.records import from_json, to_json
+from holdtrue.records import Hypothesis
 from holdtrue.verbs.learning import FIXED, TRANSFERRED
 from holdtrue.verbs.selecting import epsilon_of_use
 from laws import generator
@@ -149,8 +149,7 @@ def test_questions_are_features_and_predictions_need_no_rows_of_the_curator(peop
     assert np.array_equal(found.predict(fresh), rules.evaluate(flags, found.index))
     one = found.predict({"age": 70.0, "smoker": True, "region": "N"})
     assert one.tolist() == rules.evaluate(flags[:1], found.index).tolist()
-    document = json.loads(found.document)
-    assert hypotheses.from_json(document) == rules
+    assert hypotheses.read_class(found.document) == rules
 
 
 def test_a_class_by_position_reads_the_features_named(people):
@@ -242,7 +241,7 @@ def test_one_hypothesis_costs_nothing(people):
 
 def test_records_of_hypotheses_read_back(people):
     found = opened(people).learn(STUMPS, target="sick", epsilon=1.0)
-    assert from_json(to_json(found)) == found
+    assert decode(encode(found), Hypothesis) == found
     assert "errs at most" in str(found)
     assert "hypothesis" in found._repr_html_()
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from holdtrue.codec import encode
 from holdtrue.curator import Curator
 from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.planning import OpenPlan, open_plan, read_plan
-from holdtrue.records import canonical
 from laws import generator
 
 ROWS = 4000
@@ -32,7 +32,7 @@ def width(answer):
 def test_open_plan_reads_back_as_it_was_written():
     for pure in (False, True):
         plan = open_plan(rows=5000, epsilon=1, delta=0 if pure else 1e-6, pure=pure)
-        assert read_plan(canonical(plan.to_json())) == plan
+        assert read_plan(encode(plan)) == plan
         assert isinstance(plan, OpenPlan)
         assert plan.queries * plan.cost <= plan.cap_units < (plan.queries + 1) * plan.cost
 

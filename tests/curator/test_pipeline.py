@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.codec import plain
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pending, Pipeline
-from holdtrue.records import to_json
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_replayed_key_gives_the_same_answers_flags_included(people, place):
     with opened(people, place) as reopened:
         once_more = ask_together(reopened, list(reversed(crowd)))[::-1]
         assert reopened.budget.spent == spent
-    told = [[[to_json(answer) for answer in answers] for answers in replies] for replies in (first, again, once_more)]
+    told = [[[plain(answer) for answer in answers] for answers in replies] for replies in (first, again, once_more)]
     assert told[0] == told[1] == told[2]
 
 

@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import holdtrue as ht
+from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.curator.history import history_of
 from holdtrue.estimators import (
@@ -20,7 +21,6 @@ from holdtrue.estimators import (
 from holdtrue.ledgers import open_ledger
 from holdtrue.ledgers.entries import Charge
 from holdtrue.planning import read_plan
-from holdtrue.records import canonical
 from laws import generator
 
 STUMPS = ht.Stumps(bounds=(-10, 10), steps=20)
@@ -73,7 +73,7 @@ def test_every_estimators_entries_can_be_read_by_whoever_reads_ledgers(rows, tmp
 @pytest.fixture
 def old_form(monkeypatch):
     """Write what was written before: a body without draws and parts, which no curator could read."""
-    monkeypatch.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
+    monkeypatch.setattr(Charge, "body", property(lambda charge: encode({"verb": charge.verb})))
 
 
 @pytest.mark.usefixtures("old_form")
@@ -134,7 +134,7 @@ def test_w1_without_the_check_the_ledger_is_charged_for_other_rows(rows, foreign
     with monkeypatch.context() as planted:
         planted.setattr(Handle, "ledger", property(lambda self: open_ledger(self.path)))
         planted.setattr(handles, "_refuse_foreign", lambda _: None)
-        planted.setattr(Charge, "body", property(lambda charge: canonical({"verb": charge.verb})))
+        planted.setattr(Charge, "body", property(lambda charge: encode({"verb": charge.verb})))
         StableClassifier(epsilon=0.001, delta=1e-9, ledger=path).fit(rows[0][:100], rows[1][:100])
     assert open_ledger(path).spent > spent
     with pytest.raises(ht.IntegrityError, match="malformed"):

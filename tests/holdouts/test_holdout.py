@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
+from holdtrue.codec import plain
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts.cases import BITS, cases_of
 from holdtrue.holdouts.questions import comparison, given_cases, question
@@ -36,7 +37,7 @@ def test_a_score_says_what_it_is_about_and_how_many_looks_are_left(holdout):
     assert "95% confidence over 20 looks" in score.sentence
     assert "the raw score is not shown" in str(score)
     assert "T6b" in score.certificate.theorem
-    assert score.to_json()["looks_left"] == 19
+    assert plain(score)["looks_left"] == 19
     with Holdout(TRUTH, looks=20, unseen=True) as unseen:
         assert unseen.score(GOOD).about == "fresh cases"
 

@@ -3,13 +3,12 @@
 Neighbours differ in one label: a longer text, a larger integer, one beyond 64 bits, a fraction, a label that is new.
 """
 
-import json
-
 import httpx
 import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import Cases, array_of
@@ -103,7 +102,7 @@ def outcome(opened, predicted, metric):
 def transcript(mode, truth):
     """Return everything public of a holdout and of every look at it that goes wrong, in order."""
     with open_mode(mode, truth) as opened:
-        public = [repr(opened), json.dumps(opened.facts.to_json()), json.dumps(opened.plan.to_json(), default=str)]
+        public = [repr(opened), encode(opened.facts), encode(opened.plan)]
         metrics = METRICS if mode in ("scores", "rounding", "thresholdout", "guess-and-check") else ("accuracy",)
         for metric in metrics:
             for kind, predicted in PREDICTIONS.items():

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from holdtrue.bounds.selection import selection_probabilities, selection_shortfall
+from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, NotCertified, RequestError
-from holdtrue.hypotheses import from_json
+from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import Footprint, HypothesisClass
 from holdtrue.hypotheses.custom import Hypotheses
 from holdtrue.hypotheses.linear import LinearNet
@@ -56,7 +57,8 @@ class Anything(HypothesisClass):
     def describe(self, index):
         return f"x{self.checked(index)} > 0 → 1"
 
-    def to_json(self):
+    @property
+    def document(self):
         return {"class": self.kind, "width": self.settled}
 
 
@@ -233,10 +235,10 @@ def test_handicaps_are_the_prior_in_whole_errors():
 
 def test_json_reads_back_equal():
     union = Union([LinearNet(["a"], count=3), LinearNet(["b"], resolution=2)], weights=(Fraction(1, 3), Fraction(2, 3)))
-    document = json.loads(json.dumps(union.to_json()))
+    document = json.loads(encode(union.document))
     assert document["weights"] == ["1/3", "2/3"]
-    assert from_json(document) == Union.from_json(document) == union
-    assert hash(Union.from_json(document)) == hash(union)
+    assert read_class(document) == read_class(encode(document)) == union
+    assert hash(read_class(document)) == hash(union)
     wrongs = [
         {"weights": ["1/0", "1"]},
         {"weights": ["x", "1"]},
@@ -247,9 +249,9 @@ def test_json_reads_back_equal():
     ]
     for wrong in wrongs:
         with pytest.raises(InvalidParameter):
-            Union.from_json(document | wrong)
+            read_class(document | wrong)
     with pytest.raises(RequestError, match="code"):
-        Union([Hypotheses([abs])]).to_json()
+        _ = Union([Hypotheses([abs])]).document
 
 
 @pytest.mark.parametrize(

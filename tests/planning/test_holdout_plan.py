@@ -6,6 +6,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.bounds.transcripts import ladder_alpha, rounding_alpha
+from holdtrue.codec import encode
 from holdtrue.planning.holdout_plan import plan_holdout
 
 
@@ -72,7 +73,7 @@ def test_too_few_cases_are_told_plainly_with_what_would_do():
 
 
 def test_a_plan_reads_as_json():
-    document = json.loads(json.dumps(plan_holdout(cases=1000, looks=500).to_json()))
+    document = json.loads(encode(plan_holdout(cases=1000, looks=500)))
     assert document["plan"] == "holdout"
     assert {line["mode"] for line in document["modes"]} >= {"scores", "gate", "naive"}
 

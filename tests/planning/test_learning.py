@@ -1,6 +1,5 @@
 """The plan for learning: P3's table, its inverses, JSON and refusals."""
 
-import json
 import math
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdtrue.accounting import closed_forms
+from holdtrue.codec import convert, decode, encode, plain
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.planning.learning import LearningPlan, plan_learning
 
@@ -78,8 +78,8 @@ def test_plan_costs_what_the_pick_costs():
 @pytest.mark.parametrize("realizable", [False, True])
 def test_plan_reads_back_as_it_was_written(realizable):
     plan = plan_learning(size=10**30, alpha=1 / 3, beta=0.01, epsilon=0.1, realizable=realizable)
-    assert LearningPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    assert plan.to_json()["plan"] == "learning"
+    assert decode(encode(plan), LearningPlan) == plan
+    assert plain(plan)["plan"] == "learning"
 
 
 def test_plan_is_frozen_and_readable():
@@ -95,14 +95,14 @@ def test_plan_is_frozen_and_readable():
     [{"plan": "selection"}, {"rows": "many"}, {"rows": True}, {"rows": 1.5}, {"extra": 1}, {"realizable": 0}, {"mu": None}],
 )
 def test_plan_refuses_another_document(change):
-    document = plan_learning(size=10, alpha=0.1, beta=0.05, epsilon=1).to_json() | change
+    document = plain(plan_learning(size=10, alpha=0.1, beta=0.05, epsilon=1)) | change
     with pytest.raises(InvalidParameter):
-        LearningPlan.from_json(document)
+        convert(document, LearningPlan)
 
 
 def test_plan_takes_whole_numbers_where_json_wrote_them():
     plan = plan_learning(size=10, alpha=0.1, beta=0.05, epsilon=1)
-    assert LearningPlan.from_json(plan.to_json() | {"epsilon": 1}) == plan
+    assert convert(plain(plan) | {"epsilon": 1}, LearningPlan) == plan
 
 
 def test_too_few_rows_say_how_many_would_do():

@@ -1,6 +1,5 @@
 """The plan for private predictions: E5's and E11's cuts, shared budgets, JSON and refusals (E1, E5, E6, E11, P4)."""
 
-import json
 import math
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from holdtrue.accounting import closed_forms
 from holdtrue.bounds import agnostic_prediction, prediction
 from holdtrue.bounds.learning import learning_rows
+from holdtrue.codec import decode, encode
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.planning.predicting import PredictionPlan, plan_prediction
 
@@ -141,7 +141,7 @@ def test_e6_dimension_gives_a_lower_bound_where_the_theorem_applies():
 @pytest.mark.parametrize("parameters", [{"size": 1000}, {"dimension": 3}, {"size": 50, "realizable": False}])
 def test_plan_reads_back_as_it_was_written(parameters):
     plan = plan_prediction(epsilon=1 / 3, alpha=0.1, beta=0.05, **parameters)
-    assert PredictionPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert decode(encode(plan), PredictionPlan) == plan
     assert str(plan).startswith(f"{plan.rows:,} rows for private predictions")
 
 

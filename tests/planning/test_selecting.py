@@ -1,6 +1,5 @@
 """The plan for a private choice (B5, P5)."""
 
-import json
 import math
 from fractions import Fraction
 
@@ -10,6 +9,7 @@ from scipy import stats
 
 import holdtrue as ht
 from holdtrue.accounting import closed_forms
+from holdtrue.codec import decode, encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.planning.selecting import SelectionPlan, plan_selection
 from holdtrue.testing import drawing_from
@@ -68,7 +68,7 @@ def test_p5_one_candidate_misses_nothing():
 
 def test_plan_reads_back_as_it_was_written():
     plan = plan_selection(candidates=7, epsilon=0.3, beta=0.01)
-    assert SelectionPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert decode(encode(plan), SelectionPlan) == plan
     assert str(plan).splitlines()[0] == "a private choice among 7 candidates"
 
 

@@ -8,15 +8,16 @@ import httpx
 import pytest
 
 from holdtrue import RefusedError, Stumps, Thresholds, verify
+from holdtrue.codec import convert, decode, plain
 from holdtrue.hypotheses.classes import MOST_STEPS
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction, from_json
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.service import bodies
 from holdtrue.service.problems import Refused
 from holdtrue.service.routes import verbs
 from holdtrue.service.settings import Settings
 
 ASK = "/v1/datasets/people/ask"
-STUMPS = Stumps(bounds={"age": (0, 100)}, steps=20).to_json()
+STUMPS = plain(Stumps(bounds={"age": (0, 100)}, steps=20).document)
 
 
 def key(name: str) -> dict[str, str]:
@@ -72,8 +73,7 @@ def test_a_question_asked_before_is_a_repeat_and_free(served, analyst, owner):
 
 def test_several_questions_come_back_in_order(analyst):
     told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
-    answers = [from_json(item) for item in told["answers"]]
-    assert all(isinstance(answer, Answer) for answer in answers)
+    answers = convert(told["answers"], list[Answer])
     assert answers[0].value == answers[2].value != answers[1].value
 
 
@@ -105,7 +105,7 @@ def test_p5_every_spending_verb_replays_the_same_bytes(served, analyst, owner, v
     replies = [analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=key(verb)) for _ in range(3)]
     assert [reply.status_code for reply in replies] == [200] * 3, replies[0].text
     assert len({reply.content for reply in replies}) == 1
-    assert isinstance(from_json(replies[0].json()), kind)
+    assert isinstance(decode(replies[0].content, kind), kind)
     assert charges(served) == before + 1
     assert analyst.post(f"/v1/datasets/people/{verb}", json=other, headers=key(verb)).status_code == 409
     assert charges(served) == before + 1
@@ -197,8 +197,8 @@ def test_training_and_registering_are_the_owners(analyst):
 @pytest.mark.parametrize(
     "hypotheses",
     [
-        Stumps(bounds=(0, 1), steps=10**8).to_json(),
-        [Thresholds(low=0, high=1, steps=30_000).to_json()] * 64,
+        plain(Stumps(bounds=(0, 1), steps=10**8).document),
+        [plain(Thresholds(low=0, high=1, steps=30_000).document)] * 64,
     ],
 )
 def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocated(served, analyst, hypotheses, monkeypatch):

@@ -102,14 +102,15 @@ class Finding(_Printed):
             *self.notes,
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> dict[str, Any]:
         """Return the finding as plain JSON; an infinite number is written as a string."""
         content = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         return {"record": "finding", "violated": self.violated} | content
 
     @classmethod
-    def from_json(cls, document: "Mapping[str, Any] | str") -> Self:
-        """Return the finding that :meth:`to_json` wrote, from the document or its text."""
+    def read(cls, document: "Mapping[str, Any] | str") -> Self:
+        """Return the finding whose :attr:`document` this is, or the text of it."""
         content = dict(json.loads(document) if isinstance(document, str) else document)
         names = [field.name for field in fields(cls)]
         if content.pop("record", None) != "finding" or set(content) != {*names, "violated"}:
@@ -218,6 +219,7 @@ class Inspection(_Printed):
             *(("note", note) for note in self.notes),
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> dict[str, Any]:
         """Return the inspection as plain JSON."""
         return {"record": "inspection", "violated": self.violated} | asdict(self) | {"checked": dict(self.checked)}

@@ -7,6 +7,7 @@ into its theorem, with rounding on the safe side.
 import math
 from collections.abc import Callable, Sequence
 
+_HALVINGS = 1000
 _RATIO = (math.sqrt(5) - 1) / 2
 
 
@@ -84,3 +85,21 @@ def largest(holds: Callable[[int], bool], guess: int, *, least: int = 1, most: i
     """Return the largest whole number of a range for which a condition holds that stays false once it is."""
     mirrored = smallest(lambda value: holds(-value), -guess, least=-most, most=-least)
     return None if mirrored is None else -mirrored
+
+
+def smallest_enough(enough: Callable[[float], bool], *, start: float) -> float:
+    """Return the smallest float, to the last few digits, from which on a growing parameter is enough; never below it.
+
+    ``start`` must be enough. Halving finds the scale, bisection the digits; the answer itself was found to be enough.
+    """
+    high = start
+    low = high / 2
+    for _ in range(_HALVINGS):
+        if not enough(low):
+            break
+        low, high = low / 2, low
+    while True:
+        middle = (low + high) / 2
+        if not low < middle < high or high - low <= high * 2.0**-48:
+            return high
+        low, high = (low, middle) if enough(middle) else (middle, high)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
-from holdtrue.clients import readings
-from holdtrue.clients.wires import Wire, segment
+from holdtrue.clients.wires import Kind, Wire, segment
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.holdouts import Place, Score, Verdict
@@ -30,6 +30,10 @@ def _plain(name: str, value: object) -> object:
     raise InvalidParameter(name, type(value).__name__, "numbers, texts, True or False")
 
 
+class _Standings(Struct):
+    standings: list[Place]
+
+
 class _Kept:
     """What the service keeps under a name."""
 
@@ -49,9 +53,9 @@ class _Kept:
         """Return how many looks are left, over everyone."""
         return int(self.card["looks_left"])
 
-    def _look(self, verb: str, document: Mapping[str, object], key: str | None) -> Any:  # noqa: ANN401 - JSON
+    def _look(self, verb: str, document: Mapping[str, object], kind: type[Kind], key: str | None) -> Kind:
         told = {name: value for name, value in document.items() if value is not None}
-        return self._wire.send(f"{self._path}/{verb}", told, key=key)
+        return self._wire.send(f"{self._path}/{verb}", told, kind, key=key)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self._wire.url}>"
@@ -77,7 +81,7 @@ class RemoteHoldout(_Kept):
         asked = _submitted(y_pred, cases, ids) | {"train": _row("train", train), "of": of}
         if y_pred is not None:
             asked["metric"] = metric
-        return readings.score(self._look("score", asked, key))
+        return self._look("score", asked, Score, key)
 
     def gate(
         self,
@@ -90,16 +94,16 @@ class RemoteHoldout(_Kept):
     ) -> Verdict:
         """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent."""
         asked = _submitted(y_pred, cases, ids) | {"margin": float(margin)}
-        return readings.verdict(self._look("gate", asked, key))
+        return self._look("gate", asked, Verdict, key)
 
     def certify(self, *, key: str | None = None) -> Score:
         """Close a gate for good and return its incumbent's score; for the owner."""
-        return readings.score(self._look("certify", {}, key))
+        return self._look("certify", {}, Score, key)
 
     def compare(self, first: object, second: object, *, ids: object = None, key: str | None = None) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look."""
         asked = {"first": _row("first", first), "second": _row("second", second), "ids": _row("ids", ids)}
-        return readings.score(self._look("compare", asked, key))
+        return self._look("compare", asked, Score, key)
 
     def compare_cases(
         self, first: object, second: object, *, differ: object = None, ids: object = None, key: str | None = None
@@ -112,7 +116,7 @@ class RemoteHoldout(_Kept):
             "differ": _row("differ", differ),
             "results": True,
         }
-        return readings.score(self._look("compare", asked, key))
+        return self._look("compare", asked, Score, key)
 
 
 class RemoteLeaderboard(_Kept):
@@ -121,11 +125,11 @@ class RemoteLeaderboard(_Kept):
     def submit(self, name: str | None, y_pred: object, *, ids: object = None, key: str | None = None) -> Score:
         """Take a submission; it stands under the key's name, with ``name`` behind it if given."""
         asked = {"name": name, "y_pred": _row("y_pred", y_pred), "ids": _row("ids", ids)}
-        return readings.score(self._look("submit", asked, key))
+        return self._look("submit", asked, Score, key)
 
     def standings(self) -> list[Place]:
         """Return every name with what was told of its best submission, the best first, ties as ties. Free."""
-        return [readings.place(item) for item in self._wire.read(f"{self._path}/standings")["standings"]]
+        return self._wire.read(f"{self._path}/standings", _Standings).standings
 
     @property
     def left(self) -> int:

@@ -1,28 +1,47 @@
 """A dataset of a service: the verbs of a curator, asked over HTTP."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, overload
 
 import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 
-from holdtrue.clients import readings
 from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, listed
-from holdtrue.clients.wires import Wire, segment
+from holdtrue.clients.wires import Kind, Wire, segment
+from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
-from holdtrue.curator.history import Line
+from holdtrue.curator.history import Line, Page
+from holdtrue.engines.features import Feature, feature, matrix
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
+from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass, names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
+from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 
 __all__ = ["Remote"]
 
 _LINES = 1000
+
+
+class _Dataset(Struct):
+    card: Card
+    plan: AnyPlan
+
+
+class _Answers(Struct):
+    answers: list[Answer]
+
+
+class _Predictions(Struct):
+    predictions: list[Prediction]
 
 
 class Remote:
@@ -35,7 +54,7 @@ class Remote:
     def __init__(self, wire: Wire, *, dataset: str | None = None) -> None:
         self._wire = wire
         self._name = dataset
-        self._about: dict[str, Any] | None = None
+        self._about: _Dataset | None = None
 
     @property
     def name(self) -> str:
@@ -73,21 +92,17 @@ class Remote:
     @property
     def card(self) -> Card:
         """Return what is public about the rows."""
-        return Card.from_json(self._public["card"])
+        return self._public.card
 
     @property
-    def plan(self) -> Any:  # noqa: ANN401 - one of two kinds of plan
+    def plan(self) -> AnyPlan:
         """Return the plan that the dataset was opened with."""
-        from holdtrue.planning import read_plan
-        from holdtrue.records import canonical
-
-        return read_plan(canonical(self._public["plan"]))
+        return self._public.plan
 
     @property
-    def _public(self) -> dict[str, Any]:
+    def _public(self) -> "_Dataset":
         if self._about is None:
-            found: dict[str, Any] = self._wire.read(self._path())
-            self._about = found
+            self._about = self._wire.read(self._path(), _Dataset)
         return self._about
 
     def _path(self, verb: str = "") -> str:
@@ -100,12 +115,11 @@ class Remote:
     def ask(self, queries: str | list[str] | tuple[str, ...], *, key: str | None = None) -> Answer | list[Answer]:
         """Answer one question, or several at once. One that was asked before is answered from the ledger, for nothing."""
         if isinstance(queries, str):
-            return readings.answer(self._wire.send(self._path("/ask"), {"query": queries}, key=key))
+            return self._wire.send(self._path("/ask"), {"query": queries}, Answer, key=key)
         texts = list(queries)
         if not texts:
             return []
-        told = self._wire.send(self._path("/ask"), {"queries": texts}, key=key)
-        return [readings.answer(item) for item in told["answers"]]
+        return self._wire.send(self._path("/ask"), {"queries": texts}, _Answers, key=key).answers
 
     def select(
         self,
@@ -123,7 +137,7 @@ class Remote:
         texts = named.values() if isinstance(named, dict) else named
         if not all(isinstance(each, str) for each in texts):
             raise InvalidParameter("candidates", "what was given", "questions in text, by name or as a list")
-        return readings.choice(self._send("/select", {"candidates": named, "epsilon": _number(epsilon)}, key))
+        return self._send("/select", {"candidates": named, "epsilon": _number(epsilon)}, Choice, key)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick
         self,
@@ -141,12 +155,12 @@ class Remote:
         """Pick a hypothesis that errs about as seldom as the best of a finite class; it predicts here, for nothing."""
         numbers = {"epsilon": _number(epsilon), "alpha": _number(alpha), "beta": _number(beta)}
         asked = {
-            "hypotheses": _joined(hypotheses, weights).to_json(),
+            "hypotheses": plain(_joined(hypotheses, weights).document),
             "target": target,
             "features": None if features is None else list(features),
             "anyway": anyway or None,
         }
-        return readings.hypothesis(self._send("/learn", asked | numbers, key), self.card)
+        return _with_class(self._send("/learn", asked | numbers, Hypothesis, key), self.card)
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -173,8 +187,7 @@ class Remote:
             "parts": parts,
             "labels": None if labels is None else listed("labels", labels),
         }
-        told: dict[str, Any] = self._send("/train", asked, None, spends=False)
-        return told
+        return self._send("/train", asked, dict[str, Any], None, spends=False)
 
     def predict(
         self, name: str, rows: object, *, epsilon: Number | None = None, key: str | None = None
@@ -185,29 +198,27 @@ class Remote:
         asked = {"model": name, "epsilon": _number(epsilon)} | ({"row": points[0]} if one else {"rows": points})
         if not points:
             return []
-        told = self._send("/predict", asked, key)
-        return readings.prediction(told) if one else [readings.prediction(item) for item in told["predictions"]]
+        if one:
+            return self._send("/predict", asked, Prediction, key)
+        return self._send("/predict", asked, _Predictions, key).predictions
 
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
-        return readings.preview(self._send("/preview", {"query": query}, None, spends=False))
+        return self._send("/preview", {"query": query}, Preview, None, spends=False)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
-        return readings.budget(self._wire.read(self._path("/budget")))
+        return self._wire.read(self._path("/budget"), Budget)
 
     @property
     def history(self) -> list[Line]:
         """Return the charges that this key may see and their responses, oldest first; asked for page by page."""
-        pages: list[list[Line]] = []
         place = f"{self._path('/history')}?limit={_LINES}"
-        told = self._wire.read(place)
-        while True:
-            pages.append([readings.line(item) for item in told["lines"]])
-            if told.get("before") is None:
-                return [line for page in reversed(pages) for line in page]
-            told = self._wire.read(f"{place}&before={int(told['before'])}")
+        pages = [self._wire.read(place, Page)]
+        while pages[-1].before is not None:
+            pages.append(self._wire.read(f"{place}&before={pages[-1].before}", Page))
+        return [line for page in reversed(pages) for line in page.lines]
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page."""
@@ -228,15 +239,17 @@ class Remote:
     def verify(self, *, receipts: Iterable[Receipt] = ()) -> Verification:
         """Let the service recompute its ledger, and hold it against receipts; IntegrityError where it is not whole."""
         kept = [{"entry": int(entry), "digest": str(digest)} for entry, digest in receipts]
-        return readings.verification(self._send("/verify", {"receipts": kept}, None, spends=False))
+        return self._send("/verify", {"receipts": kept}, Verification, None, spends=False)
 
     def close(self) -> None:
         """Let go of the connection, and with it of all that share it."""
         self._wire.close()
 
-    def _send(self, verb: str, document: Mapping[str, Any], key: str | None, *, spends: bool = True) -> Any:  # noqa: ANN401 - JSON
+    def _send(
+        self, verb: str, document: Mapping[str, Any], kind: type[Kind], key: str | None, *, spends: bool = True
+    ) -> Kind:
         told = {name: value for name, value in document.items() if value is not None}
-        return self._wire.send(self._path(verb), told, key=key, spends=spends)
+        return self._wire.send(self._path(verb), told, kind, key=key, spends=spends)
 
     def __enter__(self) -> Self:
         return self
@@ -246,6 +259,22 @@ class Remote:
 
     def __repr__(self) -> str:
         return f"<Remote {self._name or 'service'} at {self._wire.url}>"
+
+
+def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
+    """Return a hypothesis that predicts: its class is read from its document, its features from the public card."""
+    if found.document is None:
+        return found
+    kind = read_class(found.document).over(found.columns)
+    features = tuple(feature(name, card) for name in found.columns)
+    return found.with_class(partial(_labels, kind=kind, features=features, card=card, index=found.index))
+
+
+def _labels(
+    rows: object, *, kind: HypothesisClass, features: tuple[Feature, ...], card: Card, index: int
+) -> npt.NDArray[np.bool_]:
+    read = matrix(rows, features, card) if names_of(rows) is not None else rows
+    return kind.evaluate(read, index)
 
 
 def _number(value: Number | None) -> float | None:

@@ -1,23 +1,24 @@
 """HTTP to one service: one key, one address, and tries that never charge twice."""
 
 import ipaddress
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 from urllib.parse import quote
 
 import httpx
 
 from holdtrue.clients.refusals import error_of, is_release, kind_of
+from holdtrue.codec import decode, encode
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError, UnknownName
+from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError, RequestError, UnknownName
 from holdtrue.exact import count, positive, round_down
 
 __all__ = ["Unreachable", "Wire", "segment"]
 
+Kind = TypeVar("Kind")
 _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
 _IDEMPOTENCY = re.compile(r"[\x20-\x7e]{1,128}")
 _NAME = re.compile(r".{1,128}")
@@ -83,9 +84,13 @@ class Wire:
             headers={"Accept": "application/json", "User-Agent": "holdtrue"},
         )
 
-    def read(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """Return the JSON at a path. Free, so it may be read as often as it takes."""
-        return self._json(self._tried("GET", path, None, None))
+    @overload
+    def read(self, path: str, kind: type[Kind]) -> Kind: ...
+    @overload
+    def read(self, path: str) -> Any: ...  # noqa: ANN401 - JSON
+    def read(self, path: str, kind: Any = Any) -> Any:
+        """Return what is at a path, as a record of a kind. Free, so it may be read as often as it takes."""
+        return _decoded(self._tried("GET", path, None, None), kind)
 
     def text(self, path: str) -> str:
         """Return the text at a path."""
@@ -95,18 +100,26 @@ class Wire:
         """Return the bytes at a path."""
         return self._tried("GET", path, None, None).content
 
-    def send(self, path: str, document: Mapping[str, Any], *, key: str | None = None, spends: bool = True) -> Any:  # noqa: ANN401 - JSON
-        """Send a document and return the JSON that comes back; under ``key``, or a new one, where budget is spent."""
+    @overload
+    def send(
+        self, path: str, document: Mapping[str, Any], kind: type[Kind], *, key: str | None = None, spends: bool = True
+    ) -> Kind: ...
+    @overload
+    def send(self, path: str, document: Mapping[str, Any], *, key: str | None = None, spends: bool = True) -> Any: ...  # noqa: ANN401 - JSON
+    def send(
+        self, path: str, document: Mapping[str, Any], kind: Any = Any, *, key: str | None = None, spends: bool = True
+    ) -> Any:
+        """Send a document and return what comes back as a record; under ``key``, or a new one, where budget is spent."""
         if key is not None and not _matches(_IDEMPOTENCY, key):
             raise InvalidParameter("key", key, "1 to 128 printable ASCII characters")
         named = (key or SYSTEM.words(2).tobytes().hex()) if spends else None
         try:
-            body = json.dumps(document, allow_nan=False).encode("ascii")
-        except (TypeError, ValueError):
+            body = encode(dict(document)).encode()
+        except RequestError:
             raise InvalidParameter(
                 "request", "what was given", "numbers that are finite, texts, lists and mappings"
             ) from None
-        return self._json(self._tried("POST", path, body, named))
+        return _decoded(self._tried("POST", path, body, named), kind)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -135,20 +148,23 @@ class Wire:
             time.sleep(wait)
         raise _given_up(failure, attempt + 1, key)
 
-    def _json(self, response: httpx.Response) -> Any:  # noqa: ANN401 - JSON
-        try:
-            return response.json()
-        except (ValueError, RecursionError):
-            pass
-        message = "what came back is no JSON: is this the address of a Holdtrue service?"
-        raise HoldtrueError(message)
-
     def __repr__(self) -> str:
         return f"<Wire to {self.url}>"
 
     def __reduce__(self) -> NoReturn:
         message = "a connection holds a key and is not written down; connect again where it is needed"
         raise RefusedError(message)
+
+
+def _decoded(response: httpx.Response, kind: Any) -> Any:  # noqa: ANN401 - a kind of record, or any JSON
+    try:
+        return decode(response.content, kind)
+    except InvalidParameter:
+        name = getattr(kind, "__name__", "document").strip("_")
+        message = f"the service answered with something else than a {name}; are both of the same version?"
+    except RequestError:
+        message = "what came back is no JSON: is this the address of a Holdtrue service?"
+    raise HoldtrueError(message)
 
 
 def _matches(pattern: re.Pattern[str], text: object) -> bool:

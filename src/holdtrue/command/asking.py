@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,14 +49,11 @@ def ask(
 
     Several questions at once are read in one pass. One that was asked before is answered from the ledger and costs nothing.
     """
-    from holdtrue.records import to_json
-
     with open_curator(data, ledger) as curator:
         with show_progress("measuring"):
             answers = curator.ask(list(questions), key=key, analyst=analyst)
         if as_json:
-            documents = [to_json(answer) for answer in answers]
-            print_json(documents[0] if len(documents) == 1 else {"answers": documents})
+            print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
             _print_answer(questions[0], answers[0], curator)
         else:
@@ -81,15 +77,13 @@ def select(
     as_json: Json = False,
 ) -> None:
     """Choose the candidate that the most rows satisfy, and say by how many rows the choice may miss the best."""
-    from holdtrue.records import to_json
-
     named = _read_candidates(candidates)
     with open_curator(data, ledger) as curator:
         _check_columns(named, curator)
         with show_progress("measuring"):
             choice = curator.select(named, epsilon=epsilon, key=key, analyst=analyst)
         if as_json:
-            print_json(to_json(choice))
+            print_json(choice)
             return
         behind = f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"
         print_lines(", ".join(named), [("chosen", choice.name), ("", behind), *list_costs(choice, curator)])
@@ -101,8 +95,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = False) -> N
         previews = [desk.preview(question) for question in questions]
         unit, card = desk.budget.unit, desk.card
     if as_json:
-        documents = [asdict(seen) for seen in previews]
-        print_json(documents[0] if len(documents) == 1 else {"previews": documents})
+        print_json(previews[0] if len(previews) == 1 else {"previews": previews})
         return
     for seen in previews:
         cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"
@@ -220,7 +213,7 @@ def learn(
         typer.Option(metavar="QUESTION", help="Yes-or-no columns or questions for trees of depth 2; repeat for more."),
     ] = None,
     document: Annotated[
-        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its to_json() wrote it.")
+        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its document is written.")
     ] = None,
     steps: Annotated[int, typer.Option(help="Steps of a grid between the bounds.")] = 100,
     width: Annotated[int, typer.Option(help="The most literals of a conjunction.")] = 2,
@@ -241,8 +234,6 @@ def learn(
 
     Bounds are public: choose them without looking at the rows. Several classes are joined.
     """
-    from holdtrue.records import to_json
-
     classes = _read_classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
     with open_curator(data, ledger) as curator:
         with show_progress("scoring"):
@@ -250,7 +241,7 @@ def learn(
             learned = classes if len(classes) > 1 else classes[0]
             found = curator.learn(learned, target=target, **given, key=key, analyst=analyst)
         if as_json:
-            print_json(to_json(found))
+            print_json(found)
             return
         behind = found.behind if found.reason is None else f"{found.behind}; {found.reason}"
         print_lines(target, [("learned", found.text), ("", behind), *list_costs(found, curator)])
@@ -266,7 +257,7 @@ def _read_classes(
     steps: int,
     width: int,
 ) -> "list[HypothesisClass]":
-    from holdtrue.hypotheses import Conjunctions, Intervals, Stumps, Trees, from_json
+    from holdtrue.hypotheses import Conjunctions, Intervals, Stumps, Trees, read_class
 
     found: list[Any] = []
     if stumps:
@@ -279,7 +270,7 @@ def _read_classes(
     if trees:
         found.append(Trees(trees, depth=min(2, len(trees))))
     if document is not None:
-        found.append(from_json(_read_document(document)))
+        found.append(read_class(_read_document(document)))
     if not found:
         raise InvalidParameter("class", None, "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json")
     return found

@@ -73,7 +73,7 @@ def audit_self(
     )
     if as_json:
         verdict = {"as_expected": not violated + missed, "violated": violated, "not_found": missed}
-        print_json({"confidence": sure} | verdict | {"findings": [each.to_json() for each in results]})
+        print_json({"confidence": sure} | verdict | {"findings": [each.document for each in results]})
     else:
         _print_results(results, seconds, confidence=sure)
     if missed:
@@ -101,7 +101,7 @@ def audit_a_ledger(
     with name_missing(where), show_progress(f"auditing {hide_password(where)}"):
         found = audit_ledger(where, receipts=kept)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.document)
     else:
         print_lines(hide_password(where), found.lines())
     if found.violated:

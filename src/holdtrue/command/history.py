@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,7 +47,7 @@ def history(source: Source, *, as_json: Json = False) -> None:
     with open_view(source) as view:
         lines = history_of(view.ledger)
     if as_json:
-        print_json({"history": [_to_document(line) for line in lines]})
+        print_json({"history": lines})
     elif lines:
         heads = ("entry", "time", "analyst", "verb", "request", "response", "cost")
         print_table(heads, (row for line in lines for row in _list_rows(line)), right=("entry", "cost"))
@@ -128,14 +128,6 @@ def read_receipt(text: str) -> tuple[int, str]:
     if found is None:
         raise InvalidParameter("--receipt", text, "the number of an entry, a colon and 64 hexadecimal digits")
     return int(found[1]), found[2]
-
-
-def _to_document(line: "Line") -> dict[str, Any]:
-    from holdtrue.records import to_json
-
-    names = ("entry", "analyst", "verb", "request", "cost", "spent", "digest")
-    told = {"time": line.time.isoformat(), "responses": [to_json(response) for response in line.responses]}
-    return {name: getattr(line, name) for name in names} | told
 
 
 def _list_rows(line: "Line") -> Iterator[tuple[str, ...]]:

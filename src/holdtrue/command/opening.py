@@ -133,7 +133,7 @@ def open_data(
         keep_spark(where, spark)
     with curator:
         if as_json:
-            print_json({"ledger": hide_password(where), "plan": curator.plan.to_json(), "card": curator.card.to_json()})
+            print_json({"ledger": hide_password(where), "plan": curator.plan, "card": curator.card})
             return
         columns = curator.card.columns
         typer.echo(str(curator.plan))

@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdtrue.codec import plain
 from holdtrue.errors import InvalidParameter, printable
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ _PATIENCE = 1.0
 _WIDTH = 160
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON, one field a line."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+def print_json(document: object) -> None:
+    """Print a record, or a mapping with records in it, as JSON, one field a line."""
+    typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdtrue.codec import convert
 from holdtrue.command.output import TICKER, show_progress
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName, printable
 
@@ -189,7 +190,7 @@ def open_view(source: str) -> "Iterator[LedgerView]":
         if "holdout" in document:
             message = f"{hide_password(where)} is the ledger of a holdout: look at it with holdtrue score, or verify it"
             raise RequestError(message)
-        yield LedgerView(where, account, read_plan(account.terms.plan), Card.from_json(document), index)
+        yield LedgerView(where, account, read_plan(account.terms.plan), convert(document, Card), index)
     finally:
         account.close()
 

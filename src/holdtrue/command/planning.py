@@ -1,11 +1,11 @@
 """``holdtrue plan``: how many rows, how many questions, how wide, at what privacy; no data is touched."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from holdtrue.codec import plain
 from holdtrue.command.output import Json, print_json, print_table, save_plot
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _show(
     if axes is not None and plot is not None:
         save_plot(axes, plot)
     if as_json:
-        print_json(plan.to_json())
+        print_json(plan)
     else:
         typer.echo(str(plan))
 
@@ -78,8 +78,8 @@ def asking(
     if compared is not None and plot is not None:
         save_plot(compared.plot(), plot)
     if as_json:
-        lines = {} if compared is None or not compare else {"comparison": [asdict(line) for line in compared]}
-        print_json(made.to_json() | lines)
+        lines = {} if compared is None or not compare else {"comparison": list(compared)}
+        print_json(plain(made) | lines)
         return
     typer.echo(str(made))
     if compare:
@@ -185,7 +185,7 @@ def holdout(
         for number in looks or _LOOKS
     ]
     if as_json:
-        print_json(plans[0].to_json() if len(plans) == 1 else {"plans": [made.to_json() for made in plans]})
+        print_json(plans[0] if len(plans) == 1 else {"plans": plans})
     elif len(plans) == 1:
         typer.echo(str(plans[0]))
     else:

@@ -80,14 +80,12 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict for one point, or for every row of a file. A point that was asked before costs nothing."""
-    from holdtrue.records import to_json
-
     rows = _read_points(values, points)
     with open_curator(data, ledger) as curator:
         with show_progress("predicting"):
             found = curator.predict(name, rows, epsilon=epsilon, mu=mu, screen=screen, key=key, analyst=analyst)
         if as_json:
-            print_json(to_json(found) if not isinstance(found, list) else {"predictions": [to_json(one) for one in found]})
+            print_json({"predictions": found} if isinstance(found, list) else found)
         elif isinstance(found, list):
             table = ((str(number), one.brief, "nothing" if one.repeated else "") for number, one in enumerate(found))
             print_table(("row", name, "cost"), table, right=("row",))

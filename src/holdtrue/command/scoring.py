@@ -176,7 +176,7 @@ def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
         ("in words", found.sentence),
         ("receipt", print_receipt(found.certificate)),
     ]
-    document: dict[str, Any] = {"score": found.to_json(), "name": made.name, "sentence": found.sentence}
+    document: dict[str, Any] = {"score": found, "name": made.name, "sentence": found.sentence}
     if before is None:
         return lines, document, None
     known = _compare(held, made, found, before)
@@ -292,4 +292,4 @@ def _report_verdict(verdict: "Verdict") -> _Report:
     ]
     if gain is not None:
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))
-    return lines, {"yes": verdict.yes, "verdict": verdict.to_json(), "sentence": verdict.sentence}, verdict.yes
+    return lines, {"yes": verdict.yes, "verdict": verdict, "sentence": verdict.sentence}, verdict.yes

@@ -1,8 +1,8 @@
 """What is left, and what a request would cost: public numbers, free to look at."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
-from holdtrue.accounting.filters import Filter, amount
+from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter, amount
 from holdtrue.exact import Number
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.syntax_tree import Query
@@ -10,11 +10,14 @@ from holdtrue.queries.syntax_tree import Query
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+_FILTERS: dict[str, type[Filter]] = {kind.currency: kind for kind in (GaussianFilter, ZeroConcentratedFilter, PureFilter)}
+
+
+class Budget(Struct, frozen=True):
     """What the ledger may spend in all, has spent, and has left, in its unit; over all analysts.
 
-    ``asks`` is how many questions of the plan are left, ``reserve`` what other verbs may still spend.
+    ``asks`` is how many questions of the plan are left, ``reserve`` what other verbs may still spend, ``cap_units`` the cap
+    in whole units of 1e-15.
     """
 
     unit: str
@@ -23,11 +26,11 @@ class Budget:
     left: float
     asks: int
     reserve: float
-    limit: Filter
+    cap_units: int
 
     def epsilon(self, delta: Number) -> float:
         """Return the epsilon of everything the ledger can ever pay for, at a delta. It is that of the cap (T3)."""
-        return self.limit.epsilon(delta)
+        return _FILTERS[self.unit](self.cap_units).epsilon(delta)
 
     def __str__(self) -> str:
         share = f"{self.spent / self.cap:.1%}" if self.cap else "all"
@@ -45,12 +48,11 @@ def budget_of(plan: AnyPlan, limit: Filter, *, spent: int, draws: int, other: in
         left=amount(limit.budget - spent),
         asks=max(0, asks),
         reserve=amount(max(0, min(plan.reserve_units - other, limit.budget - spent))),
-        limit=limit,
+        cap_units=limit.budget,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows."""
 
     text: str

@@ -1,15 +1,14 @@
 """What happened, as the ledger has it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import get_args
 
 from holdtrue.accounting.filters import amount
-from holdtrue.errors import HoldtrueError, IntegrityError
+from holdtrue.codec import decode
+from holdtrue.errors import IntegrityError, RequestError
 from holdtrue.ledgers import Entry, Ledger, read_charge
-from holdtrue.records import Response, from_json
+from holdtrue.records import Response
 
 __all__ = ["Line", "Page", "history_of", "history_page", "responses_of"]
 
@@ -106,11 +105,11 @@ def _line(entry: Entry, responses: tuple[Response, ...]) -> Line:
 def responses_of(body: str) -> list[Response]:
     """Return the responses that an entry stored; IntegrityError for a body that this version does not write."""
     try:
-        return [record for record in map(from_json, json.loads(body)) if isinstance(record, get_args(Response))]
-    except (ValueError, KeyError, TypeError, AttributeError, HoldtrueError):
-        pass
-    message = "the ledger has a response that cannot be read"
-    raise IntegrityError(message)
+        found: list[Response] = decode(body, list[Response])
+    except RequestError:
+        message = "the ledger has a response that cannot be read"
+        raise IntegrityError(message) from None
+    return found
 
 
 def _words(request: dict[str, object]) -> str:

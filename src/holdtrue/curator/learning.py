@@ -1,7 +1,7 @@
 """Learning: a class of hypotheses laid over the columns of a card, and the pick that is learned."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -98,7 +98,7 @@ class LearningTask:
         (found,) = pipeline.run(Job(plan, key=key, analyst=analyst))
         if not isinstance(found, Hypothesis):
             raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
-        return replace(found, evaluate=partial(self._labels, index=found.index))
+        return found.with_class(partial(self._labels, index=found.index))
 
     def _counts(self) -> Measured:
         engine, progress = self.pipeline.engine, self.pipeline.progress

@@ -1,6 +1,5 @@
 """Models: ensembles trained on disjoint parts of the rows, kept behind the curator, answering point by point."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.codec import digest_of, encode
 from holdtrue.curator.model_store import ModelStore, StoredModel, check_seal, seal_model
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Trainer
@@ -21,7 +21,6 @@ from holdtrue.ensembles.training import make_recipe
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
 from holdtrue.exact import count, listed
 from holdtrue.hypotheses.classes import names_of
-from holdtrue.records import canonical
 from holdtrue.verbs.predicting import Asked
 
 __all__ = ["Model", "Models"]
@@ -251,7 +250,7 @@ class Models:
         if not model.ensemble.stored:
             self._store.remove(name)
             return
-        facts = canonical({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
+        facts = encode({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
         sealed = seal_model(self._pipeline.ledger.terms.key, name, facts=facts, arrays=to_bytes(model.ensemble))
         self._store.write(name, sealed)
         self._seals[name] = sealed.seal
@@ -280,7 +279,7 @@ class Models:
 
 def _digest_of(made: Mapping[str, object]) -> str:
     """Return the digest that names what a model was made of."""
-    return hashlib.sha256(canonical(dict(made)).encode("ascii")).hexdigest()
+    return digest_of(made)
 
 
 def _named(name: str) -> str:

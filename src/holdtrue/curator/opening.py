@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 
+from holdtrue.codec import convert, encode
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Header, Progress, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
@@ -14,7 +15,6 @@ from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning import AnyPlan, open_plan, read_plan
 from holdtrue.planning import plan as make_plan
 from holdtrue.queries.cards import Card
-from holdtrue.records import canonical
 
 __all__ = ["Opened", "open_all"]
 
@@ -116,8 +116,8 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
         ledger,
         kind=plan.ledger,
         cap=plan.cap_units,
-        plan=canonical(plan.to_json()),
-        card=canonical(engine.card.to_json()),
+        plan=encode(plan),
+        card=encode(engine.card),
         iid=plan.iid,
         fingerprint=_fingerprint(engine, progress),
     )
@@ -158,7 +158,7 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] 
         counted = "a holdout's looks" if card else "estimators' fits"
         message = f"this ledger counts {counted}, and no curator can open it; give the curator a ledger of its own"
         raise FingerprintMismatch(message)
-    return Card.from_json(card), read_plan(terms.plan), terms.iid
+    return convert(card, Card), read_plan(terms.plan), terms.iid
 
 
 def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:

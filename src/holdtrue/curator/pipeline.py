@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from holdtrue.accounting.filters import Filter, amount
+from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
-from holdtrue.curator.wording import text_of
 from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
@@ -26,7 +26,7 @@ from holdtrue.ledgers.entries import text
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Response, canonical, mark_repeat
+from holdtrue.records import Certificate, Response, mark_repeat
 from holdtrue.verbs import Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import cached_parser
 
@@ -283,14 +283,14 @@ class Pipeline:
         release = planned.release
         return Charge(
             job.key or planned.key or SYSTEM.words(2).tobytes().hex(),
-            hashlib.sha256(planned.request.encode("ascii")).hexdigest(),
+            hashlib.sha256(planned.request.encode()).hexdigest(),
             self.analyst if job.analyst is None else job.analyst,
             release.verb,
             release.event,
             release.cost,
             release.draws,
             release.parts,
-            canonical(release.request),
+            encode(release.request),
             self._limits,
         )
 
@@ -356,7 +356,7 @@ class Pipeline:
             if entry is not None:
                 standing = Standing(entry.draws, entry.spent, entry.charges - 1)
                 item.records = release.respond(numbers, self._certificate(entry, release), standing)
-                item.body = f"[{','.join([text_of(record) for record in item.records])}]"
+                item.body = encode(item.records)
 
     def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
         """Return the sums of each release's queries, all in one pass."""

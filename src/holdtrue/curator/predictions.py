@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.accounting.filters import amount
+from holdtrue.codec import digest_of, encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.curator.models import Model
 from holdtrue.curator.pipeline import Job, Pipeline
@@ -18,7 +19,7 @@ from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.exact import Number, count
 from holdtrue.mechanisms.base import Mechanism
-from holdtrue.records import Prediction, Response, canonical
+from holdtrue.records import Prediction, Response
 from holdtrue.verbs import Answered, Planned, Release, predicting
 from holdtrue.verbs.selecting import epsilon_of_use
 
@@ -59,11 +60,11 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     # Named by all its points, also those that others asked for meanwhile: sent again, it is the same request.
     whole = predicting.predict(list(distinct.values()), model=asked, rule=rule, limit=pipeline.limit).request
     if screen is None:
-        request = canonical({"verb": "predict"} | whole)
+        request = encode({"verb": "predict"} | whole)
         found = _answer(pipeline, model, distinct, rule=rule, request=request, key=key, analyst=analyst)
     else:
         screening = predicting.screen_of(asked, screen)
-        request = canonical({"verb": "predict"} | whole | {"screen": repr(screening)})
+        request = encode({"verb": "predict"} | whole | {"screen": repr(screening)})
         given: dict[str, Any] = {"rule": rule, "request": request, "key": key, "analyst": analyst}
         found = _screen_and_answer(pipeline, model, distinct, screening, **given)
     return [found[asked.part("predict", point)] for point in points]
@@ -135,7 +136,7 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
 def _refuse_used_key(pipeline: Pipeline, key: str | None, request: str) -> None:
     """Refuse a key that names another request, before anything is charged."""
     entry = None if key is None else pipeline.ledger.find(request_id=key)
-    if entry is not None and entry.request_digest != hashlib.sha256(request.encode("ascii")).hexdigest():
+    if entry is not None and entry.request_digest != hashlib.sha256(request.encode()).hexdigest():
         message = f"request id {key!r} was used for another request; take a new id for a new request"
         raise RefusedError(message)
 
@@ -158,7 +159,7 @@ def _screen(  # noqa: PLR0913 - what is screened, and what comes after it
     possible = [fresh[part] for part, name in names.items() if not index.has(name) or _says_yes(index.answer(name))]
     answers = predicting.predict(possible, model=asked, rule=rule, limit=pipeline.limit)
     _refuse_unless_affordable(pipeline, [(release, None), (answers, key)], analyst=analyst)
-    request = canonical({"verb": "screen"} | release.request)
+    request = encode({"verb": "screen"} | release.request)
     job = Job(lambda _: _planned(pipeline, model, tuple(names.values()), release, new, request), analyst=analyst)
     said = dict(zip(names, pipeline.run(job) if names else [], strict=True))
     return {
@@ -174,8 +175,7 @@ def _says_yes(said: object) -> bool:
 
 def _name_of(release: Release) -> str:
     """Return a key for a request that has none: what a crash left unanswered is found by it, and answered."""
-    content = canonical({"parts": list(release.parts), "request": release.request})
-    return f"{release.verb} {hashlib.sha256(content.encode('ascii')).hexdigest()}"
+    return f"{release.verb} {digest_of({'parts': list(release.parts), 'request': release.request})}"
 
 
 def _refuse_unless_affordable(
@@ -323,7 +323,7 @@ def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
     members = _gathered(pipeline, model, points, groups)
     gathered = [[points[place] for place in places] for places in members]
     whole = predicting.group(gathered, model=asked, epsilon=privacy, limit=pipeline.limit)
-    request = canonical({"verb": "predict"} | whole.request)
+    request = encode({"verb": "predict"} | whole.request)
 
     def plan(answered: Answered) -> Planned:
         new = [group for part, group in zip(whole.parts, gathered, strict=True) if not answered.has(part)]

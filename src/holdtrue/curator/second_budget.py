@@ -5,12 +5,12 @@ to some rows is found by reading the rows again under that key; only ledgers of 
 """
 
 import hmac
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdtrue.codec import decode
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.errors import HoldtrueError, RefusedError
@@ -73,8 +73,8 @@ def _read_terms(place: Path) -> Terms | None:
 def has_budget(terms: Terms, data: object, engine: Engine) -> bool:
     """Return whether the terms of a ledger are those of the same rows, read with the types that its card has."""
     try:
-        card = Card.from_json(json.loads(terms.card))
-    except (HoldtrueError, ValueError, KeyError, TypeError, AttributeError):
+        card = decode(terms.card, Card)
+    except HoldtrueError:
         return False
     alike = card.rows == engine.card.rows and len(card.columns) == len(engine.card.columns)
     if terms.is_sealed or not alike:

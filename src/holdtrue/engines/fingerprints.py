@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.queries.evaluator import Values
-from holdtrue.records import canonical
 
 __all__ = ["Fingerprint"]
 
@@ -37,7 +37,7 @@ class Fingerprint:
         if not isinstance(key, bytes) or len(key) < _SHORTEST_KEY:
             raise InvalidParameter("key", f"{type(key).__name__}", f"at least {_SHORTEST_KEY} secret bytes")
         self._key = hashlib.blake2b(key, digest_size=32, person=b"holdtrue-table").digest()
-        self._schema = canonical({"columns": [list(column) for column in schema]}).encode()
+        self._schema = encode({"columns": [list(column) for column in schema]}).encode()
         self._rows = 0
         self._sums = [0, 0]
         self._text = self._derived(b"text")

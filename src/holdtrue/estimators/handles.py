@@ -4,13 +4,13 @@ from os import PathLike, fspath
 from typing import Any
 
 from holdtrue.accounting.filters import amount, largest_cap
+from holdtrue.codec import encode
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, positive, probability, round_down
 from holdtrue.ledgers import Entry, Ledger, open_ledger
-from holdtrue.records import canonical
 
 __all__ = ["Handle", "handle_of"]
 
@@ -84,7 +84,7 @@ class Handle:
             analyst="estimator",
             verb=verb,
             event=event,
-            request=canonical(request),
+            request=encode(request),
         )
 
     def complete(self, entry: Entry) -> None:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level
 from holdtrue.curator.pipeline import Pipeline
@@ -160,7 +161,7 @@ class GuessAndCheck:
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            bare = replace(certificate.proving(_THEOREM), event=NonPrivate())
+            bare = certificate.proving(_THEOREM, event=NonPrivate())
             if drawn[0] == _STOPPED:
                 return [Prediction(_STOP, bare)]
             cell, cells = drawn

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -106,7 +105,7 @@ class Ladder:
             del standing
             free = self.facts.mode == FREE
             loss = drawn[1] / asked.ceiling if free else float(drawn[1] * step)
-            return [self._told(1 - loss, replace(certificate, event=NonPrivate()))]
+            return [self._told(1 - loss, certificate.proving(certificate.theorem, event=NonPrivate()))]
 
         request = {"target": asked.name, "values": name, "team": team, "private": False}
         return Release("submit", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers

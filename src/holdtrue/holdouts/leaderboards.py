@@ -1,9 +1,11 @@
 """Leaderboards that cannot be climbed by guessing: the ladder, and a private one with a score for everybody."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any, Literal, Self, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdtrue.bounds.sparse_vector import ladder_step
 from holdtrue.bounds.transcripts import ladder_alpha
@@ -30,8 +32,7 @@ _KEEPING = "private ladder"
 _MOVES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One line of the standings. Names with the same ``rank`` are tied: nothing told shows one above the other.
 
     ``score`` is what was told of the name's best submission, None where it never led a ladder.

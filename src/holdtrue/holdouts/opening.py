@@ -7,23 +7,22 @@ request on it and every certificate say that nothing was private.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from os import PathLike, fspath
-from typing import Any
 
+from msgspec import Struct
+
+from holdtrue.codec import convert, decode, encode
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Engine, open_engine
 from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
 from holdtrue.holdouts.cases import Cases
 from holdtrue.ledgers import open_ledger
 from holdtrue.planning import Plan
-from holdtrue.records import canonical
 
 __all__ = ["Facts", "open_pipeline", "stored_facts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     """What is public about a holdout and fixed for good, beside the plan.
 
     ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers".
@@ -45,10 +44,6 @@ class Facts:
     moves: int | None = None
     cells: int | None = None
     label_kind: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as plain JSON."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def agree(self, given: Mapping[str, object]) -> None:
         """Refuse whatever is said differently when the ledger is opened again."""
@@ -72,7 +67,7 @@ def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | Non
     if "holdout" not in document:
         message = "this ledger belongs to a curator or to estimators, not to a holdout; take a new ledger"
         raise RefusedError(message)
-    return Facts(**document["holdout"]), Plan.from_json(terms.plan)
+    return convert(document["holdout"], Facts), decode(terms.plan, Plan)
 
 
 def open_pipeline(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike[str] | None, analyst: str) -> Pipeline:
@@ -86,8 +81,8 @@ def open_pipeline(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathL
         where,
         kind=plan.ledger or "pure",
         cap=plan.cap_units,
-        plan=canonical(plan.to_json()),
-        card=canonical({"holdout": facts.to_json(), "cases": cases.number}),
+        plan=encode(plan),
+        card=encode({"holdout": facts, "cases": cases.number}),
         iid=True,
         fingerprint=_fingerprint(engine),
     )

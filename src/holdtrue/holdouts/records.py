@@ -1,9 +1,9 @@
 """What a look at a holdout returns: records of public numbers, each with a sentence that says what is promised."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+import math
 
-from holdtrue.records import Answer, Certificate, Interval, to_json
+from holdtrue.errors import InvalidParameter
+from holdtrue.records import Answer, Certificate, Interval, Tagged
 
 __all__ = ["FRESH", "THESE", "Score", "Verdict"]
 
@@ -11,8 +11,7 @@ FRESH = "fresh cases"
 THESE = "these cases with fresh labels"
 
 
-@dataclass(frozen=True, slots=True)
-class Score(Answer):
+class Score(Answer, frozen=True):
     """The score of a submission: the fields of an answer, how many looks are left, and what the interval is about.
 
     ``about`` is "fresh cases" where submissions were declared to be made without sight of these cases (``unseen=True``),
@@ -41,13 +40,8 @@ class Score(Answer):
     def __str__(self) -> str:
         return self.sentence
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the score as plain JSON."""
-        return _plain(self)
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Tagged, frozen=True):
     """What a gate says: yes or no, and what follows for the incumbent and for the difference.
 
     ``yes`` is whether the submission was better than the incumbent on these cases by more than the margin; it then is the
@@ -68,6 +62,10 @@ class Verdict:
     repeated: bool = False
     submission: str = ""
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.margin):
+            raise InvalidParameter("margin", self.margin, "a finite number")
+
     def __bool__(self) -> bool:
         return self.yes
 
@@ -85,18 +83,6 @@ class Verdict:
     def __str__(self) -> str:
         return self.sentence
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON."""
-        return _plain(self)
-
 
 def _looks(number: int) -> str:
     return "1 look" if number == 1 else f"{number:,} looks"
-
-
-def _plain(record: Score | Verdict) -> dict[str, Any]:
-    found: dict[str, Any] = {"record": type(record).__name__.lower()}
-    for item in fields(record):
-        value = getattr(record, item.name)
-        found[item.name] = to_json(value) if isinstance(value, (Interval, Certificate)) else value
-    return found

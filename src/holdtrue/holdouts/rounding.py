@@ -1,7 +1,7 @@
 """Full scores without noise, rounded: every look is answered with the middle of one of so many cells (T9). Not private."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter
@@ -71,7 +71,7 @@ class Rounding:
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            bare = replace(certificate.proving(_THEOREM), event=NonPrivate())
+            bare = certificate.proving(_THEOREM, event=NonPrivate())
             value, sure = (2 * drawn[0] + 1) / (2 * cells), 1 - self.facts.beta
             rows = Interval(drawn[0] / cells, (drawn[0] + 1) / cells, 1.0, "sample")
             near = self.plan.alpha

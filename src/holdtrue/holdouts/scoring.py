@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from holdtrue.bounds.transfer import position_interval
+from holdtrue.codec import encode
 from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import BudgetExceeded, IntegrityError
@@ -16,7 +17,7 @@ from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import FRESH, THESE, Score
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning import Plan
-from holdtrue.records import Answer, Certificate, Interval, Response, canonical
+from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing, plan_single
 
 __all__ = [
@@ -85,7 +86,7 @@ def once(pipeline: Pipeline, release: Release, *, analyst: str | None, measure: 
 
 def look_job(release: Release, *, key: str, analyst: str | None, measure: Callable[[], Sequence[int]]) -> Job:
     """Return the request of one look, charged under an id that names what it asks."""
-    request = canonical({"verb": release.verb, "part": release.parts[0]})
+    request = encode({"verb": release.verb, "part": release.parts[0]})
     return Job(partial(plan_single, release, request=request, measure=measure, key=key), analyst=analyst)
 
 

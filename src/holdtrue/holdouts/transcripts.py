@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdtrue.curator.history import responses_of
 from holdtrue.ledgers import Ledger
@@ -12,8 +14,7 @@ from holdtrue.records import Answer, Response
 __all__ = ["BestSoFar", "Look", "Transcript"]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """One charge: its entry, its place among all charges from 1 on, what was asked in public words, and what was told.
 
     ``told`` is None while there is no response.

@@ -1,9 +1,8 @@
 """Finite classes of hypotheses: fixed before data, scored exactly and fast."""
 
-from collections.abc import Mapping
-from typing import Any
+from msgspec.structs import asdict
 
-from holdtrue.errors import InvalidParameter
+from holdtrue.codec import convert, decode
 from holdtrue.hypotheses.binary import Conjunctions, Disjunctions, Parities
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.custom import Hypotheses
@@ -12,6 +11,7 @@ from holdtrue.hypotheses.decision_trees import Trees
 from holdtrue.hypotheses.grid_classes import Intervals, Rectangles, Stumps, Thresholds
 from holdtrue.hypotheses.linear import LinearNet
 from holdtrue.hypotheses.unions import Union
+from holdtrue.requests import ClassDocument, UnionDocument
 
 __all__ = [
     "Conjunctions",
@@ -27,10 +27,10 @@ __all__ = [
     "Thresholds",
     "Trees",
     "Union",
-    "from_json",
+    "read_class",
 ]
 
-_KINDS: dict[str, Any] = {
+_KINDS: dict[str, type[HypothesisClass]] = {
     kind.kind: kind
     for kind in (
         Conjunctions,
@@ -43,17 +43,13 @@ _KINDS: dict[str, Any] = {
         Stumps,
         Thresholds,
         Trees,
-        Union,
     )
 }
 
 
-def from_json(document: Mapping[str, Any]) -> HypothesisClass:
-    """Return the class that its ``to_json`` wrote. Classes made of code are not among them."""
-    given: object = document
-    name = given.get("class") if isinstance(given, Mapping) else None
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise InvalidParameter("class", name, f"one of {', '.join(_KINDS)}")
-    found: HypothesisClass = kind.from_json(document)
-    return found
+def read_class(document: object) -> HypothesisClass:
+    """Return the class whose ``document`` this is, or that reads as it in JSON. Classes made of code are not among them."""
+    given = decode(document, ClassDocument) if isinstance(document, str) else convert(document, ClassDocument)
+    if isinstance(given, UnionDocument):
+        return Union([read_class(each) for each in given.classes], weights=given.weights)
+    return _KINDS[type(given).__struct_config__.tag].made_of(**asdict(given))

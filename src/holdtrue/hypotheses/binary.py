@@ -5,9 +5,9 @@ A cell says yes where it is not 0; a missing one says no.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from holdtrue.hypotheses.classes import (
     Integers,
     Matrix,
     read_dimension,
-    read_fields,
 )
 from holdtrue.kernels.column_sets import (
     add_cells,
@@ -31,6 +30,7 @@ from holdtrue.kernels.column_sets import (
     says_yes,
     transform_to_errors,
 )
+from holdtrue.requests import ClassDocument, class_document
 
 __all__ = ["BinaryClass", "Conjunctions", "Disjunctions", "Parities", "SubsetClass"]
 
@@ -71,7 +71,7 @@ class BinaryClass(HypothesisClass):
         """Return the class itself; with these names, where it goes by position and they are as many."""
         if self.columns is not None or isinstance(columns, int) or len(columns) != self.width:
             return self
-        return self.from_json(self.to_json() | {"columns": list(columns)})
+        return type(self).made_of(columns=columns, **{self.limit: self._limit})
 
     @property
     def footprint(self) -> Footprint:
@@ -97,16 +97,10 @@ class BinaryClass(HypothesisClass):
         add_totals(X, y, most=self._most, totals=totals[:-1])
         totals[-1] += np.count_nonzero(y)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what the class was made of as plain JSON."""
-        columns = list(self._columns) if isinstance(self._columns, tuple) else self._columns
-        return {"class": self.kind, "columns": columns, self.limit: self._limit}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote."""
-        columns, limit = read_fields(document, cls.kind, ("columns", cls.limit))
-        return cls(columns, **{cls.limit: limit})  # type: ignore[call-arg]  # as every class of this kind is made
+    @property
+    def document(self) -> ClassDocument:
+        """Return what the class was made of."""
+        return class_document(self.kind, columns=self._columns, **{self.limit: self._limit})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._columns!r}, {self.limit}={self._limit})"

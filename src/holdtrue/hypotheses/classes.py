@@ -16,6 +16,7 @@ import numpy as np
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.exact import array_of, count, describe_array
 from holdtrue.kernels import Flags, Integers, Matrix
+from holdtrue.requests import ClassDocument
 
 __all__ = [
     "MOST_BYTES",
@@ -30,7 +31,6 @@ __all__ = [
     "matrix_of",
     "names_of",
     "read_dimension",
-    "read_fields",
     "width_of",
 ]
 
@@ -107,9 +107,15 @@ class HypothesisClass(ABC):
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``age ≥ 52.5 → 1``."""
 
+    @property
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """Return what the class was made of as plain JSON, with its kind under ``class``."""
+    def document(self) -> ClassDocument:
+        """Return what the class was made of, as it is written as JSON; RequestError where it was made of code."""
+
+    @classmethod
+    def made_of(cls, **given: Any) -> Self:  # noqa: ANN401 - the fields of its document
+        """Return the class whose document has these fields."""
+        return cls(**given)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -243,13 +249,6 @@ def read_dimension(parameter: str, value: object) -> Dimension:
     if not names or not named or len(set(names)) < len(names):
         raise InvalidParameter(parameter, value, expected)
     return names
-
-
-def read_fields(document: object, kind: str, fields: Sequence[str]) -> list[Any]:
-    """Return the fields of what ``to_json`` of a class of this kind wrote, in turn."""
-    if not isinstance(document, Mapping) or set(document) != {"class", *fields} or document["class"] != kind:
-        raise InvalidParameter("document", document, f"an object with the class {kind!r} and the keys {', '.join(fields)}")
-    return [document[field] for field in fields]
 
 
 def width_of(rows: object) -> int | list[str]:

@@ -1,7 +1,7 @@
 """Custom hypotheses: functions and fitted estimators that someone brings, named before data."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -106,17 +106,13 @@ class Hypotheses(HypothesisClass):
         except Exception:  # noqa: BLE001 - an item that cannot show itself still has its number
             return f"hypothesis {number}"
 
-    def to_json(self) -> NoReturn:
+    @property
+    def document(self) -> NoReturn:
         """Refuse: code is not written down, and code that was written down is not run (promise P10)."""
         message = (
             "hypotheses that were brought are code, which cannot be written as JSON; they are known in this process only"
         )
         raise RequestError(message)
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> NoReturn:
-        """Refuse, as :meth:`to_json` does."""
-        raise InvalidParameter("class", document.get("class"), "a class without code: hypotheses cannot be read from JSON")
 
     def _labels(self, item: object, X: Matrix) -> Flags:
         """Return one label for each row, 0 where the item fails on the row alone."""

@@ -10,14 +10,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Shown, count, rational
-from holdtrue.hypotheses.classes import MOST_BYTES, Flags, Footprint, HypothesisClass, Integers, Matrix, read_fields
+from holdtrue.hypotheses.classes import MOST_BYTES, Flags, Footprint, HypothesisClass, Integers, Matrix
 from holdtrue.kernels.grids import Grid, add_columns
+from holdtrue.requests import ClassDocument, class_document
 
 __all__ = ["Bounds", "Grid", "OneColumn", "SeveralColumns", "grid_of", "show_number"]
 
@@ -105,21 +106,13 @@ class Bounds:
             raise InvalidParameter("columns", names, "different names, at least one")
         return Bounds(self.pairs * len(names), names)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the bounds as plain JSON; columns are a list, since their order is that of the hypotheses."""
-        pairs = [list(pair) for pair in self.pairs]
-        return {"columns": None if self.columns is None else list(self.columns), "bounds": pairs[0] if self.every else pairs}
-
     @classmethod
-    def from_json(cls, columns: object, bounds: object) -> "Bounds":
-        """Return bounds from what :meth:`to_json` gives."""
-        read_back = cls.of(bounds)
-        if columns is None:
-            return read_back
-        names = columns if isinstance(columns, list) and all(isinstance(name, str) for name in columns) else []
-        if read_back.every or not len(set(names)) == len(names) == len(read_back.pairs):
+    def named(cls, columns: Sequence[str], bounds: object) -> "Bounds":
+        """Return bounds of columns of these names, in their order, which is that of the hypotheses."""
+        read = cls.of(bounds)
+        if read.every or not len(set(columns)) == len(columns) == len(read.pairs):
             raise InvalidParameter("columns", columns, "different names, one for each pair of bounds")
-        return cls.of(dict(zip(names, read_back.pairs, strict=True)))
+        return cls.of(dict(zip(columns, read.pairs, strict=True)))
 
     def __repr__(self) -> str:
         if self.every:
@@ -226,15 +219,10 @@ class OneColumn(GridClass):
             return self
         return replace(self, column=columns[0])
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> ClassDocument:
         """Return the bounds, the steps and the column."""
-        return {"class": self.kind, "low": self.low, "high": self.high, "steps": self.steps, "column": self.column}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote down."""
-        low, high, steps, column = read_fields(document, cls.kind, ("low", "high", "steps", "column"))
-        return cls(low, high, steps=steps, column=column)
+        return class_document(self.kind, low=self.low, high=self.high, steps=self.steps, column=self.column)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,12 +257,13 @@ class SeveralColumns(GridClass):
         """Return the class over so many columns, or over columns of these names; itself where it has its own."""
         return replace(self, bounds=self._bounds.over(columns))
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> ClassDocument:
         """Return the bounds, in the order of the columns, and the steps."""
-        return {"class": self.kind, **self._bounds.to_json(), "steps": self.steps}
+        pairs = self._bounds.pairs[0] if self._bounds.every else self._bounds.pairs
+        return class_document(self.kind, bounds=pairs, steps=self.steps, columns=self.columns)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the class that :meth:`to_json` wrote down."""
-        columns, bounds, steps = read_fields(document, cls.kind, ("columns", "bounds", "steps"))
-        return cls(bounds=Bounds.from_json(columns, bounds), steps=steps)
+    def made_of(cls, *, bounds: object, steps: int, columns: tuple[str, ...] | None = None) -> Self:  # type: ignore[override]  # its own
+        """Return the class over these columns, in this order."""
+        return cls(bounds=Bounds.of(bounds) if columns is None else Bounds.named(columns, bounds), steps=steps)

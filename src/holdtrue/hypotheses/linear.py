@@ -19,10 +19,18 @@ import numpy.typing as npt
 
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension, read_fields
+from holdtrue.hypotheses.classes import (
+    Flags,
+    Footprint,
+    HypothesisClass,
+    Integers,
+    Matrix,
+    read_dimension,
+)
 from holdtrue.kernels import Words
 from holdtrue.kernels.predictors import GROUP, count_below
 from holdtrue.noise.enclosures import normal_tail
+from holdtrue.requests import LinearNetDocument
 
 __all__ = ["HEAVIEST", "REACH", "LinearNet", "Net", "build_net", "count_grid", "sequence"]
 
@@ -150,18 +158,10 @@ class LinearNet(HypothesisClass):
         scaled = "" if set(self.bounds) == {(-1.0, 1.0)} else ", columns scaled to [-1, 1]"
         return f"{left}{more} ≥ {offset / REACH:.4g} → 1{scaled}"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> LinearNetDocument:
         """Return the parameters."""
-        dimension = list(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
-        bounds = [list(pair) for pair in self.bounds]
-        held = (dimension, self.count, self.resolution, bounds)
-        return {"class": self.kind, **dict(zip(_FIELDS, held, strict=True))}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the net that :meth:`to_json` wrote."""
-        dimension, count, resolution, bounds = read_fields(document, cls.kind, _FIELDS)
-        return cls(dimension, count=count, resolution=resolution, bounds=bounds)
+        return LinearNetDocument(self.dimension, self.count, self.resolution, self.bounds)
 
     def __repr__(self) -> str:
         kept = f"count={self.count}" if self.resolution is None else f"resolution={self.resolution}"

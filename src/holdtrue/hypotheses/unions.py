@@ -1,19 +1,19 @@
 """Several classes as one, with a price for the larger ones that is paid in whole errors."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import ROUNDING, Number, floor_positive, floor_probability
-from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_fields
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix
 from holdtrue.noise.enclosures import logarithm
+from holdtrue.requests import UnionDocument
 
 __all__ = ["Union"]
 
@@ -148,19 +148,10 @@ class Union(HypothesisClass):
         spread = (math.log(mass) - math.log(floor_probability("beta", beta))) / half
         return [(a + spread) * ROUNDING * ROUNDING for a in handicaps]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the classes and their weights; rationals are strings such as "1/3"."""
-        weights = [str(weight) for weight in self.weights]
-        return {"class": self.kind, "classes": [one.to_json() for one in self.classes], "weights": weights}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the union that :meth:`to_json` wrote."""
-        classes, weights = read_fields(document, cls.kind, ("classes", "weights"))
-        if not isinstance(classes, list) or not isinstance(weights, list):
-            raise InvalidParameter("document", dict(document), "a union with a list of classes and a list of weights")
-        read = import_module("holdtrue.hypotheses").from_json  # the package imports this module
-        return cls(tuple(read(one) for one in classes), weights=tuple(_fraction(weight) for weight in weights))
+    @property
+    def document(self) -> UnionDocument:
+        """Return the classes and their weights."""
+        return UnionDocument(tuple(one.document for one in self.classes), self.weights)  # type: ignore[misc]  # no unions
 
     @property
     def _settled(self) -> bool:
@@ -198,10 +189,3 @@ def _nearest(factor: Fraction, ratio: Fraction) -> int:
         if low == high:
             return low
         bits *= 2
-
-
-def _fraction(text: object) -> Fraction:
-    try:
-        return Fraction(str(text))
-    except (ValueError, ZeroDivisionError):
-        raise InvalidParameter("weights", text, 'rationals such as "1/3"') from None

@@ -19,12 +19,11 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from holdtrue import events
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.codec import encode
 from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import Composed, Event, NonPrivate, Repeated
 from holdtrue.exact import count
-from holdtrue.records import canonical
 
 __all__ = [
     "COLUMNS",
@@ -393,7 +392,7 @@ def event_text(event: Event) -> str:
     """Return an event as canonical JSON; most are the very object that came last, so no fraction is hashed again."""
     known = _LAST_EVENT.get(id(event))
     if known is None or known[0] is not event:
-        known = event, canonical(events.to_json(event))
+        known = event, encode(event)
         if len(_LAST_EVENT) >= _MOST_EVENTS:
             _LAST_EVENT.clear()
         _LAST_EVENT[id(event)] = known

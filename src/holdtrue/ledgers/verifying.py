@@ -1,13 +1,13 @@
 """Recompute a ledger from its first entry to its last."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, get_args
 
-from holdtrue import events
+from holdtrue.codec import decode
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError
+from holdtrue.events import Event
 from holdtrue.exact import listed
 from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private, read_charge
 from holdtrue.ledgers.ledger import Ledger
@@ -194,7 +194,7 @@ class _Recount:
 
     def _costs(self, entry: Entry) -> bool:
         try:
-            event = events.from_json(json.loads(entry.event or ""))
+            event = decode(entry.event or "", Event)
             unprotected = not is_private(event) and self.unprotected
             return unprotected or entry.cost >= self.terms.filter.cost(event)
         except (HoldtrueError, ValueError, TypeError, AttributeError):

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from msgspec import Struct
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.bounds.optimisation import smallest
@@ -21,8 +22,7 @@ _YES_SHARE = 20
 _STEP = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class ModeWidth:
+class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     """What one mode tells, and how far what it tells may be from the truth; None where it can promise nothing.
 
     ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast. ``opened`` is
@@ -43,12 +43,12 @@ class ModeWidth:
         return f"{width:>8}  {self.mode:<16}  {kept:<11}  {self.tells}  [{self.theorem}]"
 
 
-@dataclass(frozen=True, slots=True)
-class HoldoutPlan:
+class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="holdout"):
     """Every mode of a holdout side by side, from public numbers, before the first look.
 
     Guarantee: in ``mode``, with probability 1 - beta all that is told in ``looks`` adaptive looks is within ``alpha`` of the
-    truth at once. ``advice`` says in words whether the cases are enough for the wish, and if not, what would do.
+    truth at once, None where the cases are too few for any promise. ``private`` says whether it keeps the cases' secrets,
+    ``enough`` whether it is within the wish, ``advice`` the same in words, and if not, what would do.
     """
 
     cases: int
@@ -58,23 +58,11 @@ class HoldoutPlan:
     beta: float
     wish: float
     mode: str
-    modes: tuple[ModeWidth, ...]
+    alpha: float | None
+    private: bool
+    enough: bool
     advice: str
-
-    @property
-    def alpha(self) -> float | None:
-        """Return the half-width of the chosen mode; None where the cases are too few for any promise."""
-        return self[self.mode].alpha
-
-    @property
-    def private(self) -> bool:
-        """Return whether the chosen mode keeps the cases' secrets."""
-        return self[self.mode].private
-
-    @property
-    def enough(self) -> bool:
-        """Return whether the chosen mode is within the wish."""
-        return self.alpha is not None and self.alpha <= self.wish
+    modes: tuple[ModeWidth, ...]
 
     def __getitem__(self, mode: str) -> ModeWidth:
         for line in self.modes:
@@ -90,12 +78,6 @@ class HoldoutPlan:
         title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of all that is told"
         lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
         return "\n".join([title, *lines, self.advice, f"Opened by {self[self.mode].opened}."])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON."""
-        names = ("cases", "looks", "yes", "overfits", "beta", "wish", "mode", "alpha", "private", "enough", "advice")
-        lines = [{name: getattr(line, name) for name in ModeWidth.__slots__} for line in self.modes]
-        return {"plan": "holdout"} | {name: getattr(self, name) for name in names} | {"modes": lines}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +124,21 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     mode = _chosen(found, gate=yes is not None, reusable=overfits is not None, private=private)
     target = _WISH if alpha is None else round_down(probability("alpha", alpha))
     advice = _advice(mode, found, size, wish, target, private=private)
-    return HoldoutPlan(size, number, most, wrong, wish.beta, target, mode, lines, advice)
+    width = found[mode]
+    return HoldoutPlan(
+        cases=size,
+        looks=number,
+        yes=most,
+        overfits=wrong,
+        beta=wish.beta,
+        wish=target,
+        mode=mode,
+        alpha=width,
+        private=_MODES[mode].private,
+        enough=width is not None and width <= target,
+        advice=advice,
+        modes=lines,
+    )
 
 
 def _chosen(found: dict[str, float | None], *, gate: bool, reusable: bool, private: bool | None) -> str:

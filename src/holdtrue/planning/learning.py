@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds import learning as bounds
+from holdtrue.bounds.optimisation import smallest_enough
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, floor_positive, floor_probability, text_among, truth
-from holdtrue.planning.documents import Document, smallest_enough, table
+from holdtrue.records import text_table
 
 __all__ = ["LearningPlan", "plan_learning"]
 
@@ -27,14 +30,11 @@ _JUST_BELOW_ONE = 1 - 2.0**-53
 _LARGEST_EPSILON = 2.0**11
 
 
-@dataclass(frozen=True, slots=True)
-class LearningPlan(Document):
+class LearningPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="learning"):
     """Rows with which a private pick from ``size`` hypotheses has err <= min err + alpha with probability 1 - beta.
 
     ``theorem`` says by which bound; ``mu`` and ``rho`` are what the pick costs on a GDP and on a zCDP ledger.
     """
-
-    kind: ClassVar[str] = "learning"
 
     size: int
     rows: int
@@ -60,7 +60,7 @@ class LearningPlan(Document):
         return found
 
     def __str__(self) -> str:
-        return table(
+        return text_table(
             f"{self.rows:,} rows to learn one of {self.size:,} hypotheses",
             {
                 "excess error": f"{self.alpha:.4g} at most, but with probability {self.beta:.4g}"

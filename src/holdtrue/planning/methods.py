@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias
 
+from msgspec import Struct
+
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.bounds.accuracy import gaussian_maximum, grid
 from holdtrue.bounds.optimisation import descend
@@ -47,8 +49,7 @@ class AskingTask:
         return replace(self, rule=rule)
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True, forbid_unknown_fields=True):
     """What T6 freezes before data: epsilon, slack = delta(epsilon)/transfer_beta, and how beta is split.
 
     ``noise`` is the half-width of the noise, rounding to the grid included, and ``gamma`` the largest gap to the population.

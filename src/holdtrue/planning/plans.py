@@ -1,11 +1,11 @@
-"""The plans for asking as records: what they hold, how they read, and their JSON."""
+"""The plans for asking as records: what they hold, and how they read."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from holdtrue import events
 from holdtrue.bounds.accuracy import gaussian_quantile, grid, laplace_maximum
@@ -18,10 +18,10 @@ from holdtrue.bounds.transfer import (
     position_interval,
     stitched_noise,
 )
-from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.codec import decode
+from holdtrue.errors import RequestError
 from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind
-from holdtrue.planning.documents import read_object
 from holdtrue.planning.methods import AskingTask, CapRule, Transfer
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def _noise_width(queries: int, beta: float, sigma: float, rows: int, bits: int, 
     return (sigma * deviations + grid(rows, bits=bits)) * ROUNDING
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="ask"):
     """Frozen numbers that answers live by. Every one is public; none may change once rows were seen.
 
     Guarantee: if the rows are independent draws and no more than ``queries`` answers with noise ``sigma`` are given, on a
@@ -166,26 +165,6 @@ class Plan:
         task = AskingTask(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
         return compare_methods(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
-        document = {field.name: getattr(self, field.name) for field in fields(self)}
-        document["event"] = None if self.event is None else events.to_json(self.event)
-        document["transfer"] = None if self.transfer is None else asdict(self.transfer)
-        return {"plan": "ask"} | document
-
-    @classmethod
-    def from_json(cls, document: "Mapping[str, Any] | str") -> Self:
-        """Return the plan that :meth:`to_json` wrote, from the document or its text."""
-        content = read_object("plan", document)
-        names = [field.name for field in fields(cls)]
-        if content.pop("plan", None) != "ask" or set(content) != set(names):
-            raise InvalidParameter("plan", list(content), f"a plan for asking, with the fields {names}")
-        if content["event"] is not None:
-            content["event"] = events.from_json(content["event"])
-        if content["transfer"] is not None:
-            content["transfer"] = Transfer(**content["transfer"])
-        return cls(**content)
-
     def __str__(self) -> str:
         return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
 
@@ -219,8 +198,7 @@ class Plan:
         return lines
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPlan:
+class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="open"):
     """Frozen numbers for questions without a set number: noise, a cap by privacy, and how beta is spread over all answers.
 
     Guarantee: if the rows are independent draws and the ledger never passes its cap, then with probability at least
@@ -331,20 +309,6 @@ class OpenPlan:
     def _shift(self, spent: int, beta: float) -> Shift:
         return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON; floats are written in full, rationals as strings, so nothing is rounded."""
-        document = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"plan": "open"} | document | {"event": events.to_json(self.event)}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the plan that :meth:`to_json` wrote."""
-        content = dict(document)
-        names = [field.name for field in fields(cls)]
-        if content.pop("plan", None) != "open" or set(content) != set(names):
-            raise InvalidParameter("plan", sorted(content), f"an open-ended plan, with the fields {names}")
-        return cls(**content | {"event": events.from_json(content["event"])})
-
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as names and words, a line each."""
         first, last = (self.alpha_at(1, self.cost), self.alpha) if self.iid else (self.sample_alpha_at(1), self.sample_alpha)
@@ -382,8 +346,8 @@ def find_intervals(
 
 def read_plan(text: str) -> AnyPlan:
     """Return the plan that a ledger was created with."""
-    document = read_object("plan", text)
-    if not document:
+    if text == "{}":
         message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
         raise RequestError(message)
-    return OpenPlan.from_json(document) if document.get("plan") == "open" else Plan.from_json(document)
+    plan: AnyPlan = decode(text, AnyPlan)
+    return plan

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
 from holdtrue.bounds import agnostic_prediction, learning, prediction
+from holdtrue.bounds.optimisation import smallest_enough
 from holdtrue.bounds.prediction import BaseRows, Partition
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import ROUNDING, LedgerKind, Number, count, floor_positive, floor_probability, text_among, truth
-from holdtrue.planning.documents import Document, smallest_enough, table
+from holdtrue.records import text_table
 
 __all__ = ["PredictionPlan", "plan_prediction"]
 
@@ -22,8 +24,7 @@ _LARGEST_BOUNDED_BETA = 1 / 12
 _LARGEST_ALPHA = 1 - 2.0**-53
 
 
-@dataclass(frozen=True, slots=True)
-class PredictionPlan(Document):
+class PredictionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="prediction"):
     """Rows in disjoint parts, one predictor a part, whose votes answer each question with error at most alpha.
 
     With probability 1 - beta over the rows: where ``realizable``, an answer is wrong with probability at most alpha over
@@ -32,8 +33,6 @@ class PredictionPlan(Document):
     ``epsilon`` is one prediction's, ``mu`` and ``rho`` are what all ``predictions`` cost together. ``lower_bound`` is the
     number of rows below which no private predictor of this VC dimension can do it, where that is known.
     """
-
-    kind: ClassVar[str] = "prediction"
 
     parts: int
     part_rows: int
@@ -65,7 +64,7 @@ class PredictionPlan(Document):
         }
         if self.lower_bound is not None:
             lines["never below"] = f"{self.lower_bound:,} rows, whatever the method"
-        return table(f"{self.rows:,} rows for private predictions", lines)
+        return text_table(f"{self.rows:,} rows for private predictions", lines)
 
 
 def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given in its own words

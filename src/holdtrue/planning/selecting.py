@@ -1,27 +1,23 @@
 """By how many rows a private choice may miss the best candidate, or the privacy at which it will not (B5, P5)."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from msgspec import Struct
 
 from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
 from holdtrue.bounds.selection import selection_epsilon, selection_shortfall
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, floor_positive, floor_probability, positive, round_up
 from holdtrue.mechanisms.choosing import score_range
-from holdtrue.planning.documents import Document, table
+from holdtrue.records import text_table
 
 __all__ = ["SelectionPlan", "plan_selection"]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionPlan(Document):
+class SelectionPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="selection"):
     """A private choice whose score falls short of the best by ``shortfall`` or more with probability beta at most.
 
     Scores are counts of rows, so the shortfall is in rows. ``range`` is that of the scores (B2); ``mu`` and ``rho`` are
     what the choice costs on a GDP and on a zCDP ledger.
     """
-
-    kind: ClassVar[str] = "selection"
 
     candidates: int
     epsilon: float
@@ -33,7 +29,7 @@ class SelectionPlan(Document):
     theorem: str = "utility of the exponential mechanism (B5)"
 
     def __str__(self) -> str:
-        return table(
+        return text_table(
             f"a private choice among {self.candidates:,} candidates",
             {
                 "shortfall": f"less than {self.shortfall:.4g} rows, but with probability {self.beta:.4g}",

@@ -6,9 +6,11 @@ custodian declares; no promise of the query language rests on their being true o
 
 import difflib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from functools import cached_property
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
 from holdtrue.exact import count, listed, rational
@@ -24,13 +26,12 @@ _LONGEST_NAME = 255
 _KINDS: dict[str, tuple[type, ...]] = {"boolean": (bool,), "integer": (int,), "real": (int, float), "text": (str,)}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One column: boolean, integer (64 bits), real (a double) or text, with public bounds or labels where declared."""
 
     name: str
     type: Type
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[int | float, int | float] | None = None
     labels: tuple[Label, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -40,13 +41,12 @@ class Column:
         if not isinstance(kind, str) or kind not in get_args(Type):
             raise InvalidParameter("type", self.type, f"one of {', '.join(get_args(Type))}")
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", _bounds(self.type, self.bounds))
+            force_setattr(self, "bounds", _bounds(self.type, self.bounds))
         if self.labels is not None:
-            object.__setattr__(self, "labels", _labels(self.type, self.labels))
+            force_setattr(self, "labels", _labels(self.type, self.labels))
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The columns, in order, and the number of rows.
 
     Names differ by more than the case of their letters, since DuckDB would take them for one otherwise.
@@ -54,11 +54,10 @@ class Card:
 
     columns: tuple[Column, ...]
     rows: int
-    named: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(listed("columns", self.columns, expected="a list of columns")))
-        object.__setattr__(self, "rows", count("rows", self.rows, least=0))
+        force_setattr(self, "columns", tuple(listed("columns", self.columns, expected="a list of columns")))
+        force_setattr(self, "rows", count("rows", self.rows, least=0))
         seen: dict[str, str] = {}
         for column in self.columns:
             if not isinstance(column, Column):
@@ -66,7 +65,11 @@ class Card:
             twin = seen.setdefault(column.name.casefold(), column.name)
             if twin is not column.name:
                 raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
-        object.__setattr__(self, "named", {column.name: column for column in self.columns})
+
+    @cached_property
+    def named(self) -> dict[str, Column]:
+        """Return the columns by their names."""
+        return {column.name: column for column in self.columns}
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.named
@@ -79,34 +82,6 @@ class Card:
         if found is None:
             raise UnknownColumn(_unknown(text, list(self.named)))
         return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the card as plain JSON."""
-        return {
-            "rows": self.rows,
-            "columns": [
-                {"name": column.name, "type": column.type}
-                | ({} if column.bounds is None else {"bounds": list(column.bounds)})
-                | ({} if column.labels is None else {"labels": list(column.labels)})
-                for column in self.columns
-            ],
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Card":
-        """Return the card that :meth:`to_json` wrote."""
-        given: object = document
-        columns = given.get("columns") if isinstance(given, Mapping) else None
-        if not isinstance(columns, list) or set(document) != {"rows", "columns"}:
-            raise InvalidParameter("card", document, "an object with rows and a list of columns")
-        return cls(tuple(_column(entry) for entry in columns), document["rows"])
-
-
-def _column(entry: object) -> Column:
-    fields = {"name", "type", "bounds", "labels"}
-    if not isinstance(entry, Mapping) or not {"name", "type"} <= set(entry) <= fields:
-        raise InvalidParameter("column", entry, "an object with name, type and perhaps bounds and labels")
-    return Column(**entry)
 
 
 def _printable(name: object) -> bool:

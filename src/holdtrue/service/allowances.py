@@ -1,10 +1,10 @@
 """Allowances: how much of a dataset's one budget an analyst of a name may spend. They live in the dataset's ledger."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from msgspec import Struct
 
 from holdtrue.accounting.filters import amount
 from holdtrue.errors import UnknownName
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Share", "grant", "grant_offline", "share_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """What a caller may spend of a dataset, has spent and has left, in the ledger's unit; no allowance is None."""
 
     dataset: str
@@ -28,10 +27,6 @@ class Share:
     spent: float
     left: float
     asks_left: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the share as JSON has it."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def share_of(curator: "Curator", *, dataset: str, name: str) -> Share:

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdtrue.codec import encode, plain
 from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
-from holdtrue.records import canonical, to_json
 from holdtrue.service.holdout_replies import Replies
 
 __all__ = ["HoldoutDesk"]
@@ -60,9 +60,9 @@ class HoldoutDesk:
         """Return what is public: how many cases, in which mode, and how many looks are left."""
         return await self._run(self._card)
 
-    async def standings(self) -> list[dict[str, Any]]:
+    async def standings(self) -> list[Place]:
         """Return the standings of a leaderboard. Free."""
-        return [_placed(place) for place in await self._run(self._leaderboard().standings)]
+        return await self._run(self._leaderboard().standings)
 
     async def look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> bytes:
         """Return what is told for a look, as JSON; the same bytes whenever the same key and body come."""
@@ -77,23 +77,23 @@ class HoldoutDesk:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def _look(self, verb: str, given: dict[str, Any], key: str, analyst: str) -> bytes:
-        content = canonical({"verb": verb, "given": given}).encode("ascii")
+        content = encode({"verb": verb, "given": given}).encode()
         said = self._replies.begun(key, content)
         if said is None:
             try:
                 record = self._told(verb, given, key, analyst)
             except ReleaseError as error:
                 failed = {"failed": str(error), "entry": error.entry}
-                said = self._replies.keep(key, canonical(failed))
+                said = self._replies.keep(key, encode(failed))
             except HoldtrueError:
                 self._replies.forget(key)  # nothing was spent, so the key is free again
                 raise
             else:
-                said = self._replies.keep(key, canonical(record.to_json()))
+                said = self._replies.keep(key, encode(record))
         document = json.loads(said)
         if "failed" in document:
             raise ReleaseError(document["failed"], entry=document["entry"])
-        return said.encode("ascii")
+        return said.encode()
 
     def _told(self, verb: str, given: dict[str, Any], key: str, analyst: str) -> Score | Verdict:
         given = {name: value for name, value in given.items() if value is not None}
@@ -218,7 +218,7 @@ class HoldoutDesk:
     def _card(self) -> dict[str, Any]:
         kept = self._kept
         left = kept.left if isinstance(kept, Leaderboard) else kept.looks_left
-        facts = kept.facts.to_json()
+        facts: dict[str, Any] = plain(kept.facts)
         facts.pop("incumbent", None)
         return {
             "name": self.name,
@@ -234,8 +234,3 @@ class HoldoutDesk:
 def _named(given: dict[str, Any], key: str) -> dict[str, Any]:
     """Return a look with a public name where results have none of their own: that of the request."""
     return {"name": f"request {key}"} | given if "cases" in given else given
-
-
-def _placed(place: Place) -> dict[str, Any]:
-    interval = None if place.interval is None else to_json(place.interval)
-    return {"rank": place.rank, "name": place.name, "score": place.score, "interval": interval, "tied": place.tied}

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from holdtrue.records import canonical
+from holdtrue.codec import encode
 from holdtrue.service.database import Database
 from holdtrue.service.problems import Refused
 
@@ -84,7 +84,7 @@ class Replies:
 
     def hold(self, name: str, key: str, submission: dict[str, Any]) -> None:
         """Keep a submission that the look of this request may make the incumbent."""
-        values = {"holdout": self._holdout, "name": name, "request": key, "document": canonical(submission)}
+        values = {"holdout": self._holdout, "name": name, "request": key, "document": encode(submission)}
         with self._database.begin() as connection:
             connection.execute(sa.delete(SUBMISSIONS).where(*self._submission(name), SUBMISSIONS.c.request == key))
             connection.execute(sa.insert(SUBMISSIONS).values(values))

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdtrue.codec import encode
 from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, RefusedError, UnknownColumn
-from holdtrue.records import canonical
 
 __all__ = ["PROBLEMS", "Refused", "add_handlers", "detail_of", "internal", "problem", "problem_of", "refusal"]
 
@@ -74,7 +74,7 @@ def problem(  # noqa: PLR0913 - the members of a problem document
     """Return a problem document."""
     document: dict[str, Any] = {"type": f"urn:holdtrue:{kind}", "title": title, "status": status, "detail": detail}
     known = {name: value for name, value in fields.items() if value is not None}
-    body = canonical(document | known | ({} if request_id is None else {"request_id": request_id}))
+    body = encode(document | known | ({} if request_id is None else {"request_id": request_id}))
     return Response(body, status, dict(headers or {}), media_type=MEDIA)
 
 

@@ -1,16 +1,15 @@
 """A ledger that was restored from a backup: the custodian accepts it, and what it has forgotten is entered as spent."""
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from holdtrue.codec import digest_of, encode
 from holdtrue.errors import HoldtrueError, RefusedError, UnknownName
 from holdtrue.events import NoCost
 from holdtrue.ledgers import Charge, Ledger, Receipt, open_ledger, verify
 from holdtrue.planning import read_plan
-from holdtrue.records import canonical
 from holdtrue.service.database import DATASETS, HOLDOUTS
 from holdtrue.service.receipts import Kind, LedgerState, has_entry, read_state
 
@@ -91,5 +90,5 @@ def _forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Ch
 def _charge(kept: LedgerState, what: str, *, cost: int, draws: int) -> Charge:
     """Return a charge under an id that is always the same for what was forgotten, so that it is made once."""
     request = {"forgotten": what, "queries": [], "known": f"{kept.number}:{kept.digest}", "ledger": kept.ledger_id}
-    digest = hashlib.sha256(canonical(request).encode("ascii")).hexdigest()
-    return Charge(f"{VERB} {digest}", digest, _ANALYST, VERB, NoCost(), cost, draws, (), canonical(request))
+    digest = digest_of(request)
+    return Charge(f"{VERB} {digest}", digest, _ANALYST, VERB, NoCost(), cost, draws, (), encode(request))

@@ -12,9 +12,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.codec import encode
 from holdtrue.events import Event, NoCost
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Response, canonical
+from holdtrue.records import Certificate, Response
 
 __all__ = ["Answered", "Measured", "Planned", "Release", "Standing", "plan_single"]
 
@@ -96,7 +97,7 @@ def plan_single(
     key: str | None = None,
 ) -> Planned:
     """Plan a release with a single part: it is made unless that part was answered before."""
-    written = canonical({"verb": release.verb} | release.request) if request is None else request
+    written = encode({"verb": release.verb} | release.request) if request is None else request
     if answered.has(release.parts[0]):
         return Planned(release.parts, release.without_parts(), written, list)
     return Planned(release.parts, release, written, measure, key)

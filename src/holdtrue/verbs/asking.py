@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from holdtrue import events
+from holdtrue.codec import encode
 from holdtrue.errors import InsufficientSamples, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.mechanisms import Gaussian, Laplace
@@ -14,7 +15,7 @@ from holdtrue.planning import AnyPlan, find_intervals
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Answer, Certificate, Interval, Response, canonical
+from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Answered, Planned, Release, Standing
 
 __all__ = ["NOT_INDEPENDENT", "Asking", "cached_parser", "part_of", "part_of_values"]
@@ -74,7 +75,7 @@ class Asking:
         queries = [parse(text) for text in texts]
         parts = tuple([part_of(query) for query in queries])
         fresh = {part: query for part, query in zip(parts, queries, strict=True) if not answered.has(part)}
-        request = canonical({"queries": [query.text for query in queries], "verb": "ask"})
+        request = encode({"queries": [query.text for query in queries], "verb": "ask"})
         return Planned(parts, self.queries(list(fresh.values())), request)
 
     def queries(self, queries: Sequence[Query]) -> Release:

@@ -1,6 +1,5 @@
 """LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, P3, S2)."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +10,7 @@ import numpy as np
 from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.learning import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
 from holdtrue.bounds.selection import selection_shortfall
+from holdtrue.codec import digest_of, encode
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost
 from holdtrue.exact import Number, count, positive, probability
@@ -19,7 +19,7 @@ from holdtrue.hypotheses.unions import Union
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan, plan_learning
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Hypothesis, Response, canonical
+from holdtrue.records import Certificate, Hypothesis, Response
 from holdtrue.verbs import Measured, Release, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.selecting import epsilon_of_use
@@ -172,7 +172,7 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
     return Release(
         verb="learn",
         request=request,
-        parts=(f"learn {hashlib.sha256(canonical(request).encode('ascii')).hexdigest()}",),
+        parts=(f"learn {digest_of(request)}",),
         event=event,
         cost=limit.cost(event),
         draws=0,
@@ -200,6 +200,6 @@ def _check_rows(task: Learning, alpha: float, standing: Standing, cost: int, *, 
 def _document(hypotheses: HypothesisClass) -> str | None:
     """Return the class as canonical JSON; None for classes made of code."""
     try:
-        return canonical(hypotheses.to_json())
+        return encode(hypotheses.document)
     except RequestError:
         return None

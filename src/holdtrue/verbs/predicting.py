@@ -1,6 +1,5 @@
 """PREDICT: one label or number for a public point, drawn from the votes of an ensemble (E1, E4, E9-E11)."""
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from holdtrue.accounting.filters import Filter
+from holdtrue.codec import digest_of
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, SoftMajority
 from holdtrue.ensembles.screening import Screen
@@ -19,7 +19,7 @@ from holdtrue.exact import UNIT, Number, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning import AnyPlan
-from holdtrue.records import Certificate, Prediction, Response, canonical
+from holdtrue.records import Certificate, Prediction, Response
 from holdtrue.verbs import Release, Standing
 from holdtrue.verbs.selecting import epsilon_of_use
 
@@ -49,7 +49,7 @@ class Asked:
     def part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
         """Return the name under which the response to a point is found again; by the rule too, where it decides."""
         content = {"model": self.digest, "point": dict(point)} | ({} if rule is None else {"rule": repr(rule)})
-        return f"{verb} {hashlib.sha256(canonical(content).encode('ascii')).hexdigest()}"
+        return f"{verb} {digest_of(content)}"
 
 
 def rule_of(
@@ -167,8 +167,7 @@ def group(groups: Sequence[Sequence[Mapping[str, object]]], *, model: Asked, eps
 
 def _whole(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return what names a group: how many points it has, and the digest of all of them."""
-    listed = canonical({"points": [dict(point) for point in points]})
-    return {"points": len(points), "digest": hashlib.sha256(listed.encode("ascii")).hexdigest()}
+    return {"points": len(points), "digest": digest_of({"points": [dict(point) for point in points]})}
 
 
 def _each(rule: Mechanism) -> Callable[[Any], list[Any]]:

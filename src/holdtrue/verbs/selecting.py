@@ -1,6 +1,5 @@
 """SELECT: the candidate that most rows speak for, chosen privately (B3, B5, P5)."""
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -8,12 +7,13 @@ from fractions import Fraction
 from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.bounds.selection import selection_shortfall
+from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import UNIT, Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Choice, Response, canonical
+from holdtrue.records import Certificate, Choice, Response
 from holdtrue.verbs import Measured, Release, Standing
 
 __all__ = ["epsilon_of_use", "select"]
@@ -67,7 +67,7 @@ def select(
     return Release(
         verb="select",
         request=request,
-        parts=(f"select {hashlib.sha256(canonical(request).encode('ascii')).hexdigest()}",),
+        parts=(f"select {digest_of(request)}",),
         event=mechanism.event,
         cost=limit.cost(mechanism.event),
         draws=0,

@@ -57,7 +57,8 @@ class AuditResult:
         """Return the power to six digits, rounded down: one that is not certain never reads as 1."""
         return "" if self.power is None else f"{min(math.floor(self.power * 10**6), 10**6 - 1) / 10**6:.6f}"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def document(self) -> dict[str, Any]:
         """Return the finding as plain JSON, with the mechanism's name, its group and what is known of it."""
         audited = self.mechanism
         known = {"truth": audited.truth, "ceiling": audited.ceiling}
@@ -71,7 +72,7 @@ class AuditResult:
             "power": self.power,
             "why": audited.why or "the claim is right",
             **{name: str(value) if value is not None and math.isinf(value) else value for name, value in known.items()},
-            "finding": self.finding.to_json(),
+            "finding": self.finding.document,
         }
 
 

@@ -5,14 +5,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import get_args
 
-from holdtrue import events
+from msgspec.structs import replace
+
 from holdtrue.auditing.findings import Breach, Inspection
 from holdtrue.auditing.ledger.ledger_rules import Found, LedgerRules
+from holdtrue.codec import convert, decode
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RequestError
+from holdtrue.events import Event
 from holdtrue.exact import listed
 from holdtrue.ledgers import Entry, EntryKind, Ledger, Receipt, Terms, verify
 from holdtrue.ledgers.entries import LARGEST, is_private
@@ -209,7 +212,7 @@ class _LedgerAudit:
 
     def _check_cost(self, entry: Entry) -> Found:
         try:
-            event = events.from_json(json.loads(entry.event or ""))
+            event = decode(entry.event or "", Event)
             if not is_private(event):
                 yield "privacy", "its event carries no guarantee (NonPrivate)"
                 return
@@ -281,7 +284,7 @@ def _check_data(terms: Terms, data: object) -> Found:
             cases = cases_of(**data) if isinstance(data, Mapping) else cases_of(data)
             engine = open_engine(cases.columns())
         else:
-            card = Card.from_json(document)
+            card = convert(document, Card)
             engine = open_engine(
                 data,
                 types={column.name: column.type for column in card.columns},

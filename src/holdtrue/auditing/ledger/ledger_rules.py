@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from holdtrue import events
 from holdtrue.accounting.filters import amount
+from holdtrue.codec import convert, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
@@ -187,7 +187,7 @@ class LedgerRules:
         if charge.verb != "ask" or not isinstance(texts, list):
             return
         try:
-            card = Card.from_json(self.card)
+            card = convert(self.card, Card)
             parts = [part_of(parse(text, card)) for text in texts]
         except _UNREADABLE:
             parts = []
@@ -257,11 +257,7 @@ def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, pl
     for name, value in expected.items():
         if getattr(certificate, name) != value:
             yield "certificate", f"its certificate says {name} {getattr(certificate, name)}, and the ledger {value}"
-    try:
-        event = json.loads(charge.event or "")
-    except ValueError:
-        event = None
-    if not isinstance(certificate.event, NonPrivate) and events.to_json(certificate.event) != event:
+    if not isinstance(certificate.event, NonPrivate) and encode(certificate.event) != charge.event:
         yield "certificate", f"its certificate names another event than entry {charge.number}"
 
 

@@ -17,13 +17,13 @@ from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise
 from holdtrue.service.callers import Caller, request_id_of
-from holdtrue.service.documents import preview_for
 from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.reading import form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
 from holdtrue.service.page.views import Asked, Standing, beyond, card_of, from_answer, plotted, standing
 from holdtrue.service.problems import detail_of
 from holdtrue.service.registry import Dataset
+from holdtrue.service.routes.verbs import preview_for
 from holdtrue.service.state import service_of
 
 __all__ = ["router"]

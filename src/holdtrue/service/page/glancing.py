@@ -9,10 +9,10 @@ from starlette.responses import HTMLResponse, Response
 
 from holdtrue.ledgers.exporting import export
 from holdtrue.ledgers.opening import open_ledger
-from holdtrue.service.documents import report_text
 from holdtrue.service.page.guards import PageRoute, Visitor, demand
 from holdtrue.service.page.rendering import show
 from holdtrue.service.page.views import standing
+from holdtrue.service.routes.verbs import report_text
 from holdtrue.service.state import service_of
 
 __all__ = ["router"]

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdtrue.curator.wording import text_of
+from holdtrue.codec import encode
 from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.service import bodies
 from holdtrue.service.callers import Caller, caller_in, headers_of, request_id_of
@@ -119,8 +119,7 @@ async def _answered(service: "Service", scope: Scope, name: str, body: Callable[
     newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
     scope["entry"] = newest.entry
     service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
-    told = [text_of(answer) for answer in answers]
-    return (told[0] if one else f'{{"answers":[{",".join(told)}]}}').encode()
+    return encode(answers[0] if one else {"answers": answers}).encode()
 
 
 def _key(scope: Scope, caller: Caller) -> str:

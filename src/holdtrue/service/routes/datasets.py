@@ -4,23 +4,42 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from holdtrue.records import canonical
+from holdtrue.codec import encode, plain
+from holdtrue.curator import Curator
 from holdtrue.service.bodies import DatasetBody, Strict
 from holdtrue.service.callers import Anyone, Owner
-from holdtrue.service.documents import budget_document, dataset_document
 from holdtrue.service.problems import PROBLEMS
 from holdtrue.service.registry import Dataset
 from holdtrue.service.state import service_of
 
-__all__ = ["router"]
+__all__ = ["budget_document", "router"]
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=Strict, responses=PROBLEMS)
 DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
 _JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
 
+def budget_document(curator: Curator) -> dict[str, Any]:
+    """Return what is spent and left, over all analysts, and what was planned for."""
+    plan = curator.plan
+    found: dict[str, Any] = plain(curator.budget)
+    return found | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta}
+
+
+def _dataset_document(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset's card, plan and budget."""
+    return {
+        "name": dataset.name,
+        "description": dataset.description,
+        "unit": str(dataset.document.get("unit", "row")),
+        "card": dataset.curator.card,
+        "plan": dataset.curator.plan,
+        "budget": budget_document(dataset.curator),
+    }
+
+
 def _reply(document: dict[str, Any], status: int = 200) -> Response:
-    return Response(canonical(document), status, media_type="application/json")
+    return Response(encode(document), status, media_type="application/json")
 
 
 @router.get("", response_class=Response, responses={200: {"description": "All datasets.", **_JSON}})
@@ -43,14 +62,14 @@ async def register(request: Request, caller: Owner, body: DatasetBody) -> Respon
     given = body.model_dump(exclude_none=True)
     document = {name: value for name, value in given.items() if name != "name"} | {"owner": caller.name}
     made = await anyio.to_thread.run_sync(registry.register, body.name, document)
-    return _reply(await made.desk.call(dataset_document, made), 201)
+    return _reply(await made.desk.call(_dataset_document, made), 201)
 
 
 @router.get("/{name}", response_class=Response, responses={200: {"description": "The card, the plan, the budget.", **_JSON}})
 async def dataset(request: Request, _: Anyone, name: DatasetName) -> Response:
     """Return what is public about a dataset: its card, its plan and its budget."""
     found = await service_of(request).registry.find(name)
-    return _reply(await found.desk.call(dataset_document, found))
+    return _reply(await found.desk.call(_dataset_document, found))
 
 
 def _brief(found: Dataset) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from holdtrue.records import canonical
+from holdtrue.codec import encode
 from holdtrue.service.bodies import Epsilon, Label, Labels, Name, Strict, StrictModel, Text
 from holdtrue.service.callers import Analyst, Anyone, Caller, IdempotencyKey, Owner
 from holdtrue.service.problems import PROBLEMS
@@ -120,7 +120,7 @@ async def _desk(request: Request, name: str) -> "HoldoutDesk":
 
 
 def _answer(document: object, *, status: int = 200) -> Response:
-    return Response(canonical(document), status, media_type=_JSON)  # type: ignore[arg-type]  # a mapping
+    return Response(encode(document), status, media_type=_JSON)
 
 
 async def _told(  # noqa: PLR0913 - a look, and whose it is

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from holdtrue import __version__
+from holdtrue.codec import encode
 from holdtrue.curator.models import Model
 from holdtrue.engines.features import columns_of
 from holdtrue.errors import HoldtrueError, UnknownName
-from holdtrue.records import Prediction, canonical
+from holdtrue.records import Prediction
 from holdtrue.service.bodies import Strict
 from holdtrue.service.callers import Analyst, Anyone, Caller, request_id_of
 from holdtrue.service.points import table_of
@@ -55,7 +56,7 @@ class Spoken(Strict):
             headers = {
                 name: value for name, value in found.headers.items() if name not in ("content-length", "content-type")
             }
-            body = canonical(document | {"error": document["detail"]})
+            body = encode(document | {"error": document["detail"]})
             return Response(body, found.status_code, headers, media_type=found.media_type)
 
         return spoken
@@ -69,7 +70,7 @@ def _said(text: str) -> dict[int | str, dict[str, Any]]:
 
 
 def _reply(document: Mapping[str, Any]) -> Response:
-    return Response(canonical(document), media_type="application/json")
+    return Response(encode(document), media_type="application/json")
 
 
 @router.get("", response_class=Response, responses=_said("The server."))
@@ -218,7 +219,7 @@ def _labelled(model: str, asked: Inference, found: Model, predictions: list[Pred
     document = {"model_name": model, "model_version": _VERSION, "outputs": [output], "parameters": paid}
     if asked.id is not None:
         document["id"] = asked.id
-    text = canonical(document).encode("ascii")
+    text = encode(document).encode()
     if packed is None:
         return Response(text, media_type="application/json")
     return Response(text + packed, headers={_LENGTH: str(len(text))}, media_type="application/octet-stream")

@@ -8,6 +8,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
 
+from holdtrue.codec import plain
 from holdtrue.service.allowances import grant, share_of
 from holdtrue.service.bodies import Name, Strict, StrictModel
 from holdtrue.service.callers import Anyone, Owner
@@ -40,7 +41,7 @@ async def me(request: Request, caller: Anyone) -> dict[str, Any]:
     shares = []
     for dataset in await run_sync(registry.datasets):
         share = await dataset.desk.call(share_of, dataset.curator, dataset=dataset.name, name=caller.name)
-        shares.append(share.to_json())
+        shares.append(plain(share))
     return {"name": caller.name, "role": caller.role, "prefix": caller.prefix, "datasets": shares}
 
 

@@ -4,14 +4,13 @@ import asyncio
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
-from holdtrue.records import canonical
+from holdtrue.codec import encode, plain
 from holdtrue.service.bodies import Strict, StrictModel
 from holdtrue.service.callers import Anyone
 from holdtrue.service.problems import PROBLEMS
@@ -103,8 +102,8 @@ async def _planned(make: Callable[..., Any], form: StrictModel) -> Response:
             # That no efficient mechanism could do better is said by the plan's own width.
             warnings.simplefilter("ignore")
             found = make(**given)
-            lines = {"comparison": [asdict(line) for line in found.compare()]} if compare else {}
-        return canonical(found.to_json() | lines)
+            lines = {"comparison": list(found.compare())} if compare else {}
+        return encode(plain(found) | lines)
 
     body = await asyncio.get_running_loop().run_in_executor(_THREAD, made)
     return Response(body, media_type="application/json")

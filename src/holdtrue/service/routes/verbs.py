@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -12,19 +11,23 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
+from holdtrue.codec import encode
+from holdtrue.curator import Curator
+from holdtrue.curator.budget import Preview
+from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Prediction, canonical, to_json
+from holdtrue.records import Choice, Hypothesis, Prediction
+from holdtrue.reports import html_report
 from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
-from holdtrue.service.callers import Analyst, Anyone, Auditor, IdempotencyKey, Owner
-from holdtrue.service.documents import budget_document, history_document, preview_for, report_text, visible_page
+from holdtrue.service.callers import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
-from holdtrue.service.routes.datasets import DatasetName
+from holdtrue.service.routes.datasets import DatasetName, budget_document
 from holdtrue.service.settings import Settings
 from holdtrue.service.state import service_of
 
-__all__ = ["router"]
+__all__ = ["preview_for", "report_text", "router", "visible_page"]
 
 router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Strict, responses=PROBLEMS)
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
@@ -35,8 +38,41 @@ def _said(text: str, media: str = "application/json") -> dict[int | str, dict[st
     return {200: {"description": text, "content": {media: {"schema": schema}}}}
 
 
-def _reply(document: dict[str, Any]) -> Response:
-    return Response(canonical(document), media_type="application/json")
+def _reply(document: object) -> Response:
+    return Response(encode(document), media_type="application/json")
+
+
+def preview_for(curator: Curator, query: str, caller: Caller) -> Preview:
+    """Return what a question would cost and how wide its answer would be, as a caller may see it.
+
+    An analyst is told that it was asked before where the same name paid for it: whether anybody else did is not told. The
+    owner, who sees the whole history, is told of everybody's.
+    """
+    return curator.preview(query, analyst=caller.name if caller.role == "analyst" else None)
+
+
+def visible_page(curator: Curator, caller: Caller, *, before: int | None = None, limit: int = 100) -> Page:
+    """Return the newest lines of a history that a caller may see: an analyst's own, or all for the owner and an auditor.
+
+    The curator's lock is not taken: the ledger is read a few hundred entries at a time.
+    """
+    analyst = caller.name if caller.role == "analyst" else None
+    return history_page(curator.ledger, before=before, limit=limit, analyst=analyst)
+
+
+def report_text(dataset: Dataset, caller: Caller, *, before: int | None = None, limit: int = 1000) -> str:
+    """Return plan, budget and the newest lines that a caller may see as one HTML page."""
+    curator = dataset.curator
+    shown = visible_page(curator, caller, before=before, limit=limit)
+    return html_report(
+        title=dataset.name,
+        plan=curator.plan,
+        budget=curator.budget,
+        history=shown.lines,
+        receipt=curator.ledger.head,
+        columns=[(column.name, column.type) for column in curator.card.columns],
+        whole=before is None and shown.before is None,
+    )
 
 
 async def _found(request: Request, name: str) -> Dataset:
@@ -59,7 +95,7 @@ async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: D
     chosen = partial(dataset.curator.select, body.candidates, epsilon=body.epsilon, key=key, analyst=caller.name)
     choice = await dataset.desk.work(caller.name, chosen)
     _paid(request, dataset, "select", [choice])
-    return _reply(to_json(choice))
+    return _reply(choice)
 
 
 @router.post("/learn", response_class=Response, responses=_said("The hypothesis."))
@@ -76,7 +112,7 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
 
     hypothesis = await dataset.desk.work(caller.name, learned)
     _paid(request, dataset, "learn", [hypothesis])
-    return _reply(to_json(hypothesis))
+    return _reply(hypothesis)
 
 
 def _width(dataset: Dataset, body: LearnBody) -> int:
@@ -98,14 +134,14 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
 
 
 def _classes(documents: dict[str, Any] | list[dict[str, Any]]) -> Any:  # noqa: ANN401 - one class, or several
-    from holdtrue.hypotheses import from_json
+    from holdtrue.hypotheses import read_class
 
     try:
-        return from_json(documents) if isinstance(documents, dict) else [from_json(each) for each in documents]
+        return read_class(documents) if isinstance(documents, dict) else [read_class(each) for each in documents]
     except InvalidParameter:
         raise
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise InvalidParameter("hypotheses", None, "a class as its to_json writes it, such as Stumps") from None
+        raise InvalidParameter("hypotheses", None, "the document of a class, such as Stumps") from None
 
 
 @router.post("/train", response_class=Response, responses=_said("What is public about the model."))
@@ -138,8 +174,7 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
 
     predictions = await dataset.desk.work(caller.name, predicted)
     _paid(request, dataset, "predict", predictions)
-    documents = [to_json(prediction) for prediction in predictions]
-    return _reply(documents[0] if body.row is not None else {"predictions": documents})
+    return _reply(predictions[0] if body.row is not None else {"predictions": predictions})
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -164,7 +199,7 @@ async def preview(request: Request, caller: Analyst, name: DatasetName, body: Pr
     Whether others asked it before is not told.
     """
     dataset = await _found(request, name)
-    return _reply(asdict(await dataset.desk.call(preview_for, dataset.curator, body.query, caller)))
+    return _reply(await dataset.desk.call(preview_for, dataset.curator, body.query, caller))
 
 
 @router.get("/budget", response_class=Response, responses=_said("What is spent, and what is left."))
@@ -188,9 +223,7 @@ async def history(
     """
     dataset = await _found(request, name)
 
-    def page() -> dict[str, Any]:
-        return history_document(visible_page(dataset.curator, caller, before=before, limit=limit))
-
+    page = partial(visible_page, dataset.curator, caller, before=before, limit=limit)
     return _reply(await dataset.desk.work(caller.name, page))
 
 
@@ -233,4 +266,4 @@ async def verify(request: Request, caller: Anyone, name: DatasetName, body: Veri
         raise RefusedError(message)
     receipts = [(receipt.entry, receipt.digest) for receipt in body.receipts]
     found = await dataset.desk.work(caller.name, recompute, dataset.curator.ledger, receipts=receipts)
-    return _reply(asdict(found))
+    return _reply(found)

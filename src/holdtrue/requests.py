@@ -1,0 +1,594 @@
+"""What may be asked: frozen records, each field declared once with its type, default, range and one sentence.
+
+A request says what is asked, and nothing of who asks or under which key: those travel beside it. What lives in a process
+only (a class of hypotheses, an estimator, an array) stands here as its document. Ranges are checked where a record is read
+from JSON; a record made in Python is checked by the verb that it is for.
+"""
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Meta, Struct, inspect
+
+__all__ = [
+    "Ask",
+    "Certify",
+    "ClassDocument",
+    "Compare",
+    "ConjunctionsDocument",
+    "DecisionListsDocument",
+    "DisjunctionsDocument",
+    "Distill",
+    "EstimatorDocument",
+    "FieldDescription",
+    "Gate",
+    "Grant",
+    "HoldoutTerms",
+    "IntervalsDocument",
+    "Learn",
+    "LinearNetDocument",
+    "ParitiesDocument",
+    "Predict",
+    "ReceiptDocument",
+    "RectanglesDocument",
+    "Register",
+    "RegisterHoldout",
+    "Request",
+    "Score",
+    "Select",
+    "StumpsDocument",
+    "Submit",
+    "Terms",
+    "ThresholdsDocument",
+    "Train",
+    "TreesDocument",
+    "UnionDocument",
+    "Verify",
+    "class_document",
+    "describe",
+]
+
+
+class _ClassDocument(Struct, frozen=True, forbid_unknown_fields=True, tag_field="class"):
+    """A finite class of hypotheses as JSON: what its constructor was given. Code is never in it (promise P10)."""
+
+
+Bound: TypeAlias = tuple[float, float]
+Steps: TypeAlias = Annotated[int, Meta(ge=1, description="Into how many steps each column is cut.")]
+FlagColumns: TypeAlias = Annotated[
+    int | tuple[str, ...], Meta(description="The yes-or-no columns by name, or how many there are.")
+]
+FlagWidth: TypeAlias = Annotated[int, Meta(ge=1, description="The most columns that one hypothesis reads.")]
+
+
+class _OneColumnDocument(_ClassDocument, frozen=True):
+    low: Annotated[float, Meta(description="The public lower bound of the column.")]
+    high: Annotated[float, Meta(description="The public upper bound of the column.")]
+    steps: Steps
+    column: Annotated[str | None, Meta(description="The column, where there is more than one.")] = None
+
+
+class ThresholdsDocument(_OneColumnDocument, frozen=True, tag="thresholds"):
+    """Thresholds over one column."""
+
+
+class IntervalsDocument(_OneColumnDocument, frozen=True, tag="intervals"):
+    """Intervals over one column."""
+
+
+class _BoundedDocument(_ClassDocument, frozen=True):
+    bounds: Annotated[
+        tuple[float | Bound, ...], Meta(description="One public pair (low, high) for all columns, or one for each.")
+    ]
+    steps: Steps
+    columns: Annotated[tuple[str, ...] | None, Meta(description="The columns, in the order of their bounds.")] = None
+
+
+class StumpsDocument(_BoundedDocument, frozen=True, tag="stumps"):
+    """One threshold on one of several columns."""
+
+
+class RectanglesDocument(_BoundedDocument, frozen=True, tag="rectangles"):
+    """Boxes over several columns."""
+
+
+class ConjunctionsDocument(_ClassDocument, frozen=True, tag="conjunctions"):
+    """Conjunctions of yes-or-no columns and their negations."""
+
+    columns: FlagColumns
+    width: FlagWidth
+
+
+class DisjunctionsDocument(_ClassDocument, frozen=True, tag="disjunctions"):
+    """Disjunctions of yes-or-no columns and their negations."""
+
+    columns: FlagColumns
+    width: FlagWidth
+
+
+class ParitiesDocument(_ClassDocument, frozen=True, tag="parities"):
+    """Parities of yes-or-no columns."""
+
+    columns: FlagColumns
+    width: Annotated[FlagWidth | None, Meta(description="The most columns that one hypothesis reads; any unless given.")] = (
+        None
+    )
+
+
+class DecisionListsDocument(_ClassDocument, frozen=True, tag="decisionlists"):
+    """Lists of rules "if a column says yes, then this label"."""
+
+    columns: FlagColumns
+    length: Annotated[int, Meta(ge=1, description="The most rules of a list.")]
+
+
+class TreesDocument(_ClassDocument, frozen=True, tag="trees"):
+    """Decision trees over yes-or-no columns."""
+
+    columns: FlagColumns
+    depth: Annotated[int, Meta(ge=1, description="The depth of a tree.")]
+
+
+class LinearNetDocument(_ClassDocument, frozen=True, tag="linearnet"):
+    """A net of half-spaces."""
+
+    dimension: Annotated[int | tuple[str, ...], Meta(description="The columns by name, or how many there are.")]
+    count: Annotated[int | None, Meta(description="How many half-spaces of the sequence; or else resolution.")] = None
+    resolution: Annotated[int | None, Meta(description="The largest weight of a grid of half-spaces; or else count.")] = None
+    bounds: Annotated[
+        tuple[float | Bound, ...] | None,
+        Meta(description="One public pair (low, high) for all columns, or one for each."),
+    ] = None
+
+
+_Simple: TypeAlias = (
+    ThresholdsDocument
+    | IntervalsDocument
+    | StumpsDocument
+    | RectanglesDocument
+    | ConjunctionsDocument
+    | DisjunctionsDocument
+    | ParitiesDocument
+    | DecisionListsDocument
+    | TreesDocument
+    | LinearNetDocument
+)
+
+
+class UnionDocument(_ClassDocument, frozen=True, tag="union"):
+    """Several classes as one."""
+
+    classes: Annotated[tuple[_Simple, ...], Meta(min_length=1, max_length=64, description="The classes.")]
+    weights: Annotated[
+        tuple[Fraction, ...] | None,
+        Meta(description='The share of each class, such as "1/3"; equal unless given.'),
+    ] = None
+
+
+ClassDocument: TypeAlias = _Simple | UnionDocument
+_CLASSES: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(ClassDocument)}
+
+
+def class_document(kind: str, **given: object) -> ClassDocument:
+    """Return the document of a class by the name that it has in JSON."""
+    document: ClassDocument = _CLASSES[kind](**given)
+    return document
+
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
+Words: TypeAlias = Annotated[str, Meta(max_length=4096)]
+DatasetName: TypeAlias = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+ModelName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+PublicName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+TeamName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Privacy: TypeAlias = Annotated[float, Meta(gt=0, le=1000)]
+Share: TypeAlias = Annotated[float, Meta(gt=0, lt=1)]
+ShareOrNothing: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
+Planned: TypeAlias = Annotated[int, Meta(ge=1, le=10**12)]
+Label: TypeAlias = bool | int | float | Annotated[str, Meta(max_length=1024)]
+Labels: TypeAlias = Annotated[tuple[Label, ...], Meta(min_length=1, max_length=4096)]
+Columns: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1, max_length=4096)]
+Bounds: TypeAlias = Annotated[dict[Text, Bound], Meta(max_length=4096)]
+Row: TypeAlias = Annotated[dict[Text, Label | None], Meta(min_length=1, max_length=4096)]
+Rows: TypeAlias = Annotated[tuple[Row, ...], Meta(min_length=1, max_length=1000)]
+Values: TypeAlias = Annotated[tuple[Label, ...], Meta(min_length=1, max_length=10**7)]
+Results: TypeAlias = Annotated[tuple[bool | Annotated[float, Meta(ge=0, le=1)], ...], Meta(min_length=1, max_length=10**7)]
+Flags: TypeAlias = Annotated[tuple[bool, ...], Meta(min_length=1, max_length=10**7)]
+Weights: TypeAlias = Annotated[tuple[Annotated[float, Meta(ge=0, le=1e300)], ...], Meta(min_length=1, max_length=10**7)]
+Classes: TypeAlias = Annotated[tuple[tuple[Label, Count], ...], Meta(min_length=1, max_length=4096)]
+
+
+class _Request(Struct, frozen=True, forbid_unknown_fields=True, tag_field="verb", tag=str.lower):
+    """What is asked, with its verb in lower case beside its fields in JSON."""
+
+
+class Ask(_Request, frozen=True, kw_only=True):
+    """One question, several that are charged and measured together, or the mean of per-row numbers."""
+
+    query: Annotated[Text | None, Meta(description="One question.")] = None
+    queries: Annotated[
+        Annotated[tuple[Text, ...], Meta(min_length=1, max_length=1000)] | None,
+        Meta(description="Several questions, answered in their order."),
+    ] = None
+    values: Annotated[Results | None, Meta(description="A number from 0 to 1 for each row, in place of a question.")] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which these values are known again.")] = None
+
+
+class Select(_Request, frozen=True, kw_only=True):
+    """A choice among candidates: the one that the most rows satisfy."""
+
+    candidates: Annotated[
+        Annotated[dict[Text, Text | int], Meta(min_length=1, max_length=10_000)]
+        | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=10_000)],
+        Meta(description="Questions, or whole scores, by name; or a list of questions."),
+    ]
+    epsilon: Annotated[
+        Privacy | None, Meta(description="The privacy of the choice; a share of the reserve unless given.")
+    ] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which these scores are known again.")] = None
+
+
+class Learn(_Request, frozen=True, kw_only=True):
+    """A hypothesis of a finite class that errs about as seldom as the best."""
+
+    hypotheses: Annotated[
+        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)],
+        Meta(description="The class, or several that are joined."),
+    ]
+    target: Annotated[Text, Meta(description="The yes-or-no question to predict.")]
+    features: Annotated[
+        Columns | None, Meta(description="What a class by position reads; all number columns unless given.")
+    ] = None
+    epsilon: Annotated[Privacy | None, Meta(description="The privacy of the pick; a share of the reserve unless given.")] = (
+        None
+    )
+    alpha: Annotated[Share | None, Meta(description="The excess error that the rows must certify.")] = None
+    beta: Annotated[Share | None, Meta(description="How often the certificate may fail; the plan's unless given.")] = None
+    weights: Annotated[
+        Annotated[tuple[Annotated[float, Meta(gt=0, le=1)], ...], Meta(min_length=2, max_length=64)] | None,
+        Meta(description="The prior share of each of several classes; equal unless given."),
+    ] = None
+    anyway: Annotated[bool, Meta(description="Whether to go on where the rows do not certify alpha.")] = False
+
+
+class EstimatorDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A scikit-learn estimator by name, with parameters from a short public list; code is never in it."""
+
+    kind: Annotated[
+        Literal[
+            "logistic-regression",
+            "decision-tree",
+            "gaussian-naive-bayes",
+            "linear-regression",
+            "ridge",
+            "decision-tree-regressor",
+        ],
+        Meta(description="Which estimator."),
+    ]
+    parameters: Annotated[
+        Annotated[dict[str, Label | None], Meta(max_length=16)], Meta(description="Its parameters, by name.")
+    ] = msgspec.field(default_factory=dict)
+
+
+class Train(_Request, frozen=True, kw_only=True):
+    """A model to train on disjoint parts of the rows; releases nothing."""
+
+    name: Annotated[ModelName, Meta(description="The model's name.")]
+    estimator: Annotated[EstimatorDocument, Meta(description="What is trained on each part.")]
+    target: Annotated[Text, Meta(description="The column or yes-or-no question to predict.")]
+    features: Annotated[Columns | None, Meta(description="What the model reads; all number columns unless given.")] = None
+    parts: Annotated[Annotated[int, Meta(ge=1, le=100_000)], Meta(description="How many disjoint parts vote.")] = 200
+    labels: Annotated[Labels | None, Meta(description="The public labels of the target, where the card has none.")] = None
+    bounds: Annotated[Bounds | None, Meta(description="The public bounds of a target that is a number.")] = None
+    key: Annotated[Text | None, Meta(description="The column of public keys by which rows are dealt to parts.")] = None
+    order: Annotated[Literal["fixed"] | None, Meta(description="Declares that no value decides the order of the rows.")] = (
+        None
+    )
+
+
+class Predict(_Request, frozen=True, kw_only=True):
+    """Private predictions of a trained model, for one row or several."""
+
+    model: Annotated[ModelName, Meta(description="The model's name.")]
+    row: Annotated[Row | None, Meta(description="One row, by column.")] = None
+    rows: Annotated[Rows | None, Meta(description="Several rows, in place of one.")] = None
+    epsilon: Annotated[
+        Privacy | None, Meta(description="The privacy of one prediction; a share of the reserve unless given.")
+    ] = None
+    mu: Annotated[Privacy | None, Meta(description="The same in Gaussian differential privacy.")] = None
+    method: Annotated[Literal["soft-majority", "agnostic", "noisy-max"], Meta(description="How votes become a label.")] = (
+        "soft-majority"
+    )
+    screen: Annotated[Share | None, Meta(description="The share of parts that must agree, about, for an answer.")] = None
+
+
+class Distill(_Request, frozen=True, kw_only=True):
+    """Labels for public rows, and a student that is taught with them and predicts at no further cost."""
+
+    model: Annotated[ModelName, Meta(description="The model that labels.")]
+    rows: Annotated[Rows, Meta(description="The public rows to label.")]
+    student: Annotated[EstimatorDocument, Meta(description="What is taught.")]
+    labels: Annotated[Count | None, Meta(description="How many rows are labelled; all unless given.")] = None
+    groups: Annotated[Count | None, Meta(description="Into how many groups of like rows they go, with one label each.")] = (
+        None
+    )
+    epsilon: Annotated[
+        Privacy | None, Meta(description="The privacy of one label; a share of the reserve unless given.")
+    ] = None
+    mu: Annotated[Privacy | None, Meta(description="The same in Gaussian differential privacy.")] = None
+    screen: Annotated[Share | None, Meta(description="The share of parts that must agree, about, for a label.")] = None
+
+
+class Score(_Request, frozen=True, kw_only=True):
+    """The score of a submission: one look at a holdout."""
+
+    y_pred: Annotated[Values | None, Meta(description="Predictions, one for each case.")] = None
+    cases: Annotated[
+        Results | None, Meta(description="Results from elsewhere, one for each case, in place of predictions.")
+    ] = None
+    metric: Annotated[Literal["accuracy", "error", "brier", "recall"], Meta(description="How predictions are scored.")] = (
+        "accuracy"
+    )
+    train: Annotated[
+        Values | None, Meta(description="Predictions, or results, for the training cases of a reusable holdout.")
+    ] = None
+    of: Annotated[Label | None, Meta(description="The class whose recall is scored.")] = None
+    ids: Annotated[Values | None, Meta(description="The id of each case, where they come in another order.")] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which results are known again.")] = None
+    threshold: Annotated[Share | None, Meta(description="By how much this training score may differ.")] = None
+
+
+class Compare(_Request, frozen=True, kw_only=True):
+    """By how much the first submission is above the second: one look."""
+
+    first: Annotated[Values, Meta(description="Predictions of the first, or its results.")]
+    second: Annotated[Values, Meta(description="Predictions of the second, or its results.")]
+    ids: Annotated[Values | None, Meta(description="The id of each case, where they come in another order.")] = None
+    results: Annotated[bool, Meta(description="Whether these are results, not predictions.")] = False
+    differ: Annotated[Flags | None, Meta(description="The cases where results can differ.")] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which these results are known again.")] = None
+
+
+class Gate(_Request, frozen=True, kw_only=True):
+    """Whether a submission is better than the incumbent: one look, yes or no."""
+
+    y_pred: Annotated[Values | None, Meta(description="Predictions, one for each case.")] = None
+    cases: Annotated[
+        Results | None, Meta(description="Results from elsewhere, one for each case, in place of predictions.")
+    ] = None
+    margin: Annotated[ShareOrNothing, Meta(description="By how much it must be better.")] = 0
+    ids: Annotated[Values | None, Meta(description="The id of each case, where they come in another order.")] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which results are known again.")] = None
+
+
+class Certify(_Request, frozen=True, kw_only=True):
+    """The score of a gate's incumbent; closes the gate for good."""
+
+
+class Submit(_Request, frozen=True, kw_only=True):
+    """A submission to a leaderboard."""
+
+    y_pred: Annotated[Values, Meta(description="Predictions, one for each case.")]
+    name: Annotated[TeamName | None, Meta(description="Under which name it stands; over HTTP behind the caller's own.")] = (
+        None
+    )
+    ids: Annotated[Values | None, Meta(description="The id of each case, where they come in another order.")] = None
+
+
+class Grant(_Request, frozen=True, kw_only=True):
+    """An analyst's allowance: a limit under the one budget of all."""
+
+    analyst: Annotated[PublicName, Meta(description="Who it is for.")]
+    asks: Annotated[
+        Annotated[int, Meta(ge=0, le=10**12)] | None, Meta(description="How many questions' worth; null lifts the limit.")
+    ]
+
+
+class ReceiptDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A receipt that was kept outside the ledger."""
+
+    entry: Annotated[Annotated[int, Meta(ge=0, le=2**53)], Meta(description="The number of an entry.")]
+    digest: Annotated[Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")], Meta(description="Its digest.")]
+
+
+class Verify(_Request, frozen=True, kw_only=True):
+    """A ledger to be recomputed from its first entry."""
+
+    receipts: Annotated[
+        Annotated[tuple[ReceiptDocument, ...], Meta(max_length=1000)], Meta(description="Receipts to hold it against.")
+    ] = ()
+
+
+class Terms(_Request, frozen=True, kw_only=True):
+    """All that is fixed for good when a ledger is created for rows."""
+
+    queries: Annotated[Planned | None, Meta(description="How many questions are planned.")] = None
+    alpha: Annotated[Share | None, Meta(description="How far every answer may be from the population.")] = None
+    beta: Annotated[Share, Meta(description="How often any of the promises may fail.")] = 0.05
+    epsilon: Annotated[Privacy | None, Meta(description="The privacy of everything that is ever released.")] = None
+    delta: Annotated[ShareOrNothing | None, Meta(description="The slack of that privacy.")] = None
+    reserve: Annotated[
+        ShareOrNothing, Meta(description="The share of the budget that is kept for other verbs than ask.")
+    ] = 0.25
+    uses: Annotated[Count, Meta(description="For how many uses of those verbs the reserve is planned.")] = 10
+    cap: Annotated[
+        Literal["validity", "privacy"] | None, Meta(description="Whether the plan or epsilon and delta cap the ledger.")
+    ] = None
+    iid: Annotated[bool, Meta(description="Whether the rows are independent draws from the population.")] = False
+    pure: Annotated[bool, Meta(description="Whether the ledger counts pure epsilon.")] = False
+    types: Annotated[
+        Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Meta(max_length=4096)] | None,
+        Meta(description="The types of columns, where they are not to be inferred."),
+    ] = None
+    bounds: Annotated[Bounds | None, Meta(description="The public bounds of columns of numbers.")] = None
+    labels: Annotated[
+        Annotated[dict[Text, Labels], Meta(max_length=4096)] | None, Meta(description="The public labels of columns.")
+    ] = None
+    header: Annotated[bool | Columns | None, Meta(description="Whether a CSV file has a header, or its columns' names.")] = (
+        None
+    )
+    second_budget: Annotated[bool, Meta(description="Whether rows that have a budget already get another one.")] = False
+    unit: Annotated[Literal["row"], Meta(description="Who is protected.")] = "row"
+
+
+class Register(Terms, frozen=True, kw_only=True):
+    """A dataset to guard."""
+
+    name: Annotated[DatasetName, Meta(description="The dataset's name.")]
+    path: Annotated[Text, Meta(description="Where its files are.")]
+    description: Annotated[Words, Meta(description="What it is, in words.")] = ""
+
+
+class HoldoutTerms(_Request, frozen=True, kw_only=True):
+    """All that is fixed for good when a ledger is created for cases."""
+
+    looks: Annotated[Count | None, Meta(description="How many looks are planned.")] = None
+    beta: Annotated[Share | None, Meta(description="How often any of the promises may fail; 0.05 unless given.")] = None
+    yes: Annotated[Count | None, Meta(description="How often a gate may say yes.")] = None
+    incumbent: Annotated[Values | None, Meta(description="What a gate's first submission must be better than.")] = None
+    train: Annotated[Values | None, Meta(description="The labels of the training cases of a reusable holdout.")] = None
+    overfits: Annotated[Count | None, Meta(description="How many training scores of a reusable holdout may be wrong.")] = (
+        None
+    )
+    private: Annotated[
+        bool | None, Meta(description="Whether the cases keep their secrets; as the mode has it unless given.")
+    ] = None
+    epsilon: Annotated[Privacy | None, Meta(description="The privacy of everything that is ever told.")] = None
+    delta: Annotated[Share | None, Meta(description="The slack of that privacy.")] = None
+    threshold: Annotated[Share | None, Meta(description="By how much training scores may differ.")] = None
+    tolerance: Annotated[Share | None, Meta(description="How far a guess may be from the holdout's score.")] = None
+    metric: Annotated[Literal["accuracy", "cases"] | None, Meta(description="Whether predictions or results are given.")] = (
+        None
+    )
+    ids: Annotated[Values | None, Meta(description="The id of each case.")] = None
+    weights: Annotated[Weights | None, Meta(description="The weight of each case.")] = None
+    labels: Annotated[Labels | None, Meta(description="The public labels.")] = None
+    classes: Annotated[
+        Classes | None, Meta(description="Labels whose number of cases is public, each with that number.")
+    ] = None
+    unseen: Annotated[bool | None, Meta(description="Whether submissions are made without sight of the cases.")] = None
+    submissions: Annotated[Count | None, Meta(description="How many submissions a leaderboard takes.")] = None
+    rule: Annotated[
+        Literal["ladder", "parameter-free ladder", "private ladder", "private"] | None,
+        Meta(description="What a leaderboard tells; a ladder unless given."),
+    ] = None
+    step: Annotated[Share | None, Meta(description="By how much a submission must be better to lead.")] = None
+    moves: Annotated[Count | None, Meta(description="How often the lead of a private ladder may change.")] = None
+
+
+class RegisterHoldout(HoldoutTerms, frozen=True, kw_only=True, tag="register-holdout"):
+    """Cases to guard: labels, a file of them, or a number of cases whose results come with every look."""
+
+    name: Annotated[DatasetName, Meta(description="The holdout's name.")]
+    kind: Annotated[Literal["holdout", "leaderboard"], Meta(description="What is registered.")] = "holdout"
+    description: Annotated[Words, Meta(description="What it is, in words.")] = ""
+    y_true: Annotated[Values | None, Meta(description="The label of each case.")] = None
+    path: Annotated[Text | None, Meta(description="The file with the labels.")] = None
+    column: Annotated[Text | None, Meta(description="The column of that file.")] = None
+    cases: Annotated[Annotated[int, Meta(ge=1, le=10**7)] | None, Meta(description="How many cases there are.")] = None
+
+
+Request: TypeAlias = (
+    Ask
+    | Select
+    | Learn
+    | Train
+    | Predict
+    | Distill
+    | Score
+    | Compare
+    | Gate
+    | Certify
+    | Submit
+    | Grant
+    | Verify
+    | Register
+    | RegisterHoldout
+)
+
+
+class FieldDescription(Struct, frozen=True):
+    """One field of a record in words: its type, what it is unless given, within which limits, and its sentence."""
+
+    name: str
+    type: str
+    required: bool
+    default: Any
+    range: str
+    sentence: str
+
+
+def describe(kind: type[Struct]) -> tuple[FieldDescription, ...]:
+    """Return every field of a record in words, for whoever writes it, or writes about it."""
+    found = inspect.type_info(kind)
+    if not isinstance(found, inspect.StructType):
+        raise TypeError(kind)
+    return tuple(_described(field) for field in found.fields)
+
+
+def _described(field: inspect.Field) -> FieldDescription:
+    schema = field.type.extra_json_schema if isinstance(field.type, inspect.Metadata) else None
+    made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else None
+    default = made if field.default is msgspec.NODEFAULT else field.default
+    return FieldDescription(
+        name=field.name,
+        type=_type_in_words(field.type),
+        required=field.required,
+        default=default,
+        range=_range_in_words(field.type),
+        sentence=str((schema or {}).get("description", "")),
+    )
+
+
+def _type_in_words(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata():
+            return _type_in_words(kind.type)
+        case inspect.UnionType():
+            return " or ".join(dict.fromkeys(map(_type_in_words, kind.types)))
+        case inspect.LiteralType():
+            return " or ".join(repr(value) for value in kind.values)
+        case inspect.VarTupleType():
+            return f"list of {_type_in_words(kind.item_type)}"
+        case inspect.TupleType():
+            return f"list of {', '.join(map(_type_in_words, kind.item_types))}"
+        case inspect.DictType():
+            return f"object of {_type_in_words(kind.value_type)} by name"
+        case inspect.StructType():
+            return "class of hypotheses" if kind.tag_field == "class" else kind.cls.__name__
+        case _:
+            return _TYPES.get(type(kind), "rational")
+
+
+_TYPES: dict[type, str] = {
+    inspect.IntType: "whole number",
+    inspect.FloatType: "number",
+    inspect.StrType: "text",
+    inspect.BoolType: "true or false",
+    inspect.NoneType: "null",
+}
+_LIMITS = {
+    "gt": "above {}",
+    "ge": "at least {}",
+    "lt": "below {}",
+    "le": "at most {}",
+    "min_length": "length at least {}",
+    "max_length": "length at most {}",
+    "pattern": "matches {}",
+}
+
+
+def _range_in_words(kind: inspect.Type) -> str:
+    """Return the limits of a type; those of the one type beside null in a union."""
+    if isinstance(kind, inspect.Metadata):
+        return _range_in_words(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return "; ".join(dict.fromkeys(filter(None, map(_range_in_words, kind.types))))
+    limits = [(words, getattr(kind, name, None)) for name, words in _LIMITS.items()]
+    return ", ".join(words.format(_number(limit)) for words, limit in limits if limit is not None)
+
+
+def _number(limit: object) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" if isinstance(limit, float) else str(limit)

@@ -1,0 +1,151 @@
+"""The exact bytes of one example of everything that is written down. Ledgers hash them: they change with a new version only.
+
+Each stands in a line of ``golden_records.jsonl``. Whoever changes a line changes what every ledger, receipt and client of
+this version reads: raise ``codec.VERSION``, and let both versions be read.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from holdtrue import codec, events, records, requests
+from holdtrue.codec import Record, decode, encode
+from holdtrue.events import Event
+from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.planning import HoldoutPlan, LearningPlan, OpenPlan, Plan, PredictionPlan, SelectionPlan
+from holdtrue.planning.holdout_plan import ModeWidth
+from holdtrue.planning.methods import Transfer
+from holdtrue.queries.cards import Card, Column
+from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response
+
+GAUSSIAN = events.Gaussian(Fraction(1, 8))
+PROOF = Certificate(GAUSSIAN, 0.015625, 0.5, 0.25, 12, "ab" * 32, "T6", 1.0, 1e-6)
+POPULATION = Interval(0.25, 0.5, 0.95, "population")
+SAMPLE = Interval(0.3, 0.4, 0.95, "sample")
+STUMPS = requests.StumpsDocument(((0.0, 120.0),), 240, ("age",))
+RIDGE = requests.EstimatorDocument("ridge", {"alpha": 0.5})
+MODE = ModeWidth("gate", "yes or no", 0.068, private=False, theorem="T12", opened="Holdout(y_true, looks=200, yes=10)")
+
+VALUES = [
+    events.NoCost(),
+    events.NonPrivate(),
+    GAUSSIAN,
+    events.DiscreteGaussian(Fraction(7, 3), 2),
+    events.DiscreteLaplace(Fraction(1, 3), 1048576),
+    events.BoundedRange(1),
+    events.Pure(0.5),
+    events.Approximate(0, Fraction(1, 10**6)),
+    events.ZeroConcentrated(0.25),
+    events.Repeated(events.Pure(1), 7),
+    events.Composed((events.Pure(1), GAUSSIAN)),
+    POPULATION,
+    PROOF,
+    Answer(0.35, POPULATION, SAMPLE, PROOF),
+    Choice("north", 0, 12.5, PROOF, repeated=True),
+    Hypothesis("age ≥ 52.5 → 1", 3, 10, None, 0.95, 12.0, ("age",), encode(STUMPS), PROOF, "not declared independent"),
+    Prediction("yes", PROOF),
+    Score(0.875, POPULATION, SAMPLE, PROOF, looks_left=19, looks=20),
+    Verdict(True, 0.01, 199, 9, POPULATION, SAMPLE, "fresh cases", PROOF, submission="s1"),
+    requests.Ask(query="age > 65"),
+    requests.Select(candidates={"south": "region = 'S'", "north": "region = 'N'"}, epsilon=0.5),
+    requests.Learn(hypotheses=STUMPS, target="sick", epsilon=0.5),
+    requests.Train(name="risk", estimator=RIDGE, target="age", bounds={"age": (0.0, 120.0)}),
+    requests.Predict(model="risk", row={"bmi": 31.5, "age": 71, "region": None}, epsilon=0.1),
+    requests.Distill(model="risk", rows=({"age": 71},), student=RIDGE, groups=4),
+    requests.Score(y_pred=(1, 0, "é"), name="commit 1"),
+    requests.Compare(first=(1, 0), second=(0.5, 0), results=True, differ=(True, False)),
+    requests.Gate(y_pred=(True, False), margin=0.01),
+    requests.Certify(),
+    requests.Submit(name="ada", y_pred=(1, 0)),
+    requests.Grant(analyst="ada", asks=100),
+    requests.Verify(receipts=(requests.ReceiptDocument(12, "ab" * 32),)),
+    requests.Register(name="people", path="people.parquet", queries=1000, epsilon=1.0, delta=1e-6, iid=True),
+    requests.RegisterHoldout(name="evals", y_true=(1, 0, 1), looks=200, yes=10),
+    Card((Column("age", "integer", bounds=(0, 120)), Column("region", "text", labels=("N", "S"))), 10_000),
+    Plan(
+        rows=10_000,
+        queries=100,
+        alpha=0.05,
+        beta=0.05,
+        epsilon=1.0,
+        delta=1e-6,
+        limited=True,
+        sigma=0.002,
+        event=GAUSSIAN,
+        ledger="gdp",
+        cost=15625000000000,
+        cap_units=2083333333333333,
+        reserve=0.25,
+        uses=10,
+        rule="validity",
+        iid=True,
+        bits=20,
+        method="transfer-gaussian",
+        theorem="T6",
+        transfer=Transfer(0.1, 0.2, 0.01, 0.04, 0.01, 0.04),
+        alpha_otherwise=None,
+    ),
+    OpenPlan(
+        rows=10_000,
+        beta=0.05,
+        epsilon=1.0,
+        delta=0.0,
+        sigma=0.005,
+        event=events.DiscreteLaplace(Fraction(1, 35), 1048576),
+        ledger="pure",
+        cost=28571428571429,
+        cap_units=10**15,
+        reserve=0.25,
+        uses=10,
+        iid=False,
+        bits=20,
+        noise_beta=0.05,
+        transfer_beta=0.0,
+    ),
+    LearningPlan(10_000, 7_441, 0.05, 0.01, 0.5, "best", False, "pair bound", 0.25, 0.03125),
+    SelectionPlan(50, 0.5, 0.05, 27.63, 2.0, 0.25, 0.03125),
+    PredictionPlan(
+        parts=7,
+        part_rows=185,
+        rows=1295,
+        base_error=0.05,
+        epsilon=1.0,
+        rate=0.5,
+        tau=None,
+        alpha=0.1,
+        beta=0.05,
+        size=1000,
+        dimension=None,
+        predictions=1,
+        method="best",
+        realizable=True,
+        ledger="gdp",
+        mu=0.5,
+        rho=0.125,
+        lower_bound=None,
+        theorem="E5",
+    ),
+    HoldoutPlan(5000, 200, 10, 10, 0.05, 0.1, "gate", 0.068, False, True, "5,000 cases are enough.", (MODE,)),
+    Facts("scores", 20, 0.05, unseen=False, private=True, label_kind="text"),
+]
+TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
+
+
+@pytest.mark.parametrize(("value", "text"), list(zip(VALUES, TEXTS, strict=True)), ids=lambda v: type(v).__name__)
+def test_the_bytes_are_those_of_version_1(value, text):
+    assert codec.VERSION == 1
+    assert encode(value).encode() == text
+    assert decode(text, type(value)) == value
+
+
+def test_there_is_an_example_of_everything():
+    kinds = {type(value) for value in VALUES}
+    assert kinds >= {*get_args(Event), *get_args(Response), *get_args(requests.Request)}
+    assert kinds >= {kind for kind in _below(Record) if not kind.__subclasses__() or kind is records.Answer}
+
+
+def _below(kind):
+    return {each for direct in kind.__subclasses__() for each in (direct, *_below(direct))}

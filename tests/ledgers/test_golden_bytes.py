@@ -43,16 +43,16 @@ EVENTS = [
     (NoCost(), '{"kind":"NoCost"}'),
     (NonPrivate(), '{"kind":"NonPrivate"}'),
     (Gaussian(Fraction(1, 1000)), '{"kind":"Gaussian","mu":"1/1000"}'),
-    (DiscreteGaussian(Fraction(1, 3), 2), '{"kind":"DiscreteGaussian","sensitivity":2,"sigma":"1/3"}'),
-    (DiscreteLaplace(Fraction(1, 3), 2), '{"epsilon":"1/3","kind":"DiscreteLaplace","sensitivity":2}'),
-    (BoundedRange(Fraction(1, 3)), '{"epsilon":"1/3","kind":"BoundedRange"}'),
-    (Pure(Fraction(1, 3)), '{"epsilon":"1/3","kind":"Pure"}'),
-    (Approximate(Fraction(1, 3), Fraction(1, 10**6)), '{"delta":"1/1000000","epsilon":"1/3","kind":"Approximate"}'),
+    (DiscreteGaussian(Fraction(1, 3), 2), '{"kind":"DiscreteGaussian","sigma":"1/3","sensitivity":2}'),
+    (DiscreteLaplace(Fraction(1, 3), 2), '{"kind":"DiscreteLaplace","epsilon":"1/3","sensitivity":2}'),
+    (BoundedRange(Fraction(1, 3)), '{"kind":"BoundedRange","epsilon":"1/3"}'),
+    (Pure(Fraction(1, 3)), '{"kind":"Pure","epsilon":"1/3"}'),
+    (Approximate(Fraction(1, 3), Fraction(1, 10**6)), '{"kind":"Approximate","epsilon":"1/3","delta":"1/1000000"}'),
     (ZeroConcentrated(Fraction(1, 3)), '{"kind":"ZeroConcentrated","rho":"1/3"}'),
-    (Repeated(Pure(Fraction(1, 3)), 7), '{"event":{"epsilon":"1/3","kind":"Pure"},"kind":"Repeated","times":7}'),
+    (Repeated(Pure(Fraction(1, 3)), 7), '{"kind":"Repeated","event":{"kind":"Pure","epsilon":"1/3"},"times":7}'),
     (
         Composed([NoCost(), Pure(Fraction(1, 3))]),
-        '{"events":[{"kind":"NoCost"},{"epsilon":"1/3","kind":"Pure"}],"kind":"Composed"}',
+        '{"kind":"Composed","events":[{"kind":"NoCost"},{"kind":"Pure","epsilon":"1/3"}]}',
     ),
 ]
 WRITTEN = [

@@ -55,8 +55,8 @@ def check(node: Node, card: Card) -> Tree:
     """Return the canonical tree of an expression: a condition, or a scalar of numbers."""
     checker = _Checker(card)
     if checker.is_condition(node):
-        return checker.condition(node, wanted=True)
-    tree = checker.scalar(node)
+        return checker.to_condition(node, wanted=True)
+    tree = checker.to_scalar(node)
     if tree.type == "text":
         message = "a query is a condition or a number, not text; compare the text with something"
         raise UnsupportedQuery(message)
@@ -79,7 +79,7 @@ class _Checker:
 
     # Conditions
 
-    def condition(self, node: Node, *, wanted: bool) -> Boolean:  # noqa: C901 - one case for each kind of condition
+    def to_condition(self, node: Node, *, wanted: bool) -> Boolean:  # noqa: C901 - one case for each kind of condition
         """Return what is true of the rows of which SQL calls a node true, or false where that is wanted."""
         kind = node.kind
         match kind:
@@ -88,10 +88,10 @@ class _Checker:
             case "NAME":
                 return self._truth(self._column(node.text), wanted=wanted)
             case "AND" | "OR":
-                parts = [self.condition(part, wanted=wanted) for part in node.operands]
+                parts = [self.to_condition(part, wanted=wanted) for part in node.operands]
                 return conjunction(parts) if (kind == "AND") == wanted else disjunction(parts)
             case "NOT":
-                return self.condition(node.operands[0], wanted=not wanted)
+                return self.to_condition(node.operands[0], wanted=not wanted)
             case "TRUE" | "FALSE":
                 return Constant((kind == "TRUE") == wanted)
             case "BETWEEN":
@@ -99,9 +99,9 @@ class _Checker:
             case "IN":
                 return self._member(*node.operands, wanted=wanted)
             case "LIKE":
-                return like(self.scalar(node.operands[0]), node.text, negated=not wanted)
+                return like(self.to_scalar(node.operands[0]), node.text, negated=not wanted)
             case "IS TRUE" | "IS FALSE":
-                found = self.condition(node.operands[0], wanted=kind == "IS TRUE")
+                found = self.to_condition(node.operands[0], wanted=kind == "IS TRUE")
                 return found if wanted else complement(found)
             case "IS NULL":
                 return self._null(node.operands[0], wanted=wanted)
@@ -121,7 +121,7 @@ class _Checker:
         if "NULL" in (left.kind, right.kind):
             message = "a comparison with NULL is never true; write IS NULL or IS NOT NULL"
             raise UnsupportedQuery(message)
-        return comparison(symbol if wanted else _OPPOSITE[symbol], self.scalar(left), self.scalar(right))
+        return comparison(symbol if wanted else _OPPOSITE[symbol], self.to_scalar(left), self.to_scalar(right))
 
     def _equation(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
         """Return a condition compared with TRUE or FALSE."""
@@ -134,16 +134,16 @@ class _Checker:
                 message = "a condition is compared with TRUE or FALSE only, by = or <>; otherwise write AND and OR"
             raise UnsupportedQuery(message)
         same = (symbol == "=") == wanted
-        return self.condition(left, wanted=(right.kind == "TRUE") == same)
+        return self.to_condition(left, wanted=(right.kind == "TRUE") == same)
 
     def _between(self, *nodes: Node, wanted: bool) -> Boolean:
-        value, low, high = (self.scalar(node) for node in nodes)
+        value, low, high = (self.to_scalar(node) for node in nodes)
         if wanted:
             return conjunction((comparison(">=", value, low), comparison("<=", value, high)))
         return disjunction((comparison("<", value, low), comparison(">", value, high)))
 
     def _member(self, *nodes: Node, wanted: bool) -> Boolean:
-        operand, *listed = (self.scalar(node) for node in nodes)
+        operand, *listed = (self.to_scalar(node) for node in nodes)
         constants = [value for value in listed if isinstance(value, (Number, Text))]
         symbol: Operator = "=" if wanted else "<>"
         tests = [comparison(symbol, operand, value) for value in listed if not isinstance(value, (Number, Text))]
@@ -153,7 +153,7 @@ class _Checker:
 
     def _null(self, operand: Node, *, wanted: bool) -> Boolean:
         if not self.is_condition(operand):
-            return null(self.scalar(operand), negated=not wanted)
+            return null(self.to_scalar(operand), negated=not wanted)
         if operand.kind != "NAME":
             message = "IS NULL takes a column, a number or a text, not a condition; test its columns"
             raise UnsupportedQuery(message)
@@ -161,7 +161,7 @@ class _Checker:
 
     # Scalars
 
-    def scalar(self, node: Node) -> Scalar:
+    def to_scalar(self, node: Node) -> Scalar:
         """Return a node as a number or a text."""
         kind = node.kind
         match kind:
@@ -174,11 +174,11 @@ class _Checker:
             case "NULL":
                 return Missing()
             case "+" | "-" | "*" | "/":
-                return arithmetic(kind, *(self.scalar(operand) for operand in node.operands))
+                return arithmetic(kind, *(self.to_scalar(operand) for operand in node.operands))
             case "NEGATE":
                 return self._negation(node.operands[0])
             case "ABS" | "LEAST" | "GREATEST" | "COALESCE" | "NULLIF" | "LENGTH" | "LOWER" | "UPPER":
-                return function(kind, [self.scalar(operand) for operand in node.operands])
+                return function(kind, [self.to_scalar(operand) for operand in node.operands])
             case "CAST":
                 return self._cast(node)
             case "CASE" | "CASE OF":
@@ -199,7 +199,7 @@ class _Checker:
         if operand.kind == "NUMBER":
             # The lowest integer is written as minus something that is no 64-bit integer by itself.
             return _number(operand.text, sign=-1)
-        return negate(self.scalar(operand))
+        return negate(self.to_scalar(operand))
 
     def _cast(self, node: Node) -> Scalar:
         operand = node.operands[0]
@@ -209,21 +209,22 @@ class _Checker:
             if self._casts > _MOST_CASTS:
                 message = "the query is too intricate; nest fewer CAST of conditions in one another"
                 raise UnsupportedQuery(message)
-            branches = [(self.condition(operand, wanted=wanted), Number(int(wanted))) for wanted in (True, False)]
+            branches = [(self.to_condition(operand, wanted=wanted), Number(int(wanted))) for wanted in (True, False)]
             value = case(branches, Missing())
         else:
-            value = self.scalar(operand)
+            value = self.to_scalar(operand)
         return Missing() if isinstance(value, Missing) else convert(value, "real" if node.text == "DOUBLE" else "integer")
 
     def _case(self, node: Node) -> Scalar:
         """Return a CASE: conditions and values in turn, then the default; CASE OF has what is compared before them."""
         *operands, default = node.operands
-        subject = self.scalar(operands.pop(0)) if node.kind == "CASE OF" else None
-        branches = []
-        for test, value in zip(operands[::2], operands[1::2], strict=True):
-            condition = self.condition(test, wanted=True) if subject is None else comparison("=", subject, self.scalar(test))
-            branches.append((condition, self.scalar(value)))
-        return case(branches, self.scalar(default))
+        subject = self.to_scalar(operands.pop(0)) if node.kind == "CASE OF" else None
+        conditions = [
+            self.to_condition(test, wanted=True) if subject is None else comparison("=", subject, self.to_scalar(test))
+            for test in operands[::2]
+        ]
+        values = [self.to_scalar(value) for value in operands[1::2]]
+        return case(zip(conditions, values, strict=True), self.to_scalar(default))
 
 
 def _number(text: str, *, sign: int = 1) -> Scalar:

@@ -189,7 +189,7 @@ def _keep_test(text: str, card: Card) -> _Test | None:
 def read(text: str) -> Node:
     """Return the expression that a text holds, short and shallow enough; raise UnsupportedQuery where it holds none."""
     reader = _Reader(_split(text))
-    node = reader.expression(_OR)
+    node = reader.read_expression(_OR)
     reader.expect(_END)
     if reader.nodes > MOST_NODES:
         message = f"the query has more than {MOST_NODES} nodes (names, constants, operators, functions)"
@@ -233,26 +233,26 @@ class _Reader:
         self._level = 0
         self.nodes = 0
 
-    def expression(self, least: int) -> Node:
+    def read_expression(self, least: int) -> Node:
         """Read an expression whose operators bind at least so tightly."""
-        left = self._operand()
+        left = self._read_operand()
         while True:
             token = self._tokens[self._at]
             level = _LEVELS.get(token, -1)
             if level < least:
                 return left
             if level <= _AND:
-                left = self._chain(left, token, level)
+                left = self._read_chain(left, token, level)
             elif level == _TEST:
-                left = self._test(left)
+                left = self._read_test(left)
             else:
                 self._at += 1
-                left = self._over(token, (left, self.expression(level + 1)))
+                left = self._make_node(token, (left, self.read_expression(level + 1)))
 
     def expect(self, word: str) -> None:
         """Pass over a token that must stand here."""
         if self._tokens[self._at].upper() != word:
-            raise self._unexpected()
+            raise self._refuse_token()
         self._at += 1
 
     def _take(self, token: str) -> bool:
@@ -260,16 +260,16 @@ class _Reader:
         self._at += taken
         return taken
 
-    def _inner(self, least: int = _OR) -> Node:
+    def _read_nested(self, least: int = _OR) -> Node:
         """Read an expression within another one; their number bounds the recursion."""
         self._level += 1
         if self._level > DEEPEST:
             raise UnsupportedQuery(_TOO_DEEP)
-        node = self.expression(least)
+        node = self.read_expression(least)
         self._level -= 1
         return node
 
-    def _over(self, kind: str, operands: tuple[Node, ...], text: str = "", *, nodes: int = 1) -> Node:
+    def _make_node(self, kind: str, operands: tuple[Node, ...], text: str = "", *, nodes: int = 1) -> Node:
         """Return a node above others; it counts as so many."""
         depth = 1 + max(map(_depth, operands))
         if depth > DEEPEST:
@@ -277,101 +277,101 @@ class _Reader:
         self.nodes += nodes
         return Node(kind, operands, text, depth)
 
-    def _chain(self, first: Node, word: str, level: int) -> Node:
+    def _read_chain(self, first: Node, word: str, level: int) -> Node:
         operands = [first]
         while self._take(word):
-            operands.append(self.expression(level + 1))
-        return self._over(word, tuple(operands), nodes=len(operands) - 1)
+            operands.append(self.read_expression(level + 1))
+        return self._make_node(word, tuple(operands), nodes=len(operands) - 1)
 
     # Tests
 
-    def _test(self, operand: Node) -> Node:
+    def _read_test(self, operand: Node) -> Node:
         if self._take("IS"):
-            return self._is(operand)
+            return self._read_is(operand)
         if self._take("ISNULL"):
-            return self._over("IS NULL", (operand,), nodes=2)
+            return self._make_node("IS NULL", (operand,), nodes=2)
         denied = self._take("NOT")
         if self._take("LIKE"):
-            return self._like(operand, denied=denied)
+            return self._read_pattern(operand, denied=denied)
         if self._take("IN"):
-            node = self._over("IN", (operand, *self._list()))
+            node = self._make_node("IN", (operand, *self._read_list()))
         elif self._take("BETWEEN"):
-            low = self.expression(_SUM)
+            low = self.read_expression(_SUM)
             self.expect("AND")
-            node = self._over("BETWEEN", (operand, low, self.expression(_SUM)))
+            node = self._make_node("BETWEEN", (operand, low, self.read_expression(_SUM)))
         elif self._take("NULL" if denied else "NOTNULL"):
-            node, denied = self._over("IS NULL", (operand,), nodes=2), True
+            node, denied = self._make_node("IS NULL", (operand,), nodes=2), True
         else:
-            raise self._unexpected()
-        return self._over("NOT", (node,)) if denied else node
+            raise self._refuse_token()
+        return self._make_node("NOT", (node,)) if denied else node
 
-    def _is(self, operand: Node) -> Node:
+    def _read_is(self, operand: Node) -> Node:
         denied = self._take("NOT")
         word = self._tokens[self._at]
         if word not in ("NULL", "TRUE", "FALSE"):
-            raise self._unexpected()
+            raise self._refuse_token()
         self._at += 1
-        node = self._over(f"IS {word}", (operand,), nodes=2)
-        return self._over("NOT", (node,)) if denied else node
+        node = self._make_node(f"IS {word}", (operand,), nodes=2)
+        return self._make_node("NOT", (node,)) if denied else node
 
-    def _list(self) -> tuple[Node, ...]:
+    def _read_list(self) -> tuple[Node, ...]:
         if self._tokens[self._at] != "(" or self._tokens[self._at + 1] == ")":
             message = "IN needs a list of constants in parentheses"
             raise UnsupportedQuery(message)
-        return self._arguments()
+        return self._read_arguments()
 
-    def _like(self, operand: Node, *, denied: bool) -> Node:
+    def _read_pattern(self, operand: Node, *, denied: bool) -> Node:
         pattern = self._tokens[self._at]
         if not pattern.startswith("'"):
             message = "LIKE needs a pattern in single quotes, with % and _ as wildcards"
             raise UnsupportedQuery(message)
         self._at += 1
-        node = self._over("LIKE", (operand,), _unquote(pattern), nodes=2)
+        node = self._make_node("LIKE", (operand,), _unquote(pattern), nodes=2)
         # NOT LIKE counts as one operator.
         return Node("NOT", (node,), "", node.depth) if denied else node
 
     # Operands
 
-    def _operand(self) -> Node:
+    def _read_operand(self) -> Node:
         here = self._tokens[self._at]
         kind = _KINDS.get(here[:1], "NAME")
         if kind == "SIGN":
             if here in ("+", "-"):
-                return self._signed(here)
-            node = self._parentheses()
+                return self._read_signed(here)
+            node = self._read_parentheses()
         elif here in _SPELLINGS:
             if here == "NOT":
                 self._at += 1
-                return self._over("NOT", (self._inner(_EQUALITY),))
-            node = self._case() if here == "CASE" else self._constant(here)
+                return self._make_node("NOT", (self._read_nested(_EQUALITY),))
+            node = self._read_case() if here == "CASE" else self._read_constant(here)
         elif kind == "NAME" and self._tokens[self._at + 1] == "(":
-            node = self._call(here)
+            node = self._read_call(here)
         elif here.upper() in RESERVED:
-            raise self._unexpected()
+            raise self._refuse_token()
         else:
             self._at += 1
             self.nodes += 1
             node = Node(kind, (), _unquote(here) if here[0] in _QUOTES else here)
         while self._tokens[self._at] == "::":
             self._at += 1
-            node = self._over("CAST", (node,), self._type())
+            node = self._make_node("CAST", (node,), self._read_type())
         return node
 
-    def _signed(self, sign: str) -> Node:
+    def _read_signed(self, sign: str) -> Node:
         self._at += 1
-        operand = self._inner(_OPERAND)
-        return operand if sign == "+" else self._over("NEGATE", (operand,))
+        operand = self._read_nested(_OPERAND)
+        return operand if sign == "+" else self._make_node("NEGATE", (operand,))
 
-    def _constant(self, word: str) -> Node:
+    def _read_constant(self, word: str) -> Node:
         if word not in ("NULL", "TRUE", "FALSE"):
-            raise self._unexpected()
+            raise self._refuse_token()
         self._at += 1
         self.nodes += 1
         return Node(word)
 
-    def _parentheses(self) -> Node:
+    def _read_parentheses(self) -> Node:
         self.expect("(")
-        kind, operands, text, depth = self._inner()
+        kind, operands, text, depth = self._read_nested()
         if self._tokens[self._at] == ",":
             raise UnsupportedQuery(outside("a list of values is", "a list stands only after IN"))
         self.expect(")")
@@ -379,57 +379,57 @@ class _Reader:
             raise UnsupportedQuery(_TOO_DEEP)
         return Node(kind, operands, text, depth + 1)
 
-    def _arguments(self) -> tuple[Node, ...]:
+    def _read_arguments(self) -> tuple[Node, ...]:
         """Read expressions between parentheses, with commas between them."""
         self.expect("(")
-        found = [self._inner()]
+        found = [self._read_nested()]
         while self._take(","):
-            found.append(self._inner())
+            found.append(self._read_nested())
         self.expect(")")
         return tuple(found)
 
-    def _case(self) -> Node:
+    def _read_case(self) -> Node:
         self._at += 1
         kind, operands = "CASE", []
         if self._tokens[self._at] != "WHEN":
-            kind, operands = "CASE OF", [self._inner()]
+            kind, operands = "CASE OF", [self._read_nested()]
         self.expect("WHEN")
         while True:
-            operands.append(self._inner())
+            operands.append(self._read_nested())
             self.expect("THEN")
-            operands.append(self._inner())
+            operands.append(self._read_nested())
             if not self._take("WHEN"):
                 break
-        operands.append(self._inner() if self._take("ELSE") else _NULL)
+        operands.append(self._read_nested() if self._take("ELSE") else _NULL)
         self.expect("END")
-        return self._over(kind, tuple(operands))
+        return self._make_node(kind, tuple(operands))
 
-    def _call(self, name: str) -> Node:
+    def _read_call(self, name: str) -> Node:
         self._at += 1
         word = name.upper()
         if word == "CAST":
-            return self._cast()
+            return self._read_cast()
         if word not in _FUNCTIONS:
-            raise UnsupportedQuery(self._lack(name))
+            raise UnsupportedQuery(self._name_lack(name))
         kind, least, most = _FUNCTIONS[word]
-        operands = self._arguments()
+        operands = self._read_arguments()
         if not least <= len(operands) <= most:
             expected = f"{least} or {most} operands" if least < most else f"{least} operand{'s' * (least > 1)}"
             message = f"{word} takes {expected}, not {len(operands)}"
             raise UnsupportedQuery(message)
         if kind == "IF":
             kind, operands = "CASE", (*operands, _NULL)[:3]
-        return self._over(kind, operands)
+        return self._make_node(kind, operands)
 
-    def _cast(self) -> Node:
+    def _read_cast(self) -> Node:
         self.expect("(")
-        operand = self._inner()
+        operand = self._read_nested()
         self.expect("AS")
-        kind = self._type()
+        kind = self._read_type()
         self.expect(")")
-        return self._over("CAST", (operand,), kind)
+        return self._make_node("CAST", (operand,), kind)
 
-    def _type(self) -> str:
+    def _read_type(self) -> str:
         word = self._tokens[self._at].upper()
         if word not in _TYPES or self._tokens[self._at + 1] == "(":
             message = "CAST is to INTEGER (64 bits, cut towards zero) or to DOUBLE only"
@@ -441,13 +441,13 @@ class _Reader:
 
     # Refusals
 
-    def _lack(self, name: str) -> str:
+    def _name_lack(self, name: str) -> str:
         """Return the message for a function that the language lacks."""
         if any(token.upper() == "OVER" for token in self._tokens[self._at :]):
             return LACKING["OVER"]
         return LACKING.get(name.upper()) or outside(f"the function {name[:_SHOWN]!r} is")
 
-    def _unexpected(self) -> UnsupportedQuery:
+    def _refuse_token(self) -> UnsupportedQuery:
         """Return the error for a token that cannot stand here."""
         token = self._tokens[self._at]
         if token.upper() in LACKING:

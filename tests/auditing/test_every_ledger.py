@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 import holdtrue as ht
 from holdtrue.auditing import ledger as auditing
 from holdtrue.auditing.ledger.ledger_rules import LedgerRules
+from holdtrue.codec import encode
 from holdtrue.estimators import (
     Handle,
     PrivateLearner,
@@ -21,7 +22,6 @@ from holdtrue.estimators import (
     ThresholdClassifier,
 )
 from holdtrue.ledgers.entries import VERBS
-from holdtrue.records import canonical
 from ledgers.tables import ENTRIES, TERMS, line_digest
 
 ROWS = 4000
@@ -275,7 +275,7 @@ def in_run(line, run):
     """Return the body of a look, in another run or in none."""
     body = json.loads(line["body"])
     body["request"] = {name: value for name, value in body["request"].items() if name != "run"}
-    return canonical(body | {"request": body["request"] | ({} if run is None else {"run": run})})
+    return encode(body | {"request": body["request"] | ({} if run is None else {"run": run})})
 
 
 UNPAID = {

@@ -57,7 +57,8 @@ class Waiting(HypothesisClass):
     def describe(self, index):
         return f"hypothesis {index}"
 
-    def to_json(self):
+    @property
+    def document(self):
         return {"class": self.kind}
 
 

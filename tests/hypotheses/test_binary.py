@@ -10,15 +10,7 @@ import pytest
 
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, UnknownColumn
-from holdtrue.hypotheses import (
-    Conjunctions,
-    DecisionLists,
-    Disjunctions,
-    Parities,
-    Trees,
-    classes,
-    read_class,
-)
+from holdtrue.hypotheses import Conjunctions, DecisionLists, Disjunctions, Parities, Trees, classes, read_class
 from holdtrue.kernels import column_sets, column_sets_compiled
 from holdtrue.kernels.column_sets import (
     _pack_rows,

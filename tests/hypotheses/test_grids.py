@@ -8,14 +8,7 @@ import pytest
 
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
-from holdtrue.hypotheses import (
-    Intervals,
-    Rectangles,
-    Stumps,
-    Thresholds,
-    classes,
-    read_class,
-)
+from holdtrue.hypotheses import Intervals, Rectangles, Stumps, Thresholds, classes, read_class
 from holdtrue.hypotheses.grid_classes import _count_pairs, _find_ends
 from holdtrue.hypotheses.grids import grid_of
 from holdtrue.kernels import grids, grids_compiled

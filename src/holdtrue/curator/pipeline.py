@@ -21,7 +21,7 @@ from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.ledgers import Charge, Entry, Ledger, Limits, event_text, read_charge
+from holdtrue.ledgers import Charge, Entry, Ledger, Limits, read_charge
 from holdtrue.ledgers.entries import text
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.cards import Card
@@ -420,7 +420,7 @@ def may_answer(entry: Entry, release: Release) -> bool:
     release's. So what leaves under a charge is what that charge paid for: a look inside a run of above threshold, charged 0,
     pays for no threshold of another run.
     """
-    if entry.response is not None or entry.event != event_text(release.event) or release.cost > entry.cost:
+    if entry.response is not None or entry.event != encode(release.event) or release.cost > entry.cost:
         return False
     charged = read_charge(entry)
     return charged.parts == release.parts and charged.draws == release.draws

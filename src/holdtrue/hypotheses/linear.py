@@ -19,14 +19,7 @@ import numpy.typing as npt
 
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.classes import (
-    Flags,
-    Footprint,
-    HypothesisClass,
-    Integers,
-    Matrix,
-    read_dimension,
-)
+from holdtrue.hypotheses.classes import Flags, Footprint, HypothesisClass, Integers, Matrix, read_dimension
 from holdtrue.kernels import Words
 from holdtrue.kernels.predictors import GROUP, count_below
 from holdtrue.noise.enclosures import normal_tail

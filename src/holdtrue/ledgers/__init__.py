@@ -14,7 +14,6 @@ from holdtrue.ledgers.entries import (
     Limits,
     Receipt,
     Terms,
-    event_text,
     read_charge,
 )
 from holdtrue.ledgers.ledger import Ledger
@@ -36,7 +35,6 @@ __all__ = [
     "Terms",
     "Verification",
     "Where",
-    "event_text",
     "open_ledger",
     "read_charge",
     "verify",

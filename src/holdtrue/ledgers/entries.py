@@ -39,7 +39,6 @@ __all__ = [
     "Terms",
     "check_entries",
     "digest_entry",
-    "event_text",
     "is_private",
     "read_charge",
     "read_clock",
@@ -297,7 +296,7 @@ def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: 
         request_digest=request.request_digest,
         cost=cost,
         draws=request.draws,
-        event=event_text(request.event),
+        event=encode(request.event),
         body=request.body,
         fresh=True,
     )
@@ -386,22 +385,6 @@ def read_clock() -> int:
     """Return whole seconds since 1970; 0 where the clock says nothing that a ledger can hold. It decides nothing."""
     now = time.time()
     return int(now) if 0 <= now < _LAST_SECOND else 0
-
-
-def event_text(event: Event) -> str:
-    """Return an event as canonical JSON; most are the very object that came last, so no fraction is hashed again."""
-    known = _LAST_EVENT.get(id(event))
-    if known is None or known[0] is not event:
-        known = event, encode(event)
-        if len(_LAST_EVENT) >= _MOST_EVENTS:
-            _LAST_EVENT.clear()
-        _LAST_EVENT[id(event)] = known
-    return known[1]
-
-
-_MOST_EVENTS = 1024
-# By the number of an object that is kept beside: while it is, no other object has that number.
-_LAST_EVENT: dict[int, tuple[Event, str]] = {}
 
 
 def is_private(event: Event) -> bool:

@@ -68,7 +68,7 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def named(self) -> dict[str, Column]:
-        """Return the columns by their names."""
+        """Return the columns by name."""
         return {column.name: column for column in self.columns}
 
     def __contains__(self, name: object) -> bool:

@@ -66,10 +66,6 @@ class BoundRule(ABC):
     def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
         """Return the confidence limit; below 0 it says nothing, but how far below says how much is missing."""
 
-    def bound(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
-        """Return the lower bound that the counts prove: the limit, or 0."""
-        return np.maximum(self.limit(first, second, runs), 0.0)
-
 
 @dataclass(frozen=True, slots=True)
 class Separate(BoundRule):

@@ -43,8 +43,7 @@ def upper_limit(hits: npt.ArrayLike, runs: npt.ArrayLike, *, alpha: "float | Flo
 
     k, n = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(runs, dtype=np.float64))
     inside = special.betainccinv(k + 1, np.maximum(n - k, 1e-9), alpha)
-    found: Floats = np.where(k < n, np.minimum(1.0, inside * (1 + _OUTWARD)), 1.0)
-    return found
+    return np.where(k < n, np.minimum(1.0, inside * (1 + _OUTWARD)), 1.0)
 
 
 class BoundRule(ABC):
@@ -132,8 +131,7 @@ class Distance(BoundRule):
         """Return a confidence limit of the total variation."""
         p = lower_limit(first, runs, alpha=self.alpha / 2)
         q = upper_limit(second, runs, alpha=self.alpha / 2)
-        found: Floats = p - q
-        return found
+        return np.subtract(p, q)
 
 
 def _log_ratio(p: Floats, q: Floats) -> Floats:

@@ -18,8 +18,8 @@ from holdtrue.auditing.search.confidence_bounds import (
 
 
 def test_clopper_pearson_of_a_perfect_attack_is_the_pin():
-    assert float(Separate(0.0, 0.01).bound(500.0, 0.0, 500.0)) == pytest.approx(4.541915810224092, abs=1e-9)
-    assert float(Separate(0.0, 0.01).bound(500.0, 500.0, 500.0)) == 0.0
+    assert float(Separate(0.0, 0.01).limit(500.0, 0.0, 500.0)) == pytest.approx(4.541915810224092, abs=1e-9)
+    assert float(Separate(0.0, 0.01).limit(500.0, 500.0, 500.0)) < 0
 
 
 def test_limits_are_those_of_the_beta_law_and_never_inside_them():
@@ -41,7 +41,7 @@ def _missed(rule, p, q, *, runs=200):
     else:
         first, second = (stats.binom.pmf(np.arange(runs + 1), runs, chance) for chance in (p, q))
     k = np.arange(first.size, dtype=float)
-    wrong = rule.bound(k[:, None], k[None, :], float(runs)) > truth
+    wrong = rule.limit(k[:, None], k[None, :], float(runs)) > truth
     return float(first @ wrong @ second)
 
 
@@ -57,7 +57,7 @@ def test_a_rule_without_the_slack_is_caught():
     first, second = (stats.poisson.pmf(np.arange(200), runs * chance) for chance in (p, q))
     k = np.arange(200.0)
     truth = math.log((p - delta) / q)
-    wrong = {slack: Pooled(slack, 0.2).bound(k[:, None], k[None, :], float(runs)) > truth for slack in (0.0, delta)}
+    wrong = {slack: Pooled(slack, 0.2).limit(k[:, None], k[None, :], float(runs)) > truth for slack in (0.0, delta)}
     assert float(first @ wrong[delta] @ second) <= 0.2
     assert float(first @ wrong[0.0] @ second) > 0.2
 
@@ -65,20 +65,20 @@ def test_a_rule_without_the_slack_is_caught():
 def test_one_limit_is_narrower_than_two():
     for p, q in ((0.5, 0.4524), (0.03, 0.0234), (0.003, 0.002)):
         hits = 1e6 * p, 1e6 * q
-        assert Pooled(0.0, 0.05).bound(*hits, 1e6) > Separate(0.0, 0.05).bound(*hits, 1e6)
+        assert Pooled(0.0, 0.05).limit(*hits, 1e6) > Separate(0.0, 0.05).limit(*hits, 1e6)
 
 
 @pytest.mark.parametrize("rule", [Separate(0.0, 0.05), Pooled(0.0, 0.05), Pooled(1e-3, 0.05), Distance(0.05)], ids=repr)
 def test_counts_of_one_stage_prove_what_their_rule_says_but_for_a_step(rule):
     for first, second in ((500, 300), (900, 880), (40, 0), (1000, 0)):
         found = combine_stages([Counts(rule, first, second, 1000.0, weight=1000)], alpha=0.05)
-        assert rule.at(0.0495).bound(first, second, 1000.0) <= found <= rule.bound(first, second, 1000.0)
+        assert rule.at(0.0495).limit(first, second, 1000.0) <= found <= max(rule.limit(first, second, 1000.0), 0)
 
 
 def test_halves_of_one_count_prove_about_as_much_as_the_whole():
     rule = Pooled(0.0, 0.05)
     half = Counts(rule, 30_000, 27_000, 1e5, weight=1)
-    assert combine_stages([half, half], alpha=0.05) == pytest.approx(rule.bound(60_000, 54_000, 2e5), rel=0.01)
+    assert combine_stages([half, half], alpha=0.05) == pytest.approx(rule.limit(60_000, 54_000, 2e5), rel=0.01)
 
 
 def test_counts_that_lack_runs_or_speak_for_the_other_side_prove_nothing():
@@ -111,5 +111,5 @@ def test_what_is_put_together_is_above_the_truth_at_most_as_often_as_stated_what
 def test_believing_the_better_stage_is_caught():
     """Planted fault: all weight goes to the stage that turned out to prove more."""
     rng, rule, truth, runs = np.random.default_rng(32), Pooled(0.0, 0.1), 0.5, 4000
-    wrong = sum(max(rule.bound(*hits, 1e4) for hits in _adaptive(rng, truth)) > truth for _ in range(runs))
+    wrong = sum(max(rule.limit(*hits, 1e4) for hits in _adaptive(rng, truth)) > truth for _ in range(runs))
     assert stats.beta.ppf(1e-6, wrong, runs - wrong + 1) > 0.1

@@ -44,7 +44,7 @@ def test_counting_on_what_was_searched_would_be_caught():
     for _ in range(200):
         left, right = rng.normal(size=(2, 1000))
         hits = [(side[:, None] >= np.linspace(-3, 3, 60)).sum(axis=0) for side in (left, right)]
-        wrong += bool(max(rule.bound(*hits, 1000.0).max(), rule.bound(*hits[::-1], 1000.0).max()) > 0)
+        wrong += bool(max(rule.limit(*hits, 1000.0).max(), rule.limit(*hits[::-1], 1000.0).max()) > 0)
     assert _significantly_above(wrong, 200, 0.05)
 
 

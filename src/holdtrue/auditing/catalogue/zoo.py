@@ -100,8 +100,7 @@ def _rappor(value: int, count: int, bits: Bits, *, on: float, off: float) -> Flo
 def float_laplace(data: float, count: int, bits: Bits, *, scale: float = 10.0) -> Floats:
     """Return data + Lap(scale) in double precision, by the textbook's inversion of a uniform."""
     centred = draw_uniform(count, bits) - 0.5
-    found: Floats = data - scale * np.sign(centred) * np.log1p(-2 * np.abs(centred))
-    return found
+    return np.asarray(data - scale * np.sign(centred) * np.log1p(-2 * np.abs(centred)))
 
 
 def _snapped(data: float, count: int, bits: Bits) -> Floats:

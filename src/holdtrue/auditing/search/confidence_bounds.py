@@ -43,8 +43,7 @@ def upper_limit(hits: npt.ArrayLike, runs: npt.ArrayLike, *, alpha: "float | Flo
 
     k, n = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(runs, dtype=np.float64))
     inside = special.betainccinv(k + 1, np.maximum(n - k, 1e-9), alpha)
-    found: Floats = np.where(k < n, np.minimum(1.0, inside * (1 + _OUTWARD)), 1.0)
-    return found
+    return np.where(k < n, np.minimum(1.0, inside * (1 + _OUTWARD)), 1.0)
 
 
 class BoundRule(ABC):
@@ -65,10 +64,6 @@ class BoundRule(ABC):
     @abstractmethod
     def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
         """Return the confidence limit; below 0 it says nothing, but how far below says how much is missing."""
-
-    def bound(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
-        """Return the lower bound that the counts prove: the limit, or 0."""
-        return np.maximum(self.limit(first, second, runs), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +131,7 @@ class Distance(BoundRule):
         """Return a confidence limit of the total variation."""
         p = lower_limit(first, runs, alpha=self.alpha / 2)
         q = upper_limit(second, runs, alpha=self.alpha / 2)
-        found: Floats = p - q
-        return found
+        return np.subtract(p, q)
 
 
 def _log_ratio(p: Floats, q: Floats) -> Floats:

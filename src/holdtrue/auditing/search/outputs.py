@@ -9,7 +9,7 @@ bit of an output says on which. Every feature is named, so that an event can be 
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ __all__ = [
     "measure_width",
 ]
 
+T = TypeVar("T")
 Outputs: TypeAlias = "npt.NDArray[Any] | Sequence[Any]"
 Run: TypeAlias = Callable[[Any, int], Outputs]
 
@@ -194,14 +195,14 @@ class Seen:
             with np.errstate(invalid="ignore", over="ignore"):
                 return np.ascontiguousarray(feature.column(self.matrix))
 
-        found: Floats = self.once(feature, column)
-        return found
+        return self.once(feature, column)
 
-    def once(self, key: object, made: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is made
+    def once(self, key: object, made: Callable[[], T]) -> T:
         """Return what is known under a key, after making it if it is not."""
         if key not in self.known:
             self.known[key] = made()
-        return self.known[key]
+        found: T = self.known[key]
+        return found
 
 
 def list_features(numeric: tuple[bool, ...]) -> list[Feature]:
@@ -273,8 +274,7 @@ def _last(matrix: Floats) -> Floats:
 
 def _bit_and_size(matrix: Floats) -> Floats:
     size = np.frexp(_finite(matrix[:, 0], 0.0))[1]
-    found: Floats = lowest_bit(matrix[:, 0]) + 3 * _NOWHERE * np.clip(size, -60, 60)
-    return found
+    return np.asarray(lowest_bit(matrix[:, 0]) + 3 * _NOWHERE * np.clip(size, -60, 60))
 
 
 def _finest_bit(matrix: Floats) -> Floats:
@@ -310,8 +310,7 @@ class Cells:
 
     def codes(self, seen: Seen) -> npt.NDArray[np.intp]:
         """Return the cell of each output."""
-        found: npt.NDArray[np.intp] = seen.once(self, lambda: np.searchsorted(self.edges, seen[self.feature]))
-        return found
+        return seen.once(self, lambda: np.searchsorted(self.edges, seen[self.feature]))
 
     def counts(self, seen: Seen) -> npt.NDArray[np.int64]:
         """Return how many outputs each cell holds."""

@@ -44,8 +44,7 @@ class OutputScore:
 
     def of_known(self, seen: Seen) -> Floats:
         """Return the score of each output, computed once: events often differ in their cuts alone."""
-        found: Floats = seen.once(self, lambda: self(seen))
-        return found
+        return seen.once(self, lambda: self(seen))
 
 
 def make_scores(left: Seen, right: Seen, numeric: tuple[bool, ...]) -> Iterator[OutputScore]:
@@ -114,15 +113,11 @@ def _score_keys(
 
 
 def _whole_keys(seen: Seen) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = seen.once(_whole_keys, lambda: hash_rows(seen.matrix))
-    return found
+    return seen.once(_whole_keys, lambda: hash_rows(seen.matrix))
 
 
 def _pattern_keys(seen: Seen) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = seen.once(
-        _pattern_keys, lambda: hash_rows(np.where(np.isfinite(seen.matrix), 1.0, seen.matrix))
-    )
-    return found
+    return seen.once(_pattern_keys, lambda: hash_rows(np.where(np.isfinite(seen.matrix), 1.0, seen.matrix)))
 
 
 def _score_patterns(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[OutputScore]:

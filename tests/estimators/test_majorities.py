@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from holdtrue import events
 from holdtrue.ensembles import train
 from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, RefusedError
-from holdtrue.estimators import Handle, SoftMajorityClassifier, StableClassifier
+from holdtrue.estimators import EXPECTED_FAILED_CHECKS, Handle, SoftMajorityClassifier, StableClassifier
 from holdtrue.ledgers import verify
 from holdtrue.testing import drawing_from
 from laws import LEVEL, chi_square_of_counts, generator
@@ -49,8 +49,13 @@ class Spy:
 
 
 def test_scikit_learns_own_checks_pass():
-    """All of them; two do not apply, to estimators that draw and where arrays of other libraries are not set up."""
-    told = check_estimator(SoftMajorityClassifier(parts=3, epsilon=20), on_fail=None, on_skip=None)
+    """All of them; some do not apply, to estimators that draw (three parts of one label each, say, are a tie)."""
+    told = check_estimator(
+        SoftMajorityClassifier(parts=3, epsilon=20),
+        on_fail=None,
+        on_skip=None,
+        expected_failed_checks=EXPECTED_FAILED_CHECKS,
+    )
     assert [check["check_name"] for check in told if check["status"] == "failed"] == []
     assert {check["check_name"] for check in told if check["status"] == "skipped"} <= EXPECTED_SKIPS
     tags = SoftMajorityClassifier().__sklearn_tags__()

@@ -22,7 +22,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluator import Values
-from holdtrue.queries.syntax_tree import Boolean, Query, checked_bits
+from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
 __all__ = ["CHUNK", "FAILED", "EngineBase", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]
 
@@ -147,7 +147,8 @@ class LocalEngine(EngineBase):
         Booleans over known atoms are counted from bitmaps; all others share one pass over the rows. Raises ReleaseError
         where the rows cannot be read. ``progress`` is told the share that is done, from 0 to 1.
         """
-        checked_bits(bits)
+        if type(bits) is not int or not 0 <= bits <= MOST_BITS:
+            checked_bits(bits)
         return self._run(lambda: self._sums(list(queries), bits, progress))
 
     def _sums(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:

@@ -11,21 +11,9 @@ from fractions import Fraction
 import pytest
 
 from holdtrue.errors import IntegrityError
-from holdtrue.events import (
-    Approximate,
-    BoundedRange,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    NoCost,
-    NonPrivate,
-    Pure,
-    Repeated,
-    ZeroConcentrated,
-)
+from holdtrue.events import Gaussian
 from holdtrue.ledgers import Charge, Limits, Terms, entries
-from holdtrue.ledgers.entries import COLUMNS, Entry, digest_entry, event_text
+from holdtrue.ledgers.entries import COLUMNS, Entry, digest_entry
 from holdtrue.ledgers.transactions import Transaction
 
 TERMS = Terms(
@@ -39,22 +27,6 @@ TERMS = Terms(
     fingerprint="f" * 64,
     key="0f" * 32,
 )
-EVENTS = [
-    (NoCost(), '{"kind":"NoCost"}'),
-    (NonPrivate(), '{"kind":"NonPrivate"}'),
-    (Gaussian(Fraction(1, 1000)), '{"kind":"Gaussian","mu":"1/1000"}'),
-    (DiscreteGaussian(Fraction(1, 3), 2), '{"kind":"DiscreteGaussian","sensitivity":2,"sigma":"1/3"}'),
-    (DiscreteLaplace(Fraction(1, 3), 2), '{"epsilon":"1/3","kind":"DiscreteLaplace","sensitivity":2}'),
-    (BoundedRange(Fraction(1, 3)), '{"epsilon":"1/3","kind":"BoundedRange"}'),
-    (Pure(Fraction(1, 3)), '{"epsilon":"1/3","kind":"Pure"}'),
-    (Approximate(Fraction(1, 3), Fraction(1, 10**6)), '{"delta":"1/1000000","epsilon":"1/3","kind":"Approximate"}'),
-    (ZeroConcentrated(Fraction(1, 3)), '{"kind":"ZeroConcentrated","rho":"1/3"}'),
-    (Repeated(Pure(Fraction(1, 3)), 7), '{"event":{"epsilon":"1/3","kind":"Pure"},"kind":"Repeated","times":7}'),
-    (
-        Composed([NoCost(), Pure(Fraction(1, 3))]),
-        '{"events":[{"kind":"NoCost"},{"epsilon":"1/3","kind":"Pure"}],"kind":"Composed"}',
-    ),
-]
 WRITTEN = [
     "07ac30d43545ad05d76b054af3e36b8772580632abb52c9f8918efc8a1422bdb",
     "a53b771cd92192beb180f998b47ce2daaf491cee2bbac59a354488240d4cd2f9",
@@ -72,7 +44,6 @@ BODIES = [
 def write_all(monkeypatch):
     """Return a transaction with an entry of every kind, at a fixed time."""
     monkeypatch.setattr(entries, "read_clock", lambda: 1_700_000_001)
-    monkeypatch.setattr(entries, "event_text", lambda _: '{"kind":"Gaussian","mu":"1/1000"}')
     written = Transaction(TERMS)
     written.grant("ann", allowance=5 * 10**14)
     event, limits = Gaussian(Fraction(1, 1000)), Limits(draws=10, other=10**14)
@@ -94,11 +65,6 @@ def test_entries_have_the_digests_they_always_had(monkeypatch):
     assert [entry.kind for entry in found] == ["grant", "charge", "response", "repeat", "charge", "grant"]
     assert [entry.digest for entry in found] == WRITTEN
     assert [entry.body for entry in found if entry.kind == "charge"] == BODIES
-
-
-@pytest.mark.parametrize(("event", "words"), EVENTS)
-def test_events_have_the_text_they_always_had(event, words):
-    assert event_text(event) == words
 
 
 def test_what_is_hashed_is_an_array_that_any_language_can_write(monkeypatch):

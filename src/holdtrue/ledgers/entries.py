@@ -389,19 +389,8 @@ def read_clock() -> int:
 
 
 def event_text(event: Event) -> str:
-    """Return an event as canonical JSON; most are the very object that came last, so no fraction is hashed again."""
-    known = _LAST_EVENT.get(id(event))
-    if known is None or known[0] is not event:
-        known = event, encode(event)
-        if len(_LAST_EVENT) >= _MOST_EVENTS:
-            _LAST_EVENT.clear()
-        _LAST_EVENT[id(event)] = known
-    return known[1]
-
-
-_MOST_EVENTS = 1024
-# By the number of an object that is kept beside: while it is, no other object has that number.
-_LAST_EVENT: dict[int, tuple[Event, str]] = {}
+    """Return an event as the JSON that an entry keeps."""
+    return encode(event)
 
 
 def is_private(event: Event) -> bool:

@@ -11,9 +11,7 @@ from fractions import Fraction
 import pytest
 
 from holdtrue.errors import IntegrityError
-from holdtrue.events import (
-    Gaussian,
-)
+from holdtrue.events import Gaussian
 from holdtrue.ledgers import Charge, Limits, Terms, entries
 from holdtrue.ledgers.entries import COLUMNS, Entry, digest_entry
 from holdtrue.ledgers.transactions import Transaction

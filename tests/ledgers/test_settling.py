@@ -108,6 +108,18 @@ def test_a_store_that_does_not_see_others_write_is_caught(two):
         assert file.execute("SELECT body FROM holdtrue_entries WHERE answers IS NOT NULL").fetchall() == [("theirs",)]
 
 
+def test_more_requests_and_analysts_than_one_statement_can_look_up_share_a_transaction(place):
+    ledger = place.open()
+    several = [Charge(**request(name, analyst=f"analyst {name}")) for name in range(600)]
+    first = charge_all(ledger, several)
+    assert [entry.number for entry in first] == list(range(1, 601))
+    stored, again = ledger.settle([(entry.number, "said") for entry in first], several)
+    assert {entry.response for entry in stored} == {"said"}
+    assert [(entry.number, entry.response) for entry in again] == [(entry.number, "said") for entry in first]
+    assert ledger.spent_by("analyst 599") == 1000
+    assert verify(ledger).entries == 1200
+
+
 def test_many_rows_are_written_by_few_statements_and_all_of_them(place):
     ledger = place.open()
     entries = charge_all(ledger, charges(*range(150)))

@@ -7,7 +7,7 @@ into errors of the tree here; their own words, which may quote values, are never
 import functools
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -27,6 +27,7 @@ _SELECT_TERMS = f"SELECT {', '.join(_TERMS)}, digest FROM holdtrue_ledger"  # no
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM holdtrue_entries"  # noqa: S608 - names of ours
 _NEWEST = "SELECT max(number) FROM holdtrue_entries"
 _ROW = operator.attrgetter(*COLUMNS)
+_KEYS = 256  # of a kind in one statement: SQLite joins at most 500 parts, and each analyst is one
 _ROWS = 32  # of one statement to insert: few enough that all its values are parameters in every version of SQLite
 
 
@@ -53,10 +54,9 @@ def foreign_object(kind: str, name: str) -> IntegrityError:
     return IntegrityError(f"the ledger has a {kind} {str(name)!r} that is not Holdtrue's; it was changed from outside")
 
 
-def _pad(keys: Collection[Any]) -> list[Any]:
+def _pad(keys: list[Any]) -> list[Any]:
     """Return some keys, the last one repeated up to a power of two: few lengths mean few statements."""
-    listed = list(keys)
-    return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed)) if listed else []
+    return keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys)) if keys else keys
 
 
 def _follow_up(rows: Iterable[Entry], asked: Lookup) -> Lookup:
@@ -159,6 +159,11 @@ class SqlStore(ABC):
 
     def load(self, lookup: Lookup) -> Transaction:
         """Return the rows looked up with the newest entry, each checked by its digest."""
+        if lookup == _NOTHING:  # one statement needs no transaction; a count that is too old by then only has it read again
+            try:
+                return self._read(lookup)
+            except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
+                raise self._translate(error) from None
         with self._transaction(self._begin_reading):
             return self._read(lookup)
 
@@ -216,18 +221,22 @@ class SqlStore(ABC):
         return transaction
 
     def _select(self, lookup: Lookup) -> dict[int, Entry]:
-        ids, digests, analysts = _pad(lookup.ids), _pad(lookup.digests), _pad(lookup.analysts)
-        numbers, responses = _pad(lookup.numbers), _pad(lookup.responses)
-        statement = find_statement(
-            ids=len(ids),
-            digests=len(digests),
-            numbers=len(numbers),
-            responses=len(responses),
-            analysts=len(analysts),
-            mark=self._mark,
-        )
-        keys = [*ids, *digests, *numbers, *numbers, *responses, *analysts]
-        return {row[0]: Entry(*row) for row in self._driver.execute(statement, keys).fetchall()}
+        sought = lookup.ids, lookup.digests, lookup.numbers, lookup.responses, lookup.analysts
+        kinds: list[list[Any]] = [list(keys) for keys in sought]
+        rows: dict[int, Entry] = {}
+        for start in range(0, max(1, *map(len, kinds)), _KEYS):
+            ids, digests, numbers, responses, analysts = (_pad(keys[start : start + _KEYS]) for keys in kinds)
+            statement = find_statement(
+                ids=len(ids),
+                digests=len(digests),
+                numbers=len(numbers),
+                responses=len(responses),
+                analysts=len(analysts),
+                mark=self._mark,
+            )
+            keys = [*ids, *digests, *numbers, *numbers, *responses, *analysts]
+            rows |= {row[0]: Entry(*row) for row in self._driver.execute(statement, keys).fetchall()}
+        return rows
 
     def _translate(self, error: BaseException, *, committing: bool = False) -> BaseException:
         """Return an error of the tree for one of the engine's, whose own words are dropped; any other error as it is."""

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter, amount
-from holdtrue.exact import Number
+from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.exact import Number, amount
 from holdtrue.planning import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from holdtrue.accounting.filters import Filter, amount
+from holdtrue.accounting.filters import Filter
 from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.engines import Engine, Progress

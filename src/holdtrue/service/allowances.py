@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from msgspec import Struct
 
-from holdtrue.accounting.filters import amount
 from holdtrue.errors import UnknownName
+from holdtrue.exact import amount
 from holdtrue.service.database import DATASETS, Database
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (277, 240),
-    "lines of code": (34_240, 29_500),
+    "lines of code": (34_190, 29_500),
     "longest import chain": (27, 20),
     "layers": (15, 15),
 }

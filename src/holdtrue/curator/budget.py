@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.exact import Number, amount
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]

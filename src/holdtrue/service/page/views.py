@@ -11,7 +11,7 @@ from holdtrue.curator.budget import Budget
 from holdtrue.curator.history import Line
 from holdtrue.errors import HoldtrueError
 from holdtrue.exact import amount
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response

@@ -4,7 +4,7 @@ import numpy as np
 
 import holdtrue as ht
 from benchmarks.peers import best_time, show
-from holdtrue.noise import discrete_laplace, rounded_gaussian
+from holdtrue.noise.samplers import discrete_laplace, rounded_gaussian
 
 __all__ = ["run"]
 

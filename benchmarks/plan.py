@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from holdtrue.planning import plan
+from holdtrue.planning.asking import plan
 
 LIMIT = 0.050
 REPEATS = 21

@@ -31,7 +31,7 @@ from holdtrue.bounds import (
 )
 from holdtrue.bounds.accuracy import hoeffding_rows
 from holdtrue.events import BoundedRange, Gaussian, Pure
-from holdtrue.noise import rounded_gaussian
+from holdtrue.noise.samplers import rounded_gaussian
 from holdtrue.testing import SeededBits
 
 FOLDER = Path(__file__).parent / "images" / "theory"

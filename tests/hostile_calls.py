@@ -34,7 +34,7 @@ from holdtrue.estimators import (
 )
 from holdtrue.hypotheses import Union, read_class
 from holdtrue.ledgers import open_ledger
-from holdtrue.planning import read_plan
+from holdtrue.planning.plans import read_plan
 from holdtrue.queries import parse
 from holdtrue.queries.cards import Card, Column
 from hostile_values import CLOCKS, VALUES, Lying, Raising, write_files

@@ -15,9 +15,12 @@ from holdtrue.codec import Record, decode, encode
 from holdtrue.events import Event
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.planning import HoldoutPlan, LearningPlan, OpenPlan, Plan, PredictionPlan, SelectionPlan
-from holdtrue.planning.holdout_plan import ModeWidth
+from holdtrue.planning.holdout_plan import HoldoutPlan, ModeWidth
+from holdtrue.planning.learning import LearningPlan
 from holdtrue.planning.methods import Transfer
+from holdtrue.planning.plans import OpenPlan, Plan
+from holdtrue.planning.predicting import PredictionPlan
+from holdtrue.planning.selecting import SelectionPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response
 

@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (316, 240),
-    "lines of code": (35_520, 29_500),
-    "longest import chain": (28, 20),
+    "modules": (277, 240),
+    "lines of code": (34_190, 29_500),
+    "longest import chain": (27, 20),
     "layers": (15, 15),
 }
 

@@ -50,20 +50,13 @@ if TYPE_CHECKING:
     )
     from holdtrue.ledgers import verify
     from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
-    from holdtrue.planning import (
-        Comparison,
-        HoldoutPlan,
-        Intractable,
-        LearningPlan,
-        Plan,
-        PredictionPlan,
-        SelectionPlan,
-        plan,
-        plan_holdout,
-        plan_learning,
-        plan_prediction,
-        plan_selection,
-    )
+    from holdtrue.planning.asking import Intractable, plan
+    from holdtrue.planning.comparing import Comparison
+    from holdtrue.planning.holdout_plan import HoldoutPlan, plan_holdout
+    from holdtrue.planning.learning import LearningPlan, plan_learning
+    from holdtrue.planning.plans import Plan
+    from holdtrue.planning.predicting import PredictionPlan, plan_prediction
+    from holdtrue.planning.selecting import SelectionPlan, plan_selection
 
 __version__ = "0.1.0.dev0"
 
@@ -155,20 +148,13 @@ _HOMES = {
     ],
     "ledgers": ["verify"],
     "mechanisms": ["AboveThreshold", "Exponential", "Gaussian", "Laplace", "PermuteAndFlip"],
-    "planning": [
-        "Comparison",
-        "HoldoutPlan",
-        "Intractable",
-        "LearningPlan",
-        "Plan",
-        "PredictionPlan",
-        "SelectionPlan",
-        "plan",
-        "plan_holdout",
-        "plan_learning",
-        "plan_prediction",
-        "plan_selection",
-    ],
+    "planning.asking": ["Intractable", "plan"],
+    "planning.comparing": ["Comparison"],
+    "planning.holdout_plan": ["HoldoutPlan", "plan_holdout"],
+    "planning.learning": ["LearningPlan", "plan_learning"],
+    "planning.plans": ["Plan"],
+    "planning.predicting": ["PredictionPlan", "plan_prediction"],
+    "planning.selecting": ["SelectionPlan", "plan_selection"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

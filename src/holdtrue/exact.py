@@ -289,6 +289,11 @@ def units_down(value: Fraction) -> int:
     return math.floor(value / UNIT)
 
 
+def amount(units: int) -> float:
+    """Return whole units in the ledger's currency, as the nearest float."""
+    return units / UNIT.denominator if units.bit_length() < sys.float_info.max_exp else math.inf
+
+
 def floor_positive(name: str, value: object) -> float:
     """Return a positive number as the float just below it: a smaller epsilon or alpha only asks for more rows."""
     return _floor(name, positive(name, value))

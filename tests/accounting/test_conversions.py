@@ -20,8 +20,9 @@ from holdtrue.accounting.conversions import (
     zero_concentrated_epsilon,
     zero_concentrated_epsilon_simple,
 )
-from holdtrue.accounting.filters import amount, largest_cap
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.exact import amount
 
 CALIBRATIONS = [(1, 0.1, 1e-5, 30.75), (1, 1, 1e-5, 3.7306), (1, 5, 1e-5, 0.89187), (0.01, 1, 1e-6, 0.042247)]
 

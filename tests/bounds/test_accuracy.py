@@ -22,7 +22,7 @@ from holdtrue.bounds.accuracy import (
     uniform_rows,
 )
 from holdtrue.errors import InvalidParameter
-from holdtrue.noise import discrete_laplace
+from holdtrue.noise.samplers import discrete_laplace
 
 
 def exact_maximum(queries, beta):

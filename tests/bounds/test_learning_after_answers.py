@@ -8,7 +8,7 @@ import pytest
 from holdtrue.bounds import learning
 from holdtrue.bounds.selection import selection_probabilities
 from holdtrue.bounds.transfer import gaussian_shift, position_alpha
-from holdtrue.planning import plan_learning
+from holdtrue.planning.learning import plan_learning
 from laws import generator
 
 

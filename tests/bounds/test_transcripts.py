@@ -120,7 +120,7 @@ def test_bad_numbers_are_refused(call):
 
 def test_t9_crossover_with_rounding_and_splitting():
     """The default needs fewer rows than splitting from 10 queries on, and than rounding from 17 on (P1)."""
-    from holdtrue.planning import plan
+    from holdtrue.planning.asking import plan
 
     ours = {queries: plan(queries=queries, alpha=0.1).rows for queries in (9, 10, 16, 17)}
     assert ours[9] > splitting_rows(0.1, queries=9, beta=0.05)

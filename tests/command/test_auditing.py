@@ -14,7 +14,7 @@ from holdtrue.command import application
 from holdtrue.command.auditing import NOT_FOUND
 from holdtrue.errors import IntegrityError, InvalidParameter, UnknownName
 from holdtrue.mechanisms import Laplace
-from holdtrue.noise import discrete_laplace
+from holdtrue.noise.samplers import discrete_laplace
 
 
 def run(*words):

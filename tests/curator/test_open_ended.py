@@ -9,7 +9,8 @@ from scipy import stats
 from holdtrue.codec import encode
 from holdtrue.curator import Curator
 from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.planning import OpenPlan, open_plan, read_plan
+from holdtrue.planning.asking import open_plan
+from holdtrue.planning.plans import OpenPlan, read_plan
 from laws import generator
 
 ROWS = 4000

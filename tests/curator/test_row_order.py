@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from holdtrue.curator import Curator
 from holdtrue.ensembles.parts import PartRule, hash_keys
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
-from holdtrue.planning import open_plan
+from holdtrue.planning.asking import open_plan
 from holdtrue.verbs.predicting import Asked, rule_of
 
 PARTS, BLOCK = 20, 40

@@ -20,7 +20,7 @@ from holdtrue.estimators import (
 )
 from holdtrue.ledgers import open_ledger
 from holdtrue.ledgers.entries import Charge
-from holdtrue.planning import read_plan
+from holdtrue.planning.plans import read_plan
 from laws import generator
 
 STUMPS = ht.Stumps(bounds=(-10, 10), steps=20)

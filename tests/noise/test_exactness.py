@@ -7,18 +7,16 @@ import mpmath
 import numpy as np
 import pytest
 
-from holdtrue.noise import (
+from holdtrue.noise import samplers, selection
+from holdtrue.noise.samplers import (
     bernoulli,
     bernoulli_exponential,
     discrete_laplace,
     geometric,
-    gumbel_argmax,
-    permute_and_flip,
     rounded_gaussian,
-    samplers,
-    selection,
     uniform_below,
 )
+from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 from holdtrue.testing import SeededBits
 
 MILLION = 10**6

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from holdtrue.exact import rationals
-from holdtrue.noise import (
+from holdtrue.noise.samplers import (
     bernoulli,
     bernoulli_exponential,
     discrete_laplace,
     geometric,
-    gumbel_argmax,
-    permute_and_flip,
     rounded_gaussian,
     uniform_below,
 )
+from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 from laws import LEVEL, chi_square, chi_square_of_counts, gaussian_cdf, geometric_cdf, laplace_cdf
 
 DRAWS = 400_000

@@ -14,9 +14,10 @@ from holdtrue.codec import convert, decode, encode, plain
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.events import DiscreteLaplace, Gaussian
 from holdtrue.exact import UNIT
-from holdtrue.planning import Intractable, Plan, plan
+from holdtrue.planning.asking import Intractable, plan
 from holdtrue.planning.comparing import METHODS
 from holdtrue.planning.methods import AskingTask
+from holdtrue.planning.plans import Plan
 
 # THEORY P1, alpha = .1, beta = .05.
 TABLE = {

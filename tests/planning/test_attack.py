@@ -8,8 +8,8 @@ from scipy import stats
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.bounds.transfer import interval, stitched_level, stitched_noise, stitched_shift
-from holdtrue.noise import rounded_gaussian
-from holdtrue.planning import plan
+from holdtrue.noise.samplers import rounded_gaussian
+from holdtrue.planning.asking import plan
 
 BETA = 0.05
 RUNS = 400

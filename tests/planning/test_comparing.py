@@ -8,8 +8,8 @@ import matplotlib as mpl
 import pytest
 
 from holdtrue.errors import InvalidParameter, MissingExtra, UnknownName
-from holdtrue.planning import Comparison, plan
-from holdtrue.planning.comparing import METHODS
+from holdtrue.planning.asking import plan
+from holdtrue.planning.comparing import METHODS, Comparison
 
 mpl.use("Agg")
 

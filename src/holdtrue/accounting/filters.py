@@ -19,14 +19,7 @@ from holdtrue.accounting.closed_forms import gaussian_delta, largest_float, zero
 from holdtrue.accounting.conversions import zero_concentrated_epsilon
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
 from holdtrue.events import Event
-from holdtrue.exact import UNIT, LedgerKind, Number, count, positive, probability, round_up, units_down, units_up
-
-_BITS = 1024  # of a whole number that a float can stand for
-
-
-def amount(units: int) -> float:
-    """Return whole units in the ledger's currency, as the nearest float."""
-    return units / UNIT.denominator if units.bit_length() < _BITS else math.inf
+from holdtrue.exact import UNIT, LedgerKind, Number, amount, count, positive, probability, round_up, units_down, units_up
 
 
 @dataclass(frozen=True, slots=True)

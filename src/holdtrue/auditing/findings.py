@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from holdtrue.accounting.filters import amount
 from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.exact import amount
 
 __all__ = ["Breach", "Finding", "Inspection", "check_enough"]
 

@@ -22,7 +22,7 @@ from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass, names_of
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 

@@ -69,7 +69,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Recompute a ledger from its first entry to its last, and compare it with receipts."""
-    from holdtrue.accounting.filters import amount
+    from holdtrue.exact import amount
     from holdtrue.ledgers import verify as recompute
 
     receipts = [read_receipt(text) for text in receipt or ()]

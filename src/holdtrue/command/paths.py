@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdtrue.curator.answer_index import AnswerIndex
     from holdtrue.curator.budget import Budget, Preview
     from holdtrue.ledgers import Ledger
-    from holdtrue.planning import AnyPlan
+    from holdtrue.planning.plans import AnyPlan
     from holdtrue.queries.cards import Card
 
 __all__ = [
@@ -178,7 +178,7 @@ class LedgerView:
 def open_view(source: str) -> "Iterator[LedgerView]":
     """Yield what a ledger tells without the data."""
     from holdtrue.curator.answer_index import AnswerIndex
-    from holdtrue.planning import read_plan
+    from holdtrue.planning.plans import read_plan
     from holdtrue.queries.cards import Card
 
     where = find_ledger(source)

@@ -11,7 +11,10 @@ from holdtrue.command.output import Json, print_json, print_table, save_plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from holdtrue.planning import HoldoutPlan, LearningPlan, PredictionPlan, SelectionPlan
+    from holdtrue.planning.holdout_plan import HoldoutPlan
+    from holdtrue.planning.learning import LearningPlan
+    from holdtrue.planning.predicting import PredictionPlan
+    from holdtrue.planning.selecting import SelectionPlan
 
 __all__ = ["application"]
 
@@ -61,7 +64,7 @@ def asking(
     if rows is None and queries is None and alpha is None:
         typer.echo(context.get_help())
         raise typer.Exit
-    from holdtrue.planning import plan
+    from holdtrue.planning.asking import plan
 
     made = plan(
         rows=rows,
@@ -102,7 +105,7 @@ def learning(
     as_json: Json = False,
 ) -> None:
     """Plan for learning a hypothesis; leave out one of rows, alpha and epsilon."""
-    from holdtrue.planning import plan_learning
+    from holdtrue.planning.learning import plan_learning
     from holdtrue.planning.plotting import plot_learning
 
     made = plan_learning(size=size, alpha=alpha, beta=beta, epsilon=epsilon, rows=rows, method=method, realizable=realizable)
@@ -121,8 +124,8 @@ def selection(
     as_json: Json = False,
 ) -> None:
     """Plan for selecting a candidate; leave out one of epsilon and shortfall."""
-    from holdtrue.planning import plan_selection
     from holdtrue.planning.plotting import plot_selection
+    from holdtrue.planning.selecting import plan_selection
 
     made = plan_selection(candidates=candidates, beta=beta, epsilon=epsilon, shortfall=shortfall, monotone=monotone)
     _show(made, as_json=as_json, plot=plot, axes=plot_selection(made) if plot else None)
@@ -144,8 +147,8 @@ def prediction(
     as_json: Json = False,
 ) -> None:
     """Plan for private predictions by vote; leave out one of alpha and rows."""
-    from holdtrue.planning import plan_prediction
     from holdtrue.planning.plotting import plot_prediction
+    from holdtrue.planning.predicting import plan_prediction
 
     made = plan_prediction(
         beta=beta,
@@ -177,7 +180,7 @@ def holdout(
     as_json: Json = False,
 ) -> None:
     """Plan for a holdout: every mode's width before the first look. For several sizes, or none: a table of them."""
-    from holdtrue.planning import plan_holdout
+    from holdtrue.planning.holdout_plan import plan_holdout
 
     plans = [
         plan_holdout(cases=size, looks=number, yes=yes, overfits=overfits, beta=beta, private=private, alpha=alpha)

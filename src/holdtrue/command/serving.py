@@ -157,7 +157,7 @@ def accept(
     as_json: Json = False,
 ) -> None:
     """Accept a ledger that was restored from a backup, and enter what it has forgotten as spent."""
-    from holdtrue.accounting.filters import amount
+    from holdtrue.exact import amount
 
     given = read_receipt(receipt)
     with _keyring(config, home=home, ledger=ledger) as (keyring, settings):

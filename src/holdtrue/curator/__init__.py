@@ -27,7 +27,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
-from holdtrue.planning import AnyPlan, Plan
+from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report

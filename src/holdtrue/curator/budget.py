@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter, amount
-from holdtrue.exact import Number
-from holdtrue.planning import AnyPlan
+from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.exact import Number, amount
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from holdtrue.accounting.filters import amount
 from holdtrue.codec import decode
 from holdtrue.errors import IntegrityError, RequestError
+from holdtrue.exact import amount
 from holdtrue.ledgers import Entry, Ledger, read_charge
 from holdtrue.records import Response
 

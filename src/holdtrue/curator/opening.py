@@ -12,8 +12,9 @@ from holdtrue.engines import Engine, Header, Progress, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
 from holdtrue.exact import Number, truth
 from holdtrue.ledgers import Ledger, open_ledger
-from holdtrue.planning import AnyPlan, open_plan, read_plan
-from holdtrue.planning import plan as make_plan
+from holdtrue.planning.asking import open_plan
+from holdtrue.planning.asking import plan as make_plan
+from holdtrue.planning.plans import AnyPlan, read_plan
 from holdtrue.queries.cards import Card
 
 __all__ = ["Opened", "open_all"]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from holdtrue.accounting.filters import Filter, amount
+from holdtrue.accounting.filters import Filter
 from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.engines import Engine, Progress
@@ -23,7 +23,7 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.ledgers import Charge, Entry, Ledger, Limits, read_charge
 from holdtrue.ledgers.entries import text
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, mark_repeat

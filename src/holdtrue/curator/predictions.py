@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.filters import amount
 from holdtrue.codec import digest_of, encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.curator.models import Model
@@ -17,7 +16,7 @@ from holdtrue.engines.features import matrix
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
-from holdtrue.exact import Number, count
+from holdtrue.exact import Number, amount, count
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.records import Prediction, Response
 from holdtrue.verbs import Answered, Planned, Release, predicting

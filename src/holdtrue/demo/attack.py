@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from holdtrue.curator import Curator
 from holdtrue.entropy import SYSTEM, Bits
-from holdtrue.planning import Plan, plan
+from holdtrue.planning.asking import plan
+from holdtrue.planning.plans import Plan
 
 __all__ = ["FEATURES", "ROUNDS", "ROWS", "TRUTH", "Bar", "Step", "attack", "plan_attack"]
 

@@ -23,7 +23,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, count, integers, positive, rational
 from holdtrue.mechanisms import Exponential, Gaussian, Laplace
 from holdtrue.mechanisms.base import Array, Mechanism
-from holdtrue.noise import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
+from holdtrue.noise.samplers import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
 
 __all__ = ["GRID", "Agnostic", "LaplaceMax", "NoisyAverage", "NoisyMax", "SoftMajority", "drawn_by", "vote_matrix"]
 

@@ -20,7 +20,7 @@ from holdtrue.exact import Number, count, integers, positive
 from holdtrue.mechanisms import AboveThreshold, Gaussian
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.mechanisms.thresholding import Watch
-from holdtrue.noise import LARGEST_SCALE
+from holdtrue.noise.samplers import LARGEST_SCALE
 
 __all__ = ["AnswerRule", "ChargeCallback", "Patience", "Screen", "Screened"]
 

@@ -3,13 +3,13 @@
 from os import PathLike, fspath
 from typing import Any
 
-from holdtrue.accounting.filters import amount, largest_cap
+from holdtrue.accounting.filters import largest_cap
 from holdtrue.codec import encode
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import LedgerKind as Kind
-from holdtrue.exact import Number, positive, probability, round_down
+from holdtrue.exact import Number, amount, positive, probability, round_down
 from holdtrue.ledgers import Entry, Ledger, open_ledger
 
 __all__ = ["Handle", "handle_of"]

@@ -17,7 +17,7 @@ from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.scoring import name_of, once, refuse_spent
 from holdtrue.holdouts.transcripts import BestSoFar, Transcript
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 

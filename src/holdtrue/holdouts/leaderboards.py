@@ -22,7 +22,7 @@ from holdtrue.holdouts.scoring import Scoring, about
 from holdtrue.holdouts.sparse import Runs
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Ledger
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Interval
 
 __all__ = ["Leaderboard", "Place"]

@@ -8,8 +8,8 @@ from holdtrue.exact import Number, count, positive, probability, round_down, rou
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
 from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
-from holdtrue.planning import Plan
 from holdtrue.planning.holdout_plan import quiet_threshold
+from holdtrue.planning.plans import Plan
 
 __all__ = ["facts_and_plan"]
 

@@ -17,7 +17,7 @@ from holdtrue.engines import Engine, open_engine
 from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
 from holdtrue.holdouts.cases import Cases
 from holdtrue.ledgers import open_ledger
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 
 __all__ = ["Facts", "open_pipeline", "stored_facts"]
 

@@ -15,7 +15,8 @@ from holdtrue.bounds.sparse_vector import (
 from holdtrue.errors import InsufficientSamples
 from holdtrue.exact import ROUNDING, UNIT, Number, positive, units_up
 from holdtrue.holdouts.cases import BITS
-from holdtrue.planning import Plan, plan
+from holdtrue.planning.asking import plan
+from holdtrue.planning.plans import Plan
 
 __all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan"]
 

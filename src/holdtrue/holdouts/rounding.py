@@ -11,7 +11,7 @@ from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, turned
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 

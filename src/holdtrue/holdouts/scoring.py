@@ -16,7 +16,7 @@ from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import FRESH, THESE, Score
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing, plan_single
 

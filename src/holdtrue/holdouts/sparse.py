@@ -22,7 +22,7 @@ from holdtrue.holdouts.scoring import about, look_job, name_of, refuse_spent, re
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
-from holdtrue.planning import Plan
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 

@@ -7,8 +7,8 @@ the store writes what was appended, all under one lock. A refusal appends nothin
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from holdtrue.accounting.filters import amount
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName, UsedKey
+from holdtrue.exact import amount
 from holdtrue.ledgers.entries import (
     Charge,
     Entry,

@@ -10,7 +10,7 @@ from holdtrue import events
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, round_up
 from holdtrue.mechanisms.base import AdditiveMechanism
-from holdtrue.noise import LARGEST_SCALE, discrete_laplace, rounded_gaussian
+from holdtrue.noise.samplers import LARGEST_SCALE, discrete_laplace, rounded_gaussian
 
 
 @dataclass(frozen=True)

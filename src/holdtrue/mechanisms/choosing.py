@@ -14,7 +14,7 @@ from holdtrue import events
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, Rationals, integers, positive, rationals, truth
 from holdtrue.mechanisms.base import Array, Mechanism
-from holdtrue.noise import gumbel_argmax, permute_and_flip
+from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
 
 def score_range(sensitivity: Number, range_: Number | None, *, monotone: bool) -> Fraction:

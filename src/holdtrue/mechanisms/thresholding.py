@@ -10,7 +10,7 @@ from holdtrue import events
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, count, integer, integers, positive, round_up, truth
 from holdtrue.mechanisms.base import Array, Mechanism, NoiseBuffer
-from holdtrue.noise import LARGEST_SCALE, discrete_laplace
+from holdtrue.noise.samplers import LARGEST_SCALE, discrete_laplace
 
 
 @dataclass(frozen=True)

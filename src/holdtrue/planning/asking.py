@@ -23,7 +23,7 @@ from holdtrue.exact import (
     truth,
     units_up,
 )
-from holdtrue.noise import LARGEST_SCALE
+from holdtrue.noise.samplers import LARGEST_SCALE
 from holdtrue.planning.comparing import METHODS, MOST, fewest_rows, find_method, most_queries
 from holdtrue.planning.methods import AskingMethod, AskingTask, CapRule, Design
 from holdtrue.planning.plans import OpenPlan, Plan

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdtrue.errors import printable
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Response
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from msgspec import Struct
 
-from holdtrue.accounting.filters import amount
 from holdtrue.errors import UnknownName
+from holdtrue.exact import amount
 from holdtrue.service.database import DATASETS, Database
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def grant(registry: "Registry", name: str, allowances: Mapping[str, int]) 
 def grant_offline(registry: "Registry", database: Database, name: str, allowances: Mapping[str, int]) -> None:
     """Give allowances from the ledgers alone, without opening data; a service that runs sees them at once."""
     from holdtrue.ledgers import open_ledger
-    from holdtrue.planning import read_plan
+    from holdtrue.planning.plans import read_plan
 
     with database.read() as connection:
         known = set(connection.execute(sa.select(DATASETS.c.name)).scalars())

@@ -9,7 +9,7 @@ from holdtrue.codec import digest_of, encode
 from holdtrue.errors import HoldtrueError, RefusedError, UnknownName
 from holdtrue.events import NoCost
 from holdtrue.ledgers import Charge, Ledger, Receipt, open_ledger, verify
-from holdtrue.planning import read_plan
+from holdtrue.planning.plans import read_plan
 from holdtrue.service.database import DATASETS, HOLDOUTS
 from holdtrue.service.receipts import Kind, LedgerState, has_entry, read_state
 

@@ -11,7 +11,7 @@ from holdtrue.errors import InsufficientSamples, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
-from holdtrue.planning import AnyPlan, find_intervals
+from holdtrue.planning.plans import AnyPlan, find_intervals
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Query

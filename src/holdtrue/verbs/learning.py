@@ -17,7 +17,8 @@ from holdtrue.exact import Number, count, positive, probability
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
-from holdtrue.planning import AnyPlan, plan_learning
+from holdtrue.planning.learning import plan_learning
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Response
 from holdtrue.verbs import Measured, Release, Standing

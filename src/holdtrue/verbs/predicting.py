@@ -18,7 +18,7 @@ from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import UNIT, Number, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Certificate, Prediction, Response
 from holdtrue.verbs import Release, Standing
 from holdtrue.verbs.selecting import epsilon_of_use

@@ -11,7 +11,7 @@ from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import UNIT, Number, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
-from holdtrue.planning import AnyPlan
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Choice, Response
 from holdtrue.verbs import Measured, Release, Standing

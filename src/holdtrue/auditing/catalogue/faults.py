@@ -23,7 +23,8 @@ from holdtrue.auditing.catalogue.zoo import float_laplace, noisy_max, pair, svt_
 from holdtrue.auditing.search.confidence_bounds import Floats
 from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.entropy import Bits
-from holdtrue.noise import discrete_laplace, gumbel_argmax, rounded_gaussian
+from holdtrue.noise.samplers import discrete_laplace, rounded_gaussian
+from holdtrue.noise.selection import gumbel_argmax
 
 __all__ = ["FAULTS"]
 

@@ -20,7 +20,7 @@ from holdtrue.auditing.search.confidence_bounds import Floats, Pooled
 from holdtrue.auditing.search.events import STRATEGIES, Parts, mean_runs
 from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.entropy import SYSTEM, Bits
-from holdtrue.noise import discrete_laplace, geometric
+from holdtrue.noise.samplers import discrete_laplace, geometric
 
 __all__ = [
     "POWER",

@@ -21,7 +21,8 @@ from holdtrue.curator import Curator
 from holdtrue.entropy import Bits
 from holdtrue.hypotheses import Thresholds
 from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
-from holdtrue.planning import OpenPlan, open_plan
+from holdtrue.planning.asking import open_plan
+from holdtrue.planning.plans import OpenPlan
 
 __all__ = ["MECHANISMS", "VERBS"]
 

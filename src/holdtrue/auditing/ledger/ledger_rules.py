@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from holdtrue.accounting.filters import amount
 from holdtrue.codec import convert, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
 from holdtrue.events import NonPrivate
-from holdtrue.exact import units_up
+from holdtrue.exact import amount, units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
-from holdtrue.planning import AnyPlan, Plan, find_intervals, read_plan
+from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
 from holdtrue.records import Answer, Certificate, Interval, Response

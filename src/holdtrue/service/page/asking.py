@@ -8,11 +8,11 @@ from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Preview
 from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.exact import amount
 from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise

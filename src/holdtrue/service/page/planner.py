@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from holdtrue.errors import HoldtrueError
-from holdtrue.planning import Plan, plan
-from holdtrue.planning.asking import Intractable
+from holdtrue.planning.asking import Intractable, plan
+from holdtrue.planning.plans import Plan
 from holdtrue.service.page.guards import PageRoute, Visitor
 from holdtrue.service.page.reading import number_of
 from holdtrue.service.page.rendering import asked_by_htmx, show

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from holdtrue.accounting.filters import amount
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Budget
 from holdtrue.curator.history import Line
 from holdtrue.errors import HoldtrueError
-from holdtrue.planning import AnyPlan
+from holdtrue.exact import amount
+from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response

@@ -110,7 +110,7 @@ async def _planned(make: Callable[..., Any], form: StrictModel) -> Response:
 
 
 def _asking(**given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
-    from holdtrue.planning import plan
+    from holdtrue.planning.asking import plan
 
     return plan(**given)
 

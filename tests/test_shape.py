@@ -28,10 +28,10 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (277, 240),
-    "lines of code": (34_190, 29_500),
-    "longest import chain": (27, 20),
-    "layers": (15, 15),
+    "modules": (275, 240),
+    "lines of code": (34_390, 29_500),
+    "longest import chain": (28, 20),
+    "layers": (13, 15),
 }
 
 

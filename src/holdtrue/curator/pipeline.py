@@ -21,6 +21,7 @@ from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
+from holdtrue.exact import amount
 from holdtrue.ledgers import Charge, Entry, Ledger, Limits, read_charge
 from holdtrue.ledgers.entries import text
 from holdtrue.planning.plans import AnyPlan

@@ -21,7 +21,7 @@ from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
-from holdtrue.exact import amount
+from holdtrue.exact import UNIT
 from holdtrue.ledgers import Charge, Entry, Ledger, Limits, read_charge
 from holdtrue.ledgers.entries import text
 from holdtrue.planning.plans import AnyPlan
@@ -367,12 +367,12 @@ class Pipeline:
 
     def _certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves."""
-        plan = self.plan
+        plan, units = self.plan, UNIT.denominator
         return Certificate(
             release.event,
-            amount(entry.cost),
-            amount(entry.spent),
-            amount(self.ledger.terms.cap - entry.spent),
+            entry.cost / units,
+            entry.spent / units,
+            (self.ledger.terms.cap - entry.spent) / units,
             entry.number,
             entry.digest,
             plan.theorem,

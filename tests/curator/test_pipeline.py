@@ -457,3 +457,60 @@ def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(peopl
             thread.join()
         assert len(failures) == 4
         assert "secret" not in "".join(map(str, failures))
+
+
+def test_questions_are_answered_while_a_class_is_counted(people, place, monkeypatch):
+    """Learning holds neither the curator nor the ledger while it counts; a question about the same rows is answered then."""
+    counting, answered = threading.Event(), threading.Event()
+    with opened(people, place) as curator:
+        error_counts = curator.pipeline.engine.error_counts
+
+        def slowly(*given, **settings):
+            counting.set()
+            assert answered.wait(60)
+            return error_counts(*given, **settings)
+
+        monkeypatch.setattr(curator.pipeline.engine, "error_counts", slowly)
+        learned = []
+        stumps = ht.Stumps(bounds={"age": (0, 100)}, steps=10)
+        learner = threading.Thread(target=lambda: learned.append(curator.learn(stumps, target="smoker", epsilon=0.1)))
+        learner.start()
+        assert counting.wait(60)
+        first = curator.ask("age > 30", analyst="ben")
+        answered.set()
+        learner.join(60)
+        assert not first.repeated
+        assert learned[0].certificate.entry == 1
+        assert [entry.kind for entry in curator.ledger.entries()] == ["charge", "charge", "response", "response"]
+        assert [line.responses != () for line in curator.history] == [True, True]
+    assert ht.verify(place).charges == 2
+
+
+def test_a_class_that_is_counted_already_is_not_counted_twice(people, place, monkeypatch):
+    """The same lesson from two threads: the second waits for the first one's answer, and costs nothing."""
+    counting, counted = threading.Event(), []
+    with opened(people, place) as curator:
+        error_counts = curator.pipeline.engine.error_counts
+
+        def slowly(*given, **settings):
+            counted.append(1)
+            counting.set()
+            while not curator.pipeline._parked:
+                time.sleep(0.001)
+            return error_counts(*given, **settings)
+
+        monkeypatch.setattr(curator.pipeline.engine, "error_counts", slowly)
+        learned, stumps = [], ht.Stumps(bounds={"age": (0, 100)}, steps=10)
+        threads = [
+            threading.Thread(target=lambda: learned.append(curator.learn(stumps, target="smoker", epsilon=0.1)))
+            for _ in range(2)
+        ]
+        threads[0].start()
+        assert counting.wait(60)
+        threads[1].start()
+        for thread in threads:
+            thread.join(60)
+        assert len(counted) == 1
+        assert sorted(each.repeated for each in learned) == [False, True]
+        assert len({each.index for each in learned}) == 1
+    assert ht.verify(place).charges == 1

@@ -237,8 +237,7 @@ class Curator:
         """
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
-        with self.pipeline.lock:
-            return self._models.train(name, estimator, key=key, order=order, **facts)
+        return self._models.train(name, estimator, key=key, order=order, **facts)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
         self,

@@ -95,7 +95,7 @@ class LearningTask:
             )
             return plan_single(release, answered, measure=self._counts)
 
-        (found,) = pipeline.run(Job(plan, key=key, analyst=analyst))
+        (found,) = pipeline.run(Job(plan, key=key, analyst=analyst, slow=True))
         if not isinstance(found, Hypothesis):
             raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
         return found.with_class(partial(self._labels, index=found.index))

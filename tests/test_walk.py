@@ -21,13 +21,13 @@ RANDOM = np.random.default_rng(5)
 ROWS = {"age": RANDOM.integers(0, 100, 20_000), "bmi": RANDOM.normal(25, 5, 20_000), "sick": RANDOM.random(20_000) < 0.4}
 TERMS = {"queries": 1_000, "epsilon": 1.0, "delta": 1e-6, "iid": True}
 
-#              files, crossings    the goal
+# name: files and crossings; the goal, where it is not reached
 LIMITS = {
-    "ask": (41, 144),  #            25, 70
-    "repeat": (9, 16),  #            8, 16
-    "score": (25, 125),  #          18, 55
-    "HTTP ask": (55, 200),  #       35, 110
-    "predict": (40, 175),  #        25, 80
+    "ask": (24, 54),
+    "repeat": (8, 11),
+    "score": (18, 55),
+    "HTTP ask": (38, 112),  # 35, 110
+    "predict": (34, 114),  # 25, 80
 }
 
 
@@ -89,9 +89,7 @@ def curator(walk, tmp_path):  # noqa: ARG001 - which has to be there before the 
 
 def test_the_walk_of_an_ask_with_a_new_condition(walk, curator):
     check("ask", walk, lambda: curator.ask("age > 65"))
-    both_ways = {pair for pair in walk.crossings if pair[::-1] in walk.crossings}
-    known = {"ledgers", "engines"}
-    assert {Path(one).parent.name for one, _ in both_ways} <= known
+    assert not {pair for pair in walk.crossings if pair[::-1] in walk.crossings}  # no two files call each other
 
 
 def test_the_walk_of_a_repeated_question(walk, curator):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.codec import plain
+from holdtrue.codec import encode
 from holdtrue.command import main
 from holdtrue.holdouts.results import read_results
 
@@ -329,7 +329,7 @@ def test_plan_holdout_prints_a_plan_or_a_table_of_sizes(monkeypatch, capsys):
     code, said = plan("--cases", 5000, "--looks", 200, "--yes", 10)
     assert (code, said.out.rstrip("\n")) == (0, str(ht.plan_holdout(cases=5000, looks=200, yes=10)))
     code, said = plan("--cases", 5000, "--looks", 200, "--overfits", 5, "--validity", "--json")
-    assert json.loads(said.out) == plain(ht.plan_holdout(cases=5000, looks=200, overfits=5, private=False))
+    assert json.loads(said.out) == json.loads(encode(ht.plan_holdout(cases=5000, looks=200, overfits=5, private=False)))
     code, said = plan()
     made = [ht.plan_holdout(cases=size, looks=looks) for size in (1_000, 5_000, 20_000) for looks in (50, 500)]
     lines = said.out.splitlines()[2:8]

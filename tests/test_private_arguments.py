@@ -91,7 +91,7 @@ SCORES = {"first": 300, "second": 2000}
 MODES = {
     "scores": {"private": True},
     "rounding": {"private": False},
-    "thresholdout": {"train": Y, "overfits": 3},
+    "thresholdout": {"train": Y, "overfits": 3, "threshold": 0.5},  # so high that no noise passes it, or one time in e^30
     "guess-and-check": {"train": Y, "overfits": 3, "private": False},
 }
 
@@ -201,7 +201,7 @@ OPENED = {
         "rounding": Call(with_labels(private=False), look_all, Y),
         "gate": Call(with_labels(yes=3, incumbent=HALF), gate_all, Y),
         "private gate": Call(with_labels(yes=3, private=True), gate_clearly, Y),
-        "thresholdout": Call(with_labels(train=Y, overfits=3), guess_all, Y),
+        "thresholdout": Call(with_labels(train=Y, overfits=3, threshold=0.5), guess_all, Y),
         "guess-and-check": Call(with_labels(train=Y, overfits=3, private=False), guess_all, Y),
     },
     ("Holdout", "__init__", "incumbent"): {"results": Call(with_incumbent, lambda who, _: who.gate(cases=RESULTS), RESULTS)},
@@ -213,7 +213,7 @@ OPENED = {
 
 # Who asks, how, where and for what; predictions, points and queries, which belong to whoever asks.
 PUBLIC = {
-    *("analyst", "asks", "crowd", "key", "ledger", "more", "name", "path", "plan", "progress", "query", "tell"),
+    *("analyst", "asks", "key", "ledger", "name", "path", "plan", "progress", "query", "texts"),
     *("alpha", "beta", "cap", "delta", "epsilon", "iid", "mu", "pure", "reserve", "uses", "second_budget"),
     *("bounds", "classes", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),

@@ -12,7 +12,7 @@ import pytest
 import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
 from holdtrue.bounds.transcripts import check_cells, guess_and_check_level
-from holdtrue.curator import steps
+from holdtrue.curator import pipeline
 from holdtrue.holdouts import Holdout, Leaderboard, gating, guessing, ladders, sparse
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold
@@ -91,7 +91,7 @@ def unnamed_runs(monkeypatch):
     """Names looks by the submission alone, and has any charge of the same parts answered: as it was."""
     monkeypatch.setattr(sparse, "_request_id_in_run", lambda part, _: sparse.request_id_of(part))
     same = lambda entry, release: entry.response is None and json.loads(entry.body)["parts"] == list(release.parts)  # noqa: E731
-    monkeypatch.setattr(steps, "may_answer", same)
+    monkeypatch.setattr(pipeline, "may_answer", same)
 
 
 def crash_and_retry(mode, path):

@@ -1,10 +1,11 @@
 """Coverage against adaptive analysts: Holdtrue's intervals hold, those of plain means do not, and the truth is exact."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import holdtrue as ht
 from holdtrue.auditing import Coverage, PlainMeans, PlainScores, Signs, Vote
@@ -78,7 +79,7 @@ class Narrowed:
         told = self.inner.ask(text)
         ends = told.interval
         near = ends.width / 10
-        return replace(told, interval=replace(ends, low=told.value - near, high=told.value + near))
+        return structs.replace(told, interval=structs.replace(ends, low=told.value - near, high=told.value + near))
 
 
 def test_intervals_that_are_too_narrow_are_found(bits):

@@ -2,12 +2,12 @@
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured

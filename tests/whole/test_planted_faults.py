@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
+from msgspec import structs
 from sklearn.dummy import DummyClassifier
 
 import holdtrue as ht
@@ -97,7 +98,7 @@ def test_a_yes_that_counts_from_whoever_is_the_incumbent_by_then(monkeypatch):
 
     def chain(state, look, *, cells):
         if look.verb == "gate":
-            look = replace(look, request=look.request | {"against": state.incumbent})
+            look = structs.replace(look, request=look.request | {"against": state.incumbent})
         return after(state, look, cells=cells)
 
     monkeypatch.setattr(gating, "_after", chain)
@@ -132,5 +133,5 @@ def test_a_request_that_is_charged_piece_by_piece(monkeypatch):
 
 def test_a_plan_that_is_not_checked_in_the_transaction(monkeypatch):
     charge = Pipeline._charge
-    monkeypatch.setattr(Pipeline, "_charge", lambda self, *given: replace(charge(self, *given), limits=None))
+    monkeypatch.setattr(Pipeline, "_charge", lambda self, *given: structs.replace(charge(self, *given), limits=None))
     breaks(CuratorMachine)

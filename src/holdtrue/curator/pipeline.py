@@ -37,6 +37,7 @@ T = TypeVar("T")
 _LONGEST_NAME = 200
 _MOST_IN_BATCH = 256
 _MOST_BATCHES = 16
+_CLOSED = "this curator was closed; open the data again with the same ledger"
 _NOT_STORED = "the request was charged, but its response is not in the ledger"
 _NOT_MEASURED = "the rows could not be measured; the charge stays"
 _INTERRUPTED = "the request may have been charged; ask again"
@@ -157,8 +158,11 @@ class Pipeline:
         self._inbox.add(job.analyst or self.analyst, job)
         with self._waking:
             if not self._awake:
+                try:
+                    self._worker.submit(self._serve_until_idle)
+                except RuntimeError:  # closed in the meantime
+                    raise CuratorClosed(_CLOSED) from None
                 self._awake = True
-                self._worker.submit(self._serve_until_idle)
         return job.future
 
     def run(self, job: Job) -> list[Response]:
@@ -183,8 +187,7 @@ class Pipeline:
     def check_open(self) -> None:
         """Refuse everything once the pipeline is closed."""
         if self.closed:
-            message = "this curator was closed; open the data again with the same ledger"
-            raise CuratorClosed(message)
+            raise CuratorClosed(_CLOSED)
 
     @contextmanager
     def reading(self) -> Iterator[AnswerIndex]:

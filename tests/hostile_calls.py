@@ -96,7 +96,7 @@ def _planners() -> list[Target]:
             (*predicted, "method", "ledger"),
         ),
         Target("plan_holdout", ht.plan_holdout, {"cases": 500, "looks": 20, "beta": 0.05}, held),
-        Target("decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
+        Target("Plan.decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
         Target("read_plan", read_plan, {"text": encode(made)}),
         Target(
             "compose", ht.compose, {"events": [events.Gaussian(1)], "delta": 1e-6, "adaptive": False}, ("delta", "adaptive")

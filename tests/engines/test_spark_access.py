@@ -43,7 +43,7 @@ def test_a_master_that_nobody_answers_at_is_told_at_once():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens, and nobody else can
         port = taken.getsockname()[1]
-        with pytest.raises(RequestError, match="nobody answers at spark://127"):
+        with pytest.raises(RequestError, match="cannot reach the Spark master at spark://127"):
             start(Cluster(f"spark://127.0.0.1:{port}", SAFE, wait=20))
 
 

@@ -377,7 +377,7 @@ def test_planning_needs_no_scipy():
     import subprocess
 
     code = (
-        "import sys; from holdtrue.planning import plan; plan(queries=10, alpha=.1).compare(); "
+        "import sys; from holdtrue.planning.asking import plan; plan(queries=10, alpha=.1).compare(); "
         "assert 'scipy' not in sys.modules and 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)  # noqa: S603 - our own words

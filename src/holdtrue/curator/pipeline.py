@@ -155,7 +155,7 @@ class Pipeline:
     def submit(self, job: Job) -> "Future[list[Response]]":
         """Let a request wait for the worker thread, which answers it with all others that wait. Any thread may call."""
         self.check_open()
-        self._inbox.add(job.analyst or self.analyst, job)
+        self._accept(job)
         with self._waking:
             if not self._awake:
                 try:
@@ -171,7 +171,7 @@ class Pipeline:
         Where another process has charged the same key and is still answering, its answer is waited for.
         """
         self.check_open()
-        self._inbox.add(job.analyst or self.analyst, job)
+        self._accept(job)
         while self._inbox and not job.future.done():
             with self.lock:
                 if not job.future.done():
@@ -183,6 +183,12 @@ class Pipeline:
                 raise
             self.ledger.wait(pending.entry)
         return self.run(replace(job, future=Future()))
+
+    def _accept(self, job: Job) -> None:
+        """Let a request wait; InvalidParameter for a key or an analyst that is no text."""
+        if job.key is not None:
+            text("key", job.key)
+        self._inbox.add(self.analyst if job.analyst is None else text("analyst", job.analyst), job)
 
     def check_open(self) -> None:
         """Refuse everything once the pipeline is closed."""
@@ -286,7 +292,7 @@ class Pipeline:
         """Return what the ledger is asked for; whether the plan still holds it is decided there, in the transaction."""
         release = planned.release
         return Charge(
-            job.key or planned.key or SYSTEM.words(2).tobytes().hex(),
+            job.key if job.key is not None else planned.key or SYSTEM.words(2).tobytes().hex(),
             hashlib.sha256(planned.request.encode()).hexdigest(),
             self.analyst if job.analyst is None else job.analyst,
             release.verb,
@@ -343,7 +349,7 @@ class Pipeline:
             else:
                 self._tell([item])
             for job in self._parked:
-                self._inbox.add(job.analyst or self.analyst, job)
+                self._accept(job)
             self._parked.clear()
             self._serve()
 

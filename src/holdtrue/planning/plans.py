@@ -346,7 +346,7 @@ def find_intervals(
 
 def read_plan(text: str) -> AnyPlan:
     """Return the plan that a ledger was created with."""
-    if text == "{}":
+    if isinstance(text, str) and text == "{}":
         message = "this ledger has no plan: it counts estimators' fits, which verify and audit can read"
         raise RequestError(message)
     plan: AnyPlan = decode(text, AnyPlan)

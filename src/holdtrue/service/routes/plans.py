@@ -116,9 +116,9 @@ def _asking(**given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
 
 
 def _kind(name: str, **given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
-    from holdtrue import planning
+    import holdtrue
 
-    return getattr(planning, name)(**given)
+    return getattr(holdtrue, name)(**given)
 
 
 def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str) -> None:

@@ -321,7 +321,6 @@ class Holdout:
     @property
     def ledger(self) -> Ledger:
         """Return the ledger of the looks, to be read."""
-        self._pipeline.check_open()
         return self._pipeline.ledger
 
     def close(self) -> None:

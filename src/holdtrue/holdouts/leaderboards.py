@@ -182,7 +182,6 @@ class Leaderboard:
     @property
     def ledger(self) -> Ledger:
         """Return the ledger of the looks, to be read."""
-        self._pipeline.check_open()
         return self._pipeline.ledger
 
     def close(self) -> None:

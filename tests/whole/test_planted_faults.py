@@ -23,7 +23,7 @@ from whole import holdout_machine
 from whole.curator_machine import PARTS, CuratorMachine
 
 SEARCH = settings(
-    max_examples=60,
+    max_examples=400,  # it ends with the first that breaks; noise decides how soon that is
     stateful_step_count=50,
     deadline=None,
     database=None,

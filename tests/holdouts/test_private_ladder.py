@@ -73,10 +73,12 @@ def test_every_score_told_is_within_alpha_of_its_leaders_truth(request):
         with Leaderboard(truth, submissions=61, rule="private ladder", moves=5) as board:
             scores = []
             for row in rows:
+                if not board.left:  # noise alone may use up the moves, one time in a few thousand
+                    break
                 scores.append(board.submit("attacker", row))
                 kept.append(scores[-1].value > best)
                 best = scores[-1].value
-            votes = (2 * rows[kept].sum(axis=0) >= sum(kept)).astype(int)
+            votes = (2 * rows[: len(kept)][kept].sum(axis=0) >= sum(kept)).astype(int)
             if board.left:
                 scores.append(board.submit("attacker", votes))
         missed += any(0.5 not in score.interval for score in scores)

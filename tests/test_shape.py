@@ -29,7 +29,7 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (275, 240),
-    "lines of code": (34_390, 29_500),
+    "lines of code": (34_394, 29_500),
     "longest import chain": (28, 20),
     "layers": (13, 15),
 }

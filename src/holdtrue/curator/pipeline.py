@@ -341,7 +341,10 @@ class Pipeline:
     def _measure_slowly(self, item: _Item) -> None:
         """Measure and draw in a thread of its own; whoever serves next stores it, this thread if nobody else does."""
         measure = item.planned.measure
-        self._respond([item], lambda: [[] if measure is None else measure()])
+        try:
+            self._respond([item], lambda: [[] if measure is None else measure()])
+        except Exception:  # noqa: BLE001 - nobody else would tell whoever waits
+            item.error = ReleaseError(_NOT_MEASURED, entry=item.number)
         with self.lock:
             self._measuring.difference_update(item.planned.release.parts)
             if item.error is None:

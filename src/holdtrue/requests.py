@@ -459,6 +459,9 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
     delta: Annotated[Share | None, Meta(description="The slack of that privacy.")] = None
     threshold: Annotated[Share | None, Meta(description="By how much training scores may differ.")] = None
     tolerance: Annotated[Share | None, Meta(description="How far a guess may be from the holdout's score.")] = None
+    reserve: Annotated[
+        ShareOrNothing, Meta(description="The share of the budget that full scores leave for other releases.")
+    ] = 0
     metric: Annotated[Literal["accuracy", "cases"] | None, Meta(description="Whether predictions or results are given.")] = (
         None
     )

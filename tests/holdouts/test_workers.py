@@ -279,15 +279,15 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
     def open_beside(path):
         Holdout(TRUTH, looks=100, yes=5, ledger=path).close()
         one, other = Holdout(TRUTH, ledger=path), Holdout(TRUTH, ledger=path)
-        follow = one._way._follow
+        follow = one._mode._follow
 
         def beside():
-            monkeypatch.setattr(one._way, "_follow", follow)
+            monkeypatch.setattr(one._mode, "_follow", follow)
             found = follow()
             other._start(second, None)  # after this one has read an empty ledger
             return found
 
-        monkeypatch.setattr(one._way, "_follow", beside)
+        monkeypatch.setattr(one._mode, "_follow", beside)
         one._start(first, None)
 
     with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
@@ -323,15 +323,15 @@ def test_later_checks_count_the_cells_that_were_told(tmp_path):
     holdout, told = check_after_crashes(tmp_path / "a.ledger")
     cells = round(1 / told.sample_interval.width)
     assert float((right(0.5, 99) == TRUTH).mean()) in told.sample_interval
-    assert (holdout._way.failures, holdout._way._cells()) == (1, (cells,))
+    assert (holdout._mode.failures, holdout._mode._cells()) == (1, (cells,))
     assert 0.5 in told.interval
     # The control: cells that are worked out again from the charges are others than those that were told.
-    again = check_cells(CASES, tolerance=holdout._way.tolerance, query=4, beta=holdout.facts.beta, cells=(cells,) * 3)
+    again = check_cells(CASES, tolerance=holdout._mode.tolerance, query=4, beta=holdout.facts.beta, cells=(cells,) * 3)
     assert again > cells
 
 
 def test_a_passed_guess_is_never_taken_for_a_failure_nor_the_other_way_round():
-    interval = ht.Holdout(TRUTH, looks=5, train=TRAIN, overfits=1, private=False)._way._interval(0.5)
+    interval = ht.Holdout(TRUTH, looks=5, train=TRAIN, overfits=1, private=False)._mode._interval(0.5)
     cell = replace(interval, low=0.5, high=0.5 + 1 / 7, confidence=1.0)
     certificate = None
     assert guessing.count_cells(Answer(0.5, interval, interval, certificate)) is None

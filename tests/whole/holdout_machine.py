@@ -220,7 +220,7 @@ class GateMachine(HoldoutMachine):
         assert told.interval.low <= told.interval.high
 
     def check_state(self, held):
-        gate = held._way
+        gate = held._mode
         state = gate._follow()
         names = {gate_name(held, number): accuracy_of(number) for number in self.incumbents}
         if state.incumbent is not None:
@@ -259,7 +259,7 @@ class LadderMachine(HoldoutMachine):
         if self.told:
             step = held.facts.scale
             assert best >= float(max(accuracy_of(number) for number in self.told)) - 2 * step
-        told = [answer.value for _, answer, _ in held._way.led()]
+        told = [answer.value for _, answer, _ in held._mode.led()]
         assert told == sorted(told)
 
 
@@ -269,7 +269,7 @@ class RunsMachine(HoldoutMachine):
     runs = 12
 
     def check_state(self, held):
-        cost = held._way.runs._cost
+        cost = held._mode._cost
         ledger = held.ledger
         assert self.thresholds <= ledger.spent // cost
         charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
@@ -312,7 +312,7 @@ class PrivateLadderMachine(RunsMachine):
 
     def check_state(self, held):
         super().check_state(held)
-        shown = [answer.value for _, answer, _ in held._way.led()]
+        shown = [answer.value for _, answer, _ in held._mode.led()]
         assert shown == sorted(shown)
 
 
@@ -330,11 +330,11 @@ class GuessAndCheckMachine(HoldoutMachine):
 
     def check_state(self, held):
         """Later levels count the cells that were really told: those of the stored answers, in their order."""
-        way = held._way
-        way._transcript.follow()
+        way = held._mode
+        way.transcript.follow()
         widths = [
             look.told.sample_interval.width
-            for look in way._transcript
+            for look in way.transcript
             if hasattr(look.told, "sample_interval") and look.told.sample_interval.confidence == 1
         ]
         assert way._cells() == tuple(round(1 / width) for width in widths)

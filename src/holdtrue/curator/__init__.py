@@ -17,7 +17,6 @@ import numpy.typing as npt
 from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.history import Line, history_of
 from holdtrue.curator.learning import LearningTask
-from holdtrue.curator.model_store import store_beside
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
@@ -27,6 +26,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, array_of, count, integer, listed
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
+from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
@@ -99,7 +99,7 @@ class Curator:
         )
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
-        self._models = Models(self.pipeline, store=store_beside(ledger))
+        self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
 
     @overload
     def ask(self, queries: str, *, key: str | None = None, analyst: str | None = None) -> Answer: ...

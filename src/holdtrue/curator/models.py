@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.codec import digest_of, encode
-from holdtrue.curator.model_store import ModelStore, StoredModel, check_seal, seal_model
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Trainer
 from holdtrue.engines.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
@@ -21,6 +20,7 @@ from holdtrue.ensembles.training import make_recipe
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
 from holdtrue.exact import count, listed
 from holdtrue.hypotheses.classes import names_of
+from holdtrue.ledgers.sealed_store import SealedDocument, SealedStore, check_seal, seal_document
 from holdtrue.verbs.predicting import Asked
 
 __all__ = ["Model", "Models"]
@@ -76,7 +76,7 @@ class Models:
     one process only.
     """
 
-    def __init__(self, pipeline: Pipeline, *, store: ModelStore | None) -> None:
+    def __init__(self, pipeline: Pipeline, *, store: SealedStore | None) -> None:
         self._pipeline = pipeline
         self._store = store
         self._held: dict[str, Model] = {}
@@ -251,11 +251,11 @@ class Models:
             self._store.remove(name)
             return
         facts = encode({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
-        sealed = seal_model(self._pipeline.ledger.terms.key, name, facts=facts, arrays=to_bytes(model.ensemble))
+        sealed = seal_document(self._pipeline.ledger.terms.key, name, facts=facts, content=to_bytes(model.ensemble))
         self._store.write(name, sealed)
         self._seals[name] = sealed.seal
 
-    def _opened(self, name: str, stored: StoredModel) -> Model:
+    def _opened(self, name: str, stored: SealedDocument) -> Model:
         """Return a stored model; IntegrityError unless its seal, its digest and its members are right."""
         check_seal(self._pipeline.ledger.terms.key, name, stored)
         try:
@@ -268,7 +268,7 @@ class Models:
             asked = Asked(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
             chosen = tuple(map(str, made["features"]))
             read = tuple(feature(text, self._pipeline.card) for text in chosen)
-            ensemble = from_bytes(stored.arrays, where=name)
+            ensemble = from_bytes(stored.content, where=name)
         except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):
             right = False
         if not right:

@@ -43,6 +43,7 @@ __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "
 Progress: TypeAlias = Callable[[float], None]
 
 _BATCHED_FROM = 256
+_ALONE_BELOW = 20_000  # cells
 _TOGETHER = 32
 _NEWTONS_SHARE = 0.9
 _TIGHTEST = 1e-9
@@ -250,6 +251,9 @@ def _fits(task: TrainingRows, shares: Sequence[Integers], parts: list[int], work
 
     # Threads of the linear algebra would compete with ours, and split sums in ways that need not repeat.
     with silence(), threadpool_limits(1):
+        if workers == 1 or task.points.size < _ALONE_BELOW:  # starting threads would take longer
+            yield from (_fit(task, shares[part], part) for part in parts)
+            return
         run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
         yield from run(delayed(_fit)(task, shares[part], part) for part in parts)
 

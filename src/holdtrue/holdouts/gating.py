@@ -4,27 +4,32 @@ Whoever hears only yes and no, with few yes, cannot go far wrong: the submission
 less than k N, N = sum_{j <= B} C(k, j), so one bound for all of them holds for those that came. No privacy.
 """
 
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NoReturn
 
+import msgspec
 import numpy as np
 
 from holdtrue.bounds.transcripts import gate_cells, gate_gain, gate_interval
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError
+from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, name_of, request_id_of, used_up
 from holdtrue.holdouts.opening import Facts
-from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.questions import Question, kept_question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, look_job, name_of, once, refuse_spent, request_id_of, used_up, waits_for_answer
-from holdtrue.holdouts.transcripts import Look, Transcript
+from holdtrue.holdouts.transcripts import Look
+from holdtrue.ledgers import Entry, read_charge
+from holdtrue.ledgers.sealed_store import SealedStore, check_seal, seal_document
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
-from holdtrue.verbs import Release, Standing
+from holdtrue.verbs import Measured, Release, Standing
 
 __all__ = ["Gate"]
 
@@ -54,7 +59,7 @@ class _State:
         return self.means.get(self.incumbent or "", (Fraction(0), Fraction(1)))
 
 
-class Gate:
+class Gate(Mode[Verdict]):
     """A gate over cases that answers yes at most B times in k looks.
 
     Guarantee: with probability 1 - beta every interval it ever gives covers the truth it is about, at once, however the
@@ -65,13 +70,16 @@ class Gate:
     chosen before its response was stored. Needs: nothing else about these cases is told anyone, the order in which
     processes store does not depend on labels, and one name means one submission. It keeps no privacy, and says so. Fails:
     BudgetExceeded when looks or yes are used up, with nothing spent.
+
+    The ledger names the incumbent. What it submitted is kept beside a ledger that lasts, before its yes is stored, so that
+    any process goes on with the gate; results are as private as the labels, and so is what is kept.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, pipeline: Pipeline) -> None:
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline, *, store: SealedStore | None) -> None:
         if cases.weights is not None:
             raise InvalidParameter("weights", "given", "left out for a gate: all cases count alike")
-        self.cases, self.facts, self.pipeline = cases, facts, pipeline
-        self._transcript = Transcript(pipeline.ledger)
+        super().__init__(cases, facts, plan, pipeline)
+        self._store = store
         self._incumbent: tuple[str, Question] | None = None
         self._state = _State()
         self._read = 0
@@ -89,19 +97,20 @@ class Gate:
                 return
             known = state.incumbent is not None and known_as == state.incumbent
             name = str(state.incumbent) if known else name_of(incumbent, self.pipeline)
-            if self._transcript and state.incumbent != name:
+            if self.transcript and state.incumbent != name:
+                if name in state.means and self._find_submission(state.incumbent) is not None:
+                    return  # an earlier incumbent: the gate goes on with the one that took its place
                 self._refuse_other()
             if not state.means:
                 self._open_with(incumbent, name)
             self._incumbent = name, incumbent
+            self._keep(name, incumbent)
 
     def _open_with(self, incumbent: Question, name: str) -> None:
         """Tell the first incumbent's score in one of k/2 cells; one request of a gate does, whoever opens it."""
-        part = f"incumbent {name}"
-        release = self._opening(incumbent, name, part)
+        release = self._opening(incumbent, name, f"incumbent {name}")
         try:
-            key = request_id_of(_FIRST)
-            self.pipeline.run(look_job(release, key=key, analyst=None, measure=lambda: [incumbent.total()]))
+            self.run(PlannedLook(release, lambda: [incumbent.total()], request_id_of(_FIRST)))
         except RefusedError:
             if self._follow().incumbent in (None, name):
                 raise
@@ -112,51 +121,58 @@ class Gate:
             raise InvalidParameter("incumbent_name", "another name", "that of the results that last had a yes: see leading")
         raise InvalidParameter("incumbent", "another submission", "left out, or the one that last had a yes")
 
-    def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
-        """Say whether a submission is better than the incumbent by more than the margin; if so it takes its place."""
-        pipeline = self.pipeline
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        with pipeline.lock:
-            state = self._follow()
-            against = self._met(state)
-            own = name == state.incumbent  # whoever asks again is told the yes that made it so
-            met = state.beaten if own else state.incumbent
-            part = f"gate {name} {margin} {met or 'nothing'}"
-            found = pipeline.index.repeat(part)
-            if found is None:
-                if own:
-                    raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
-                if not waits_for_answer(pipeline, part):
-                    self._refuse()
-                release = self._release(asked, name, part, margin, state.incumbent)
-                found = self._carry(release, asked, against, analyst=analyst)
-            if not isinstance(found, Prediction):
-                message = "the ledger has another kind of response to this look"
-                raise IntegrityError(message)
-            if found.label == _YES and not found.repeated:
-                self._incumbent = name, asked
-            gain = None if met is None else self._gain(asked, None if own else against, margin, yes=found.label == _YES)
-            return self._verdict(found, name, margin, gain)
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of yes or no, against the incumbent."""
+        state = self._follow()
+        own = known is None and given.name == state.incumbent  # whoever asks again is told the yes that made it so
+        met = state.beaten if own else state.incumbent
+        if known is not None:
+            met = read_charge(known).request["against"]
+        part = f"gate {given.name} {given.margin} {met or 'nothing'}"
+        if self.pipeline.index.has(part):
+            return PlannedLook(self._release(given, part, met, None), list, given.request_id(part))
+        if own:
+            raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
+        against = self._met(met, known)
+        measure = self._measure(given, given.request_id(part), against)
+        return PlannedLook(self._release(given, part, met, against), measure, given.request_id(part))
 
-    def certify(self, *, analyst: str | None = None) -> Score:
+    def refuse(self, given: Submission) -> None:
+        """Refuse also once the gate is closed, or its yes are used up."""
+        used, closed = self._count_before(None)
+        if closed:
+            message = "this gate was closed when its incumbent was certified; nothing more can be asked of these cases"
+            raise RefusedError(message)
+        if used >= self._most:
+            message = f"no yes is left of {self._most:,}; certify() tells its incumbent's score"
+            raise used_up(message, "yes")
+        super().refuse(given)
+
+    def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
+        """Have the incumbent at hand where this submission is the one."""
+        del planned, found
+        state = self._follow()
+        if state.incumbent == given.name:
+            self._incumbent = given.name, given.asked
+            if self._store is not None and state.beaten is not None:
+                self._store.remove(state.beaten)
+
+    def certify(self, *, key: str | None = None, analyst: str | None = None) -> Score:
         """Close the gate for good, and tell the incumbent's score with its interval: the last thing that is told."""
-        pipeline = self.pipeline
-        pipeline.check_open()
-        with pipeline.lock:
+        self.pipeline.check_open()
+        with self.pipeline.lock:
             state = self._follow()
-            against = self._met(state)
-            if against is None:
+            known = None if key is None else self.pipeline.ledger.find(request_id=key)
+            name = state.incumbent if known is None else str(read_charge(known).request["values"])
+            against = self._met(name, known)
+            if against is None or name is None:
                 message = "there is no incumbent to certify: no submission had a yes yet"
                 raise RefusedError(message)
-            part = f"certify {state.incumbent}"
-            found = pipeline.index.repeat(part)
-            if found is None:
-                found = once(pipeline, self._closing(against, part), analyst=analyst, measure=lambda: [against.total()])
-            if not isinstance(found, Answer):
-                message = "the ledger has another kind of response to this request"
-                raise IntegrityError(message)
-            return self._score(found, against)
+            part = f"certify {name}"
+            given = Submission(against, name, key=key, analyst=analyst)
+            planned = PlannedLook(self._closing(given, part), lambda: [against.total()], given.request_id(part))
+            found = self.run(planned, bound=key is not None, analyst=analyst)
+            return msgspec.structs.replace(self.score(given, found, self._moment(key)), looks_left=0)
 
     @property
     def incumbent(self) -> Interval:
@@ -173,10 +189,11 @@ class Gate:
     @property
     def looks_left(self) -> int:
         """Return how many looks are left; none once the yes are used up or the gate is closed."""
+        left = super().looks_left
         with self.pipeline.lock:
             self._follow()
             used, closed = self._count_before(None)
-            return self.facts.looks - self.pipeline.index.draws if not closed and used < self._most else 0
+            return left if not closed and used < self._most else 0
 
     @property
     def _most(self) -> int:
@@ -184,16 +201,19 @@ class Gate:
 
     def _follow(self) -> _State:
         """Return the state after every response in the ledger."""
-        self.pipeline.index.follow()
-        self._transcript.follow()
-        cells = gate_cells(self.facts.looks)
-        for look in self._transcript.looks[self._read :]:
-            self._read += 1
-            self._state = _after(self._state, look, cells=cells)
-        opened = next((look for look in self._transcript.unanswered.values() if look.verb == "incumbent"), None)
+        self.transcript.follow()
+        self._state = self._fold(self._state, self.transcript.looks[self._read :])
+        self._read = len(self.transcript.looks)
+        opened = next((look for look in self.transcript.unanswered.values() if look.verb == "incumbent"), None)
         if opened is not None and self._state.incumbent is None:  # charged, and its score was never told
             return replace(self._state, incumbent=str(opened.request["values"]))
         return self._state
+
+    def _fold(self, state: _State, looks: Sequence[Look]) -> _State:
+        cells = gate_cells(self.facts.looks)
+        for look in looks:
+            state = _after(state, look, cells=cells)
+        return state
 
     def _count_before(self, number: int | None) -> tuple[int, bool]:
         """Return how many yes the charges before an entry may have had, and whether one of them closed the gate.
@@ -201,47 +221,76 @@ class Gate:
         A charge without an answer counts as a yes: nobody knows what it will say.
         """
         last = math.inf if number is None else number
-        waiting = [look for look in self._transcript.unanswered.values() if look.number < last]
+        waiting = [look for look in self.transcript.unanswered.values() if look.number < last]
         used = sum(entry < last for entry in self._state.yes) + sum(look.verb == "gate" for look in waiting)
         closed = any(entry < last for entry in self._state.closed) or any(look.verb == "certify" for look in waiting)
         return used, closed
 
-    def _met(self, state: _State) -> Question | None:
-        """Return the incumbent's question; refuse where the ledger knows another incumbent than this process has."""
-        if state.incumbent is None:
+    def _count_at(self, end: int, state: _State) -> tuple[int, bool]:
+        """Return how many yes there were up to an entry, those included that charges without an answer then may have."""
+        waiting = [look for look in self.transcript.unanswered.values() if look.number <= end]
+        waiting += [look for look in self.transcript.looks if look.number <= end < look.told_at]
+        closed = bool(state.closed) or any(look.verb == "certify" for look in waiting)
+        return len(state.yes) + sum(look.verb == "gate" for look in waiting), closed
+
+    def _met(self, name: str | None, known: Entry | None) -> Question | None:
+        """Return the question of whom a look is against; refuse where this process cannot find what it submitted."""
+        if name is None:
             return None
-        if self._incumbent is None or self._incumbent[0] != state.incumbent:
-            message = "another submission is the incumbent; open the holdout with incumbent= the one that last had a yes"
-            raise RefusedError(message)
-        return self._incumbent[1]
+        found = self._find_submission(name)
+        if found is not None:
+            return found
+        if known is not None:
+            message = "this look was charged and never answered, and whom it was against is gone; make it under a new key"
+            raise ReleaseError(message, entry=known.number)
+        message = "another submission is the incumbent; open the holdout with incumbent= the one that last had a yes"
+        raise RefusedError(message)
 
-    def _refuse(self) -> None:
-        used, closed = self._count_before(None)
-        if closed:
-            message = "this gate was closed when its incumbent was certified; nothing more can be asked of these cases"
-            raise RefusedError(message)
-        if used >= self._most:
-            message = f"no yes is left of {self._most:,}; certify() tells its incumbent's score"
-            raise used_up(message, "yes")
-        refuse_spent(self.pipeline, self.facts)
+    def _find_submission(self, name: str | None) -> Question | None:
+        """Return what was submitted under a name that the ledger has: from memory, or from beside the ledger."""
+        if self._incumbent is not None and self._incumbent[0] == name:
+            return self._incumbent[1]
+        kept = None if self._store is None or name is None else self._store.read(name)
+        if kept is None or name is None:
+            return None
+        check_seal(self.pipeline.ledger.terms.key, name, kept)
+        values = np.load(io.BytesIO(kept.content), allow_pickle=False)
+        found = kept_question(self.cases, values, results=self.facts.metric == _RESULTS)
+        self._incumbent = name, found
+        return found
 
-    def _carry(self, release: Release, asked: Question, against: Question | None, *, analyst: str | None) -> Response:
+    def _keep(self, name: str, asked: Question) -> None:
+        """Keep what was submitted beside a ledger that lasts, for other processes and for the next one."""
+        if self._store is None or asked.submitted is None or self._store.current(name) is not None:
+            return
+        content = io.BytesIO()
+        np.save(content, asked.submitted, allow_pickle=False)
+        key = self.pipeline.ledger.terms.key
+        self._store.write(name, seal_document(key, name, facts="{}", content=content.getvalue()))
+
+    def _measure(self, given: Submission, request_id: str, against: Question | None) -> Callable[[], Sequence[int]]:
         def measure() -> Sequence[int]:
             # Look again once the charge has its place: others may have been charged before it, and order decides.
             self._follow()
-            mine = self._transcript.find_unanswered(release.request)
+            mine = self.transcript.find_unanswered(request_id)
             if mine is None:  # another process has answered it, and that answer is the one that stays
                 return [0, 0]
             used, closed = self._count_before(mine.number)
             if closed or used >= self._most:
                 message = "the gate was closed in the meantime"
                 raise RefusedError(message)
-            return [asked.total(), 0 if against is None else against.total()]
+            return [given.asked.total(), 0 if against is None else against.total()]
 
-        return once(self.pipeline, release, analyst=analyst, measure=measure)
+        return measure
 
-    def _release(self, asked: Question, name: str, part: str, margin: Fraction, met: str | None) -> Release:
-        least = margin * self.cases.grid
+    def _release(self, given: Submission, part: str, met: str | None, against: Question | None) -> Release:
+        asked, least = given.asked, given.margin * self.cases.grid
+
+        def draw(sums: Measured) -> list[int]:
+            yes = int(sums[0]) - int(sums[1]) > least
+            if yes:  # before the yes is stored: whoever reads it there must find the incumbent
+                self._keep(given.name, asked)
+            return [int(yes)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
@@ -250,15 +299,32 @@ class Gate:
         return Release(
             verb="gate",
             # Against another incumbent it is another request, with an answer of its own.
-            request={"target": asked.name, "values": name, "margin": str(margin), "against": met, "private": False},
+            request={
+                "target": asked.name,
+                "values": given.name,
+                "margin": str(given.margin),
+                "against": met,
+                "differing": self._differing(asked, against),
+                "private": False,
+            },
             parts=(part,),
             event=NoCost(),
             cost=1,
             draws=1,
             queries=(),
-            draw=lambda sums: [int(int(sums[0]) - int(sums[1]) > least)],
+            draw=draw,
             respond=respond,
         )
+
+    def _differing(self, asked: Question, against: Question | None) -> int:
+        """Return in how many cases two submissions can differ, as far as that is public; all cases otherwise.
+
+        Where predictions differ is public, but drawn with the cases; where results differ depends on their labels.
+        """
+        hidden = self.facts.unseen or self.facts.metric == _RESULTS
+        if against is None or hidden or asked.submitted is None or against.submitted is None:
+            return self.cases.number
+        return int(np.count_nonzero(asked.submitted != against.submitted))
 
     def _opening(self, asked: Question, name: str, part: str) -> Release:
         cells = gate_cells(self.facts.looks)
@@ -274,13 +340,13 @@ class Gate:
         request = {"target": asked.name, "values": name, "private": False}
         return Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond)  # type: ignore[arg-type]  # integers
 
-    def _closing(self, asked: Question, part: str) -> Release:
+    def _closing(self, given: Submission, part: str) -> Release:
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
             mean = Fraction(drawn[0], self.cases.grid)
             return [self._told(mean, mean, mean, certificate)]
 
-        request = {"target": asked.name, "private": False}
+        request = {"target": given.asked.name, "values": given.name, "private": False}
         return Release("certify", request, (part,), NoCost(), 0, 0, (), lambda sums: [int(sums[0])], respond)
 
     def _told(self, low: Fraction, high: Fraction, value: Fraction, certificate: Certificate) -> Answer:
@@ -303,44 +369,35 @@ class Gate:
             return Interval(0.0, 1.0, sure, "population")
         return Interval(*self._ends(*state.mean()), sure, "population")
 
-    def _verdict(self, found: Prediction, name: str, margin: Fraction, gain: Interval | None) -> Verdict:
-        interval = self._interval(self._follow())
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Verdict:
+        """Say yes or no, and what follows."""
+        look = self.transcript.find(found.certificate.entry)
+        if not isinstance(found, Prediction) or look is None:
+            message = "the ledger has another kind of response to this look"
+            raise IntegrityError(message)
+        end = self.transcript.end_of(moment.entry)
+        state = self._follow() if moment.entry is None else self._fold(_State(), self.transcript.until(end))
+        used, closed = self._count_at(end, state)
+        yes = found.label == _YES
         return Verdict(
-            yes=found.label == _YES,
-            margin=float(margin),
-            looks_left=self.looks_left,
-            yes_left=max(0, self._most - self._count_before(None)[0]),
-            interval=interval,
-            gain=gain,
-            about=about(self.facts),
+            yes=yes,
+            margin=float(given.margin),
+            looks_left=0 if closed or used >= self._most else max(0, self.facts.looks - moment.draws),
+            yes_left=max(0, self._most - used),
+            interval=self._interval(state),
+            gain=None if look.request["against"] is None else self._gain(look, float(given.margin), yes=yes),
+            about=self.about,
             certificate=found.certificate,
             repeated=found.repeated,
-            submission=name,
+            submission=given.name,
         )
 
-    def _gain(self, asked: Question, against: Question | None, least: Fraction, *, yes: bool) -> Interval:
-        """Return what a yes or no says of the true difference; ``against`` is None where it is not at hand any more."""
-        facts, number, margin = self.facts, self.cases.number, float(least)
-        # Where predictions differ is public, but drawn with the cases; where results differ depends on their labels.
-        hidden = facts.unseen or facts.metric != "accuracy"
-        differing = number if against is None or hidden else _differing(asked, against, number)
-        near = gate_gain(differing, cases=number, looks=facts.looks, yes=self._most, beta=facts.beta)
+    def _gain(self, look: Look, margin: float, *, yes: bool) -> Interval:
+        """Return what a yes or no says of the true difference."""
+        facts, differing = self.facts, int(look.request["differing"])
+        near = gate_gain(differing, cases=self.cases.number, looks=facts.looks, yes=self._most, beta=facts.beta)
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
         return Interval(min(ends), max(ends), 1 - facts.beta, "population")
-
-    def _score(self, answer: Answer, asked: Question) -> Score:
-        return Score(
-            value=answer.value,
-            interval=answer.interval,
-            sample_interval=answer.sample_interval,
-            certificate=answer.certificate,
-            repeated=answer.repeated,
-            looks_left=0,
-            about=about(self.facts),
-            metric=asked.name,
-            looks=self.facts.looks,
-            private=False,
-        )
 
 
 def _after(state: _State, look: Look, *, cells: int) -> _State:
@@ -366,10 +423,3 @@ def _after(state: _State, look: Look, *, cells: int) -> _State:
 def _open(certificate: Certificate) -> Certificate:
     """Return a certificate that claims no privacy."""
     return certificate.proving(_THEOREM, event=NonPrivate())
-
-
-def _differing(asked: Question, against: Question, cases: int) -> int:
-    """Return in how many cases two submissions differ: public, since submissions are."""
-    if asked.submitted is None or against.submitted is None:
-        return cases
-    return int(np.count_nonzero(asked.submitted != against.submitted))

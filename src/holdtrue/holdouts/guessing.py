@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level
-from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError
 from holdtrue.events import NoCost, NonPrivate
-from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.opening import Facts
-from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.cases import BITS
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, used_up
 from holdtrue.holdouts.records import Score
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, used_up
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.ledgers import Entry
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
@@ -63,7 +59,7 @@ def count_cells(told: Answer) -> int | None:
     return round(1 / cell.width) if cell.confidence == 1 else None
 
 
-class GuessAndCheck:
+class GuessAndCheck(Mode[Score]):
     """A reusable holdout that tells the truth within a tolerance fixed beforehand, as long as it can.
 
     Guarantee: with probability 1 - beta every score told is within the tolerance of the truth, at once, over any number of
@@ -79,70 +75,52 @@ class GuessAndCheck:
     beta c_i over all transcripts, and to beta over all looks. What is not stored was told to nobody, and does not count.
     """
 
-    def __init__(self, cases: Cases, facts: Facts, pipeline: Pipeline) -> None:
-        self.cases, self.facts, self.pipeline = cases, facts, pipeline
-        self._transcript = Transcript(pipeline.ledger)
-
     @property
     def tolerance(self) -> float:
         """Return how far what is told may be from the truth."""
         return self.facts.threshold or 1.0
 
-    def look(self, asked: Question, guess: float, *, analyst: str | None = None) -> Score:
-        """Answer one question whose score on the training cases is given."""
-        pipeline = self.pipeline
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        part = f"score {name} {guess!r}"
-        with pipeline.lock:
-            pipeline.index.follow()
-            if not pipeline.index.has(part):
-                refuse_spent(pipeline, self.facts, part=part)
-                if self._stopped():
-                    raise used_up(_NO_MORE, "checks")
-            release = self._release(asked, name, part, guess)
-            found = once(pipeline, release, analyst=analyst, measure=lambda: [asked.total()])
-            left = self.facts.looks - pipeline.index.draws
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the guess, or of the cell that the holdout's mean lies in."""
+        del known  # what was told before is read when it is drawn
+        asked, part = given.asked, f"score {given.name} {given.guess!r}"
+        return PlannedLook(self._release(given, part), lambda: [asked.total()], given.request_id(part))
+
+    def refuse(self, given: Submission) -> None:
+        """Refuse also once nothing more can be told."""
+        super().refuse(given)
+        if self._stopped():
+            raise used_up(_NO_MORE, "checks")
+
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Return the score; BudgetExceeded where nothing could be told."""
         if isinstance(found, Prediction):
             raise used_up(_NO_MORE, "checks")
-        if not isinstance(found, Answer) or found.interval is None:
-            message = "the ledger has another kind of response to this look"
-            raise IntegrityError(message)
-        return Score(
-            value=found.value,
-            interval=found.interval,
-            sample_interval=found.sample_interval,
-            certificate=found.certificate,
-            repeated=found.repeated,
-            looks_left=left,
-            about=about(self.facts),
-            metric=asked.name,
-            looks=self.facts.looks,
-            private=False,
-        )
+        return self.score(given, found, moment)
 
     @property
     def failures(self) -> int:
         """Return how many guesses failed so far."""
         with self.pipeline.lock:
-            self._transcript.follow()
+            self.transcript.follow()
             return len(self._cells())
 
     def _stopped(self) -> bool:
         """Return whether a guess failed that no cell was fine enough to answer."""
-        self._transcript.follow()
-        return any(isinstance(look.told, Prediction) for look in self._transcript)
+        self.transcript.follow()
+        return any(isinstance(look.told, Prediction) for look in self.transcript)
 
     def _cells(self) -> tuple[int, ...]:
         """Return in how many cells each failure was told, in the order of the responses."""
-        told = (count_cells(look.told) for look in self._transcript if isinstance(look.told, Answer))
+        told = (count_cells(look.told) for look in self.transcript if isinstance(look.told, Answer))
         return tuple(cells for cells in told if cells is not None)
 
-    def _release(self, asked: Question, name: str, part: str, guess: float) -> Release:
-        request: dict[str, object] = {"target": asked.name, "values": name, "guess": guess, "private": False}
+    def _release(self, given: Submission, part: str) -> Release:
+        asked, guess, request_id = given.asked, given.guess, given.request_id(part)
+        request: dict[str, object] = {"target": asked.name, "values": given.name, "guess": guess, "private": False}
 
         def draw(sums: Sequence[int]) -> list[int]:
-            stopped, mine = self._stopped(), self._transcript.find_unanswered(request)
+            stopped, mine = self._stopped(), self.transcript.find_unanswered(request_id)
             if stopped or mine is None:  # where another process has answered it, that answer is the one that stays
                 return [_STOPPED, 0]
             return list(
@@ -155,7 +133,7 @@ class GuessAndCheck:
                     beta=self.facts.beta,
                     query=mine.place,
                     cells=self._cells(),
-                    answered=len(self._transcript.looks),
+                    answered=len(self.transcript.looks),
                 )
             )
 

@@ -7,20 +7,23 @@ from typing import Any, Self
 import numpy as np
 
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import Number, probability
+from holdtrue.exact import Number, probability, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.guessing import GuessAndCheck
-from holdtrue.holdouts.modes import facts_and_plan
+from holdtrue.holdouts.mode import Mode, Submission, Told, name_of
 from holdtrue.holdouts.opening import open_pipeline
 from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.rounding import Rounding
-from holdtrue.holdouts.scoring import Scoring, ends_of, name_of
-from holdtrue.holdouts.sparse import PrivateGate, Runs, Thresholdout
+from holdtrue.holdouts.scoring import Scoring, ends_of
+from holdtrue.holdouts.sparse import PrivateGate, Thresholdout
+from holdtrue.holdouts.terms import facts_and_plan
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Ledger
+from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.records import Answer, Interval
+from holdtrue.requests import HoldoutTerms
 
 __all__ = ["Holdout", "Scorer"]
 
@@ -71,30 +74,17 @@ class Holdout:
         self._y_true, self._analyst = y_true, analyst
         self._cases: Cases = cases_of(y_true, ids=ids, weights=weights, labels=labels, classes=classes)
         self._train = None if train is None else array_of("train", train)
-        self.facts, self.plan = facts_and_plan(
-            self._cases,
-            ledger=self.path,
-            looks=looks,
-            beta=beta,
-            yes=yes,
-            overfits=overfits,
-            reusable=train is not None,
-            private=private,
-            epsilon=epsilon,
-            delta=delta,
-            threshold=threshold,
-            tolerance=tolerance,
-            reserve=reserve,
-            metric=metric,
-            unseen=unseen,
-        )
+        given: dict[str, Any] = {"looks": looks, "beta": beta, "yes": yes, "train": train, "overfits": overfits}
+        given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
+        terms = HoldoutTerms(**given, reserve=reserve, metric=metric, unseen=unseen)  # type: ignore[arg-type]  # checked there
+        self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path)
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         try:
-            self._way = self._entered()
-            if incumbent is not None or isinstance(self._way, (Gate, PrivateGate)):
+            self._mode = self._open_mode()
+            if incumbent is not None or isinstance(self._mode, (Gate, PrivateGate)):
                 self._start(incumbent, incumbent_name)
         except BaseException:
-            self._pipeline.close()
+            self.close()
             raise
 
     def _start(self, incumbent: object, name: str | None) -> None:
@@ -107,21 +97,21 @@ class Holdout:
         else:
             gate.start(self._submitted(incumbent, name), known_as=name)
 
-    def _entered(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
-        facts, plan, pipeline, cases = self.facts, self.plan, self._pipeline, self._cases
-        match facts.mode:
+    def _open_mode(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
+        parts = self._cases, self.facts, self.plan, self._pipeline
+        match self.facts.mode:
             case "gate":
-                return Gate(cases, facts, pipeline)
+                return Gate(*parts, store=store_beside(self.path, "submissions"))
             case "private gate":
-                return PrivateGate(Runs(cases, facts, plan, pipeline))
+                return PrivateGate(*parts)
             case "thresholdout":
-                return Thresholdout(Runs(cases, facts, plan, pipeline))
+                return Thresholdout(*parts)
             case "guess-and-check":
-                return GuessAndCheck(cases, facts, pipeline)
+                return GuessAndCheck(*parts)
             case "rounding":
-                return Rounding(cases, facts, plan, pipeline)
+                return Rounding(*parts)
             case _:
-                return Scoring.under(cases, facts, plan, pipeline)
+                return Scoring(*parts)
 
     def score(  # noqa: PLR0913 - a submission, how to score it, and whose it is
         self,
@@ -134,6 +124,7 @@ class Holdout:
         ids: object = None,
         name: str | None = None,
         threshold: Number | None = None,
+        key: str | None = None,
         analyst: str | None = None,
     ) -> Score:
         """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case.
@@ -147,28 +138,36 @@ class Holdout:
         telling that two are equal would tell about the cases: in every mode each ``cases=`` is a look, unless ``name``, a
         public name of the submission (a commit, say), was scored before; then what was told is told again, whatever the
         results are now. Results are clamped to [0, 1].
+
+        ``key`` names this request: sent again under it, the look is told once more what was told first, and never paid for
+        twice; another submission under it is refused. Results without a name are known by their key.
         """
-        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids, name=name)
-        way = self._way
-        if isinstance(way, (Gate, PrivateGate)):
+        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids, name=_public_name(name, cases, key))
+        mode = self._mode
+        if isinstance(mode, (Gate, PrivateGate)):
             message = "this holdout is a gate: ask gate(y_pred); full scores need a holdout opened without yes="
             raise RefusedError(message)
-        if threshold is not None and not isinstance(way, Thresholdout):
+        if threshold is not None and not isinstance(mode, Thresholdout):
             raise InvalidParameter(
                 "threshold", threshold, "left out: only a private reusable holdout has one for every look"
             )
-        if isinstance(way, (Scoring, Rounding)):
-            if train is not None:
-                raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
-            return way.look(asked, analyst=analyst)
-        guess = self._guess(train, cases=cases is not None, metric=metric)
-        if isinstance(way, Thresholdout):
-            return way.look(asked, guess, threshold=threshold, analyst=analyst)
-        return way.look(asked, guess, analyst=analyst)
+        if not isinstance(mode, (Scoring, Rounding)):
+            level = None if threshold is None else round_up(probability("threshold", threshold))
+            guess = self._guess(train, cases=cases is not None, metric=metric)
+            return self._look(mode, asked, guess=guess, threshold=level, key=key, analyst=analyst)
+        if train is not None:
+            raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
+        return self._look(mode, asked, key=key, analyst=analyst)
 
-    def compare(self, first: object, second: object, *, ids: object = None, analyst: str | None = None) -> Score:
+    def _look(self, mode: Mode[Told], asked: Question, **given: Any) -> Told:  # noqa: ANN401 - the rest of a submission
+        return mode.look(Submission(asked, name_of(asked, self._pipeline), **given))
+
+    def compare(
+        self, first: object, second: object, *, ids: object = None, key: str | None = None, analyst: str | None = None
+    ) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
-        return self._scoring().look(comparison(self._cases, first, second, ids=ids), analyst=analyst)
+        asked = comparison(self._cases, first, second, ids=ids)
+        return self._look(self._scoring(), asked, key=key, analyst=analyst)
 
     def compare_cases(  # noqa: PLR0913 - two submissions, and whose they are
         self,
@@ -178,6 +177,7 @@ class Holdout:
         differ: object = None,
         ids: object = None,
         name: str | None = None,
+        key: str | None = None,
         analyst: str | None = None,
     ) -> Score:
         """Return by how much the first submission's results are above the second's: one look.
@@ -185,8 +185,9 @@ class Holdout:
         ``differ``: the cases where they can differ, True or False each, known without the results; narrower for few.
         ``name``: a public name of this pair, as in :meth:`score`; the same one again is no look.
         """
-        asked = case_comparison(self._cases, first, second, differ=differ, ids=ids, known_as=name)
-        return self._scoring().look(asked, analyst=analyst)
+        known_as = _public_name(name, first, key)
+        asked = case_comparison(self._cases, first, second, differ=differ, ids=ids, known_as=known_as)
+        return self._look(self._scoring(), asked, key=key, analyst=analyst)
 
     def paired_width(self, differ: object) -> float:
         """Return how wide the interval of :meth:`compare_cases` would be at most, from where results can differ. Free."""
@@ -197,10 +198,10 @@ class Holdout:
         return high - low
 
     def _scoring(self) -> Scoring:
-        if not isinstance(self._way, Scoring):
+        if not isinstance(self._mode, Scoring):
             message = f"a holdout in the mode {self.facts.mode} does not compare: open one of full scores"
             raise RefusedError(message)
-        return self._way
+        return self._mode
 
     def named(self, y_pred: object = None, *, cases: object = None, ids: object = None, name: str | None = None) -> str:
         """Return the name that the ledger has for a submission; without the ledger's key nobody can check a guess of it.
@@ -219,8 +220,8 @@ class Holdout:
         with self._pipeline.lock:
             transcript = Transcript(self._pipeline.ledger)
             transcript.follow()
-        found = transcript.find_told(entry)
-        return found if isinstance(found, Answer) else None
+        look = transcript.find(entry)
+        return look.told if look is not None and isinstance(look.told, Answer) else None
 
     def gate(  # noqa: PLR0913 - a submission, and whose it is
         self,
@@ -230,32 +231,34 @@ class Holdout:
         cases: object = None,
         ids: object = None,
         name: str | None = None,
+        key: str | None = None,
         analyst: str | None = None,
     ) -> Verdict:
         """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent.
 
-        ``name``: for ``cases=``, the submission's public name, as in :meth:`score`. Without one they are known to nobody
-        but as ``submission`` of the verdict.
+        ``name``: for ``cases=``, the submission's public name, as in :meth:`score`; ``key`` as there. Without either they
+        are known to nobody but as ``submission`` of the verdict.
         """
         gate = self._gate()
-        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
+        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=_public_name(name, cases, key))
         if asked.name != self.facts.metric:
             raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
-        return gate.look(asked, margin=probability("margin", margin, zero=True), analyst=analyst)
+        least = probability("margin", margin, zero=True)
+        return self._look(gate, asked, margin=least, key=key, analyst=analyst)
 
-    def certify(self, *, analyst: str | None = None) -> Score:
+    def certify(self, *, key: str | None = None, analyst: str | None = None) -> Score:
         """Close a gate for good, and return its incumbent's score with an interval on both sides."""
         gate = self._gate()
         if not isinstance(gate, Gate):
             message = "a private gate has told its incumbent's score already"
             raise RefusedError(message)
-        return gate.certify(analyst=analyst)
+        return gate.certify(key=key, analyst=analyst)
 
     def _gate(self) -> Gate | PrivateGate:
-        if not isinstance(self._way, (Gate, PrivateGate)):
+        if not isinstance(self._mode, (Gate, PrivateGate)):
             message = "this holdout gives full scores: ask score(y_pred); a gate is opened with yes="
             raise RefusedError(message)
-        return self._way
+        return self._mode
 
     def _asked(  # noqa: PLR0913 - a submission, and how to score it
         self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object, name: str | None = None
@@ -293,11 +296,7 @@ class Holdout:
     def looks_left(self) -> int:
         """Return how many looks are left."""
         self._pipeline.check_open()
-        if isinstance(self._way, (Gate, PrivateGate)):
-            return self._way.looks_left
-        with self._pipeline.lock:
-            self._pipeline.index.follow()
-            return max(0, self.facts.looks - self._pipeline.index.draws)
+        return self._mode.looks_left
 
     @property
     def incumbent(self) -> Interval:
@@ -308,8 +307,8 @@ class Holdout:
     def leading(self) -> str | None:
         """Return the name (see :meth:`named`) of the incumbent of a gate that is not private; None before the first.
 
-        A gate over results is opened again with these results as ``incumbent`` and their name as ``incumbent_name``: the
-        one that they were submitted with, or this one.
+        A gate whose ledger lasts knows its incumbent by itself. Another one over results is opened with these results as
+        ``incumbent`` and their name as ``incumbent_name``: the one that they were submitted with, or this one.
         """
         gate = self._gate()
         return gate.leading if isinstance(gate, Gate) else None
@@ -350,6 +349,11 @@ class Holdout:
         kept = "private" if self.facts.private else "not private"
         number = self._cases.number
         return f"<Holdout of {number:,} cases; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"
+
+
+def _public_name(name: str | None, results: object, key: str | None) -> str | None:
+    """Return the name that results are known by: their own, else that of the request, whatever they hold."""
+    return f"request {key}" if name is None and results is not None and key is not None else name
 
 
 def _reopened(y_true: object, given: dict[str, Any]) -> Holdout:

@@ -6,23 +6,26 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from holdtrue.bounds.transcripts import ladder_alpha
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError, RefusedError
+from holdtrue.errors import RefusedError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.exact import ROUNDING
 from holdtrue.holdouts.cases import Array, Cases
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission
 from holdtrue.holdouts.opening import Facts
-from holdtrue.holdouts.questions import Question
-from holdtrue.holdouts.scoring import name_of, once, refuse_spent
-from holdtrue.holdouts.transcripts import BestSoFar, Transcript
+from holdtrue.holdouts.records import Score
+from holdtrue.holdouts.transcripts import BestSoFar
+from holdtrue.ledgers import Entry
 from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["FREE", "Ladder", "best_step"]
+__all__ = ["BEST", "FREE", "Ladder", "best_step"]
 
+BEST = "best accuracy so far"
 FREE = "parameter-free ladder"
 _THEOREM = "ladder, transcripts counted (T11)"
 _NO_BOUND = "the parameter-free rule has no bound here: its steps depend on the cases"
@@ -36,7 +39,7 @@ def best_step(cases: int, *, submissions: int, beta: float) -> tuple[float, floa
     return min((ladder_alpha(cases, submissions=submissions, beta=beta, step=step), step) for step in steps)[::-1]
 
 
-class Ladder:
+class Ladder(Mode[Score]):
     """A leaderboard that tells one number: the best score so far, as often as it improves by more than a step.
 
     Guarantee: with probability 1 - beta the number is within the plan's alpha of the leader's true score and of the best
@@ -49,53 +52,51 @@ class Ladder:
     """
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
-        self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
-        self._shown = BestSoFar(Transcript(pipeline.ledger))
+        super().__init__(cases, facts, plan, pipeline)
+        self._shown = BestSoFar(self.transcript)
         self._leader: tuple[str, Array] | None = None
 
-    def look(self, asked: Question, predicted: Array, *, team: str, analyst: str | None = None) -> Answer:
-        """Take a submission; return the best score so far, its own if it led."""
-        pipeline = self.pipeline
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        part = f"submit {name}"
-        with pipeline.lock:
-            pipeline.index.follow()
-            self._shown.follow()
-            if not pipeline.index.has(part):
-                refuse_spent(pipeline, self.facts, part=part)
-                self._known_leader()
-            release = self._release(asked, name, part, predicted, team)
-            found = once(pipeline, release, analyst=analyst, measure=lambda: [asked.total()])
-            if not isinstance(found, Answer):
-                message = "the ledger has another kind of response to this submission"
-                raise IntegrityError(message)
-            shown = self._shown.show(found)
-            if self._shown.leading == name:
-                self._leader = name, predicted
-        return shown
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the best score so far, the submission's own if it leads."""
+        del known  # who leads is read when it is drawn
+        part = f"submit {given.name}"
+        self._shown.follow()
+        release = self._release(given, part)
+        return PlannedLook(release, lambda: [given.asked.total()], given.request_id(part))
+
+    def refuse(self, given: Submission) -> None:
+        """Refuse also where the parameter-free rule would need a leader's predictions that this process has not seen."""
+        super().refuse(given)
+        leading = self._shown.leading
+        if self.facts.mode == FREE and leading is not None and (self._leader is None or self._leader[0] != leading):
+            message = "submit the leader's predictions again first (it costs nothing): the rule compares with them"
+            raise RefusedError(message)
+
+    def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
+        """Keep the leader's predictions, which the parameter-free rule compares with."""
+        del planned, found
+        self._shown.follow()
+        if self._shown.leading == given.name and given.asked.submitted is not None:
+            self._leader = given.name, given.asked.submitted
+
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Return the best score so far, as it was when this look was answered."""
+        return replace(self.score(given, self._shown.show(found), moment), metric=BEST)
 
     def led(self) -> list[tuple[str, Answer, bool]]:
         """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
         with self.pipeline.lock:
             return self._shown.all()
 
-    def _known_leader(self) -> None:
-        """Refuse where the parameter-free rule would need a leader's predictions that this process has not seen."""
-        leading = self._shown.leading
-        if self.facts.mode == FREE and leading is not None and (self._leader is None or self._leader[0] != leading):
-            message = "submit the leader's predictions again first (it costs nothing): the rule compares with them"
-            raise RefusedError(message)
-
-    def _release(self, asked: Question, name: str, part: str, predicted: Array, team: str) -> Release:
-        step = Fraction(self.facts.scale or 1)
+    def _release(self, given: Submission, part: str) -> Release:
+        asked, step = given.asked, Fraction(self.facts.scale or 1)
 
         def draw(sums: Sequence[int]) -> list[int]:
             self._shown.follow()
             best = self._shown.best
             loss = asked.ceiling - int(sums[0])
             if self.facts.mode == FREE:
-                return self._freely(loss, predicted, best)
+                return self._freely(loss, asked.submitted, best)
             level = None if best is None else round(Fraction(1 - best.value) / step)
             share = Fraction(loss, asked.ceiling)
             moved = level is None or share < (level - 1) * step
@@ -107,12 +108,12 @@ class Ladder:
             loss = drawn[1] / asked.ceiling if free else float(drawn[1] * step)
             return [self._told(1 - loss, certificate.proving(certificate.theorem, event=NonPrivate()))]
 
-        request = {"target": asked.name, "values": name, "team": team, "private": False}
+        request = {"target": asked.name, "values": given.name, "team": given.team, "private": False}
         return Release("submit", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
 
-    def _freely(self, loss: int, predicted: Array, best: Answer | None) -> list[int]:
+    def _freely(self, loss: int, predicted: Array | None, best: Answer | None) -> list[int]:
         """Return whether a loss is below the best by more than the standard error of the difference to the leader."""
-        if best is None or self._leader is None:
+        if best is None or self._leader is None or predicted is None:
             return [1, loss]
         before = round((1 - best.value) * self.cases.grid)
         gap = self._deviation(predicted, self._leader[1]) / math.sqrt(self.cases.number)

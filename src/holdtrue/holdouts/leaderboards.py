@@ -13,13 +13,13 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, best_step
+from holdtrue.holdouts.mode import Submission, name_of
 from holdtrue.holdouts.opening import Facts, open_pipeline, stored_facts
 from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
 from holdtrue.holdouts.private_ladders import PrivateLadder
 from holdtrue.holdouts.questions import question
 from holdtrue.holdouts.records import Score
-from holdtrue.holdouts.scoring import Scoring, about
-from holdtrue.holdouts.sparse import Runs
+from holdtrue.holdouts.scoring import Scoring
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Ledger
 from holdtrue.planning.plans import Plan
@@ -101,44 +101,31 @@ class Leaderboard:
             )
             self.facts = replace(made, label_kind=self._cases.label_kind)
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
-        self._way = self._entered()
+        self._mode = self._open_mode()
         self._transcript = Transcript(self._pipeline.ledger)
 
-    def _entered(self) -> Ladder | PrivateLadder | Scoring:
+    def _open_mode(self) -> Ladder | PrivateLadder | Scoring:
         parts = self._cases, self.facts, self.plan, self._pipeline
         match self.facts.mode:
             case "scores":
-                return Scoring.under(*parts)
+                return Scoring(*parts)
             case "private ladder":
-                return PrivateLadder(Runs(*parts))
+                return PrivateLadder(*parts)
             case _:
                 return Ladder(*parts)
 
-    def submit(self, name: str, y_pred: object, *, ids: object = None) -> Score:
-        """Take a submission; return its own score, or on a ladder the best so far, whoever has it."""
+    def submit(
+        self, name: str, y_pred: object, *, ids: object = None, key: str | None = None, analyst: str | None = None
+    ) -> Score:
+        """Take a submission; return its own score, or on a ladder the best so far, whoever has it.
+
+        ``key`` names this request: under it the submission is told once more what was told first.
+        """
         team: object = name
         if not isinstance(team, str) or not name:
             raise InvalidParameter("name", name, "a name in text")
         asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
-        if isinstance(self._way, Scoring):
-            return self._way.look(asked, team=name)
-        if isinstance(self._way, PrivateLadder):
-            told = self._way.look(asked, team=name)
-        else:
-            told = self._way.look(asked, self._cases.predictions(y_pred, ids), team=name)
-        return Score(
-            value=told.value,
-            interval=told.interval,
-            sample_interval=told.sample_interval,
-            certificate=told.certificate,
-            reason=told.reason,
-            repeated=told.repeated,
-            looks_left=self.left,
-            about=about(self.facts),
-            metric="best accuracy so far",
-            looks=self.facts.looks,
-            private=self.facts.private,
-        )
+        return self._mode.look(Submission(asked, name_of(asked, self._pipeline), team=name, key=key, analyst=analyst))
 
     def standings(self) -> list[Place]:
         """Return every name with what was told of its best submission, the best first, ties as ties. Free."""
@@ -162,8 +149,8 @@ class Leaderboard:
 
     def _told(self) -> list[tuple[str, Answer | None]]:
         self._pipeline.check_open()
-        if isinstance(self._way, (Ladder, PrivateLadder)):
-            return [(name, told if led else None) for name, told, led in self._way.led()]
+        if isinstance(self._mode, (Ladder, PrivateLadder)):
+            return [(name, told if led else None) for name, told, led in self._mode.led()]
         with self._pipeline.lock:
             self._transcript.follow()
             told = [(str(look.request.get("team")), look.told) for look in self._transcript]
@@ -173,11 +160,7 @@ class Leaderboard:
     def left(self) -> int:
         """Return how many submissions are left."""
         self._pipeline.check_open()
-        with self._pipeline.lock:
-            self._pipeline.index.follow()
-            if isinstance(self._way, PrivateLadder) and not self._way.runs.left:
-                return 0
-            return max(0, self.facts.looks - self._pipeline.index.draws)
+        return self._mode.looks_left
 
     @property
     def ledger(self) -> Ledger:

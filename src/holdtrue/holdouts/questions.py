@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from holdtrue.errors import InvalidParameter, UnknownName
 from holdtrue.holdouts.cases import BITS, Array, Cases, clamped_results, unit_interval
 
-__all__ = ["METRICS", "Metric", "Question", "case_comparison", "comparison", "given_cases", "question"]
+__all__ = ["METRICS", "Metric", "Question", "case_comparison", "comparison", "given_cases", "kept_question", "question"]
 
 Metric: TypeAlias = str | Callable[[Any, Any], Any]
 METRICS = ("accuracy", "error", "brier", "recall")
@@ -25,7 +25,8 @@ class Question:
     ``content`` is what makes two submissions the same one; ``total`` measures the sum of values, and must only be called
     once it is paid for. ``ceiling`` is the sum of the c_i, ``divisor`` what the score divides by. A ``flipped`` score is
     shown as 1 minus that; a ``difference`` has values (1 + d_i)/2 where two submissions differ, and is read off as
-    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` are predictions, in the holdout's order.
+    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` are predictions or results, in the holdout's
+    order.
     ``narrowed``: the ceilings were read off these cases, so the truth is theirs with fresh labels, whatever was declared.
     """
 
@@ -152,8 +153,17 @@ def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: s
     the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.
     """
     numbers = cases.ordered(clamped_results("cases", values, cases=cases.number), ids)
+    return _results(cases, numbers, _known(known_as, "cases"))
+
+
+def kept_question(cases: Cases, submitted: Array, *, results: bool) -> Question:
+    """Return the question of a submission that was kept, in the holdout's own order."""
+    return _results(cases, submitted, ()) if results else _accuracy(cases, submitted, flipped=False)
+
+
+def _results(cases: Cases, numbers: npt.NDArray[np.float64], content: tuple[bytes, ...]) -> Question:
     whole = bool(((numbers == 0) | (numbers == 1)).all())
-    return _valued(cases, "cases", _known(known_as, "cases"), lambda: numbers, whole=whole)
+    return replace(_valued(cases, "cases", content, lambda: numbers, whole=whole), submitted=numbers)
 
 
 def _known(name: str | None, words: str) -> tuple[bytes, ...]:

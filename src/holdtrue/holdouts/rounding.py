@@ -1,17 +1,13 @@
 """Full scores without noise, rounded: every look is answered with the middle of one of so many cells (T9). Not private."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError, InvalidParameter
+from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
-from holdtrue.holdouts.cases import Cases
-from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
-from holdtrue.holdouts.scoring import about, name_of, once, refuse_spent, turned
-from holdtrue.planning.plans import Plan
+from holdtrue.ledgers import Entry
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing
 
@@ -20,8 +16,7 @@ __all__ = ["Rounding"]
 _THEOREM = "description length (T9)"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rounding:
+class Rounding(Mode[Score]):
     """How every look is answered where scores are rounded: narrower than noise for few looks, and no privacy.
 
     Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, at once, however the
@@ -29,39 +24,18 @@ class Rounding:
     BudgetExceeded when the looks are used up.
     """
 
-    cases: Cases
-    facts: Facts
-    plan: Plan
-    pipeline: Pipeline
-
-    def look(self, asked: Question, *, analyst: str | None = None) -> Score:
-        """Answer one question with the middle of the cell that its mean lies in."""
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the cell that a mean over all cases lies in."""
+        del known  # every look is answered alike
+        asked = given.asked
         if asked.difference or asked.divisor != self.cases.grid:
             raise InvalidParameter("metric", asked.name, "a mean over all cases: other questions need a private holdout")
-        pipeline = self.pipeline
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        with pipeline.lock:
-            part = f"score {name}"
-            if not pipeline.index.has(part):
-                refuse_spent(pipeline, self.facts, part=part)
-            found = once(pipeline, self._release(asked, name), analyst=analyst, measure=lambda: [asked.total()])
-            left = self.facts.looks - pipeline.index.draws
-        if not isinstance(found, Answer):
-            message = "the ledger has another kind of response to this look"
-            raise IntegrityError(message)
-        return Score(
-            value=1 - found.value if asked.flipped else found.value,
-            interval=turned(asked, found.interval),
-            sample_interval=turned(asked, found.sample_interval) or found.sample_interval,
-            certificate=found.certificate,
-            repeated=found.repeated,
-            looks_left=left,
-            about=about(self.facts),
-            metric=asked.name,
-            looks=self.facts.looks,
-            private=False,
-        )
+        release = self._release(asked, given.name)
+        return PlannedLook(release, lambda: [asked.total()], given.request_id(release.parts[0]))
+
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Return the score."""
+        return self.score(given, found, moment)
 
     def _release(self, asked: Question, name: str) -> Release:
         cells = self.facts.cells or 2

@@ -6,20 +6,22 @@ threshold lives in this process only: whoever opens the holdout again, or has it
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+from msgspec.structs import replace
 
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import IntegrityError, InvalidParameter, ReleaseError
+from holdtrue.errors import InvalidParameter
 from holdtrue.events import Composed, Event, NoCost
-from holdtrue.exact import Number, probability, round_up, units_up
+from holdtrue.exact import units_up
 from holdtrue.holdouts.cases import BITS, Cases
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, Told, request_id_of, used_up
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.scoring import about, look_job, name_of, refuse_spent, request_id_of, used_up
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.ledgers import Entry, read_charge
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.planning.plans import Plan
@@ -35,6 +37,7 @@ _ENDS = {
     "private ladder": "the lead changed so often, or the leaderboard was opened so often",
 }
 _ROUNDING = 2.0**-48
+_PATIENCE = 5.0  # seconds that a look waits for another process which is answering its request
 _THEOREM = "above threshold and transfer, by position (T10, T6b)"
 
 
@@ -46,25 +49,28 @@ class _Run:
     watch: Watch
 
 
-def _request_id_in_run(part: str, run: str) -> str:
-    """Return the id under which a look is charged: that of what it asks and of the run that it is asked in."""
-    return request_id_of(f"{part} in run {run}")
+@dataclass(frozen=True, eq=False)
+class _LookInRun(PlannedLook):
+    """A look in a run: the run that it was drawn in and its own response, once they are there."""
+
+    drawn_in: list[_Run] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
 
 
-class Runs:
+class Runs(Mode[Told]):
     """Above threshold, run after run, each run one event of 2 e = 2/(s cases) on a pure ledger.
 
     Guarantee: B runs and their releases are 2 B e-DP, however many looks were silent (T10). A run belongs to the object
     that drew its threshold: the charge that opens it pays for the threshold and the release, and every later look in it is
     charged 0 under a request id that holds the run's own random id. So no other process, and not this one after a crash,
     can answer a look that was charged 0 with a threshold of its own: its look is another request and opens a run that it
-    pays for. A look that was charged and never answered stays so. Whatever fails once a threshold or a comparison was
-    drawn ends the run. Fails: BudgetExceeded when all runs are used, before anything is measured.
+    pays for. A look that was charged and never answered stays so, and one whose caller gave it a key must be made again
+    under another: ReleaseError. Whatever fails once a threshold or a comparison was drawn ends the run. Fails:
+    BudgetExceeded when all runs are used, before anything is measured.
     """
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
-        self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
-        self.transcript = Transcript(pipeline.ledger)
+        super().__init__(cases, facts, plan, pipeline)
         each, unit = 1 / (Fraction(facts.scale or 1) * cases.number), 1 << BITS
         self._above = AboveThreshold(epsilon=each, sensitivity=unit)
         self._noise = Laplace(epsilon=each, sensitivity=unit)
@@ -77,30 +83,41 @@ class Runs:
         """Return how many runs can still be begun, the one under way included."""
         return self.pipeline.ledger.left // self._cost + int(self._run is not None)
 
-    def carry(  # noqa: PLR0913 - the parts of one look
+    def left_at(self, moment: Moment, *, under_way: bool) -> int:
+        """Return how many runs were left at a moment; ``under_way``: whether one went on then."""
+        if moment.entry is None:
+            return self.left
+        return (self.plan.cap_units - moment.spent) // self._cost + int(under_way)
+
+    @property
+    def looks_left(self) -> int:
+        """Return how many looks are left; none once the runs are used up."""
+        return super().looks_left if self.left else 0
+
+    def await_answer(self, known: Entry | None) -> None:
+        """Wait for another process that is answering this request; ReleaseError if its answer does not come."""
+        if known is not None and known.response is None:
+            self.pipeline.ledger.wait(known.number, seconds=_PATIENCE)
+
+    def refuse(self, given: Submission) -> None:
+        """Refuse also where a new run is needed and none is left."""
+        super().refuse(given)
+        if self._run is None and self._cost > self.pipeline.ledger.left:
+            message = f"no run of above threshold is left of {self._most:,}: {_ENDS[self.facts.mode]}"
+            raise used_up(message, "runs")
+
+    def plan_in_run(  # noqa: PLR0913 - the parts of one look
         self,
-        asked: Question,
+        given: Submission,
         *,
         verb: str,
         part: str,
         request: dict[str, object],
         excess: Callable[[int], int],
         respond: Callable[[int | None, Certificate], Response],
-        analyst: str | None,
-    ) -> Response:
-        """Make one look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is.
-
-        Needs: the pipeline's lock, from the state that ``excess`` and ``respond`` were made with to the return.
-        """
-        pipeline = self.pipeline
-        found = pipeline.index.repeat(part)
-        if found is not None:
-            return found
-        refuse_spent(pipeline, self.facts)
+    ) -> PlannedLook:
+        """Plan a look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is."""
         run = self._run
-        if run is None and self._cost > pipeline.ledger.left:
-            message = f"no run of above threshold is left of {self._most:,}: {_ENDS[self.facts.mode]}"
-            raise used_up(message, "runs")
         name = SYSTEM.words(2).tobytes().hex() if run is None else run.id
         drawn_in: list[_Run] = []
         responses: list[Response] = []
@@ -121,23 +138,14 @@ class Runs:
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
         cost = 0 if run is not None else self._cost
         release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
-        key = _request_id_in_run(part, name)
-        pipeline.run(look_job(release, key=key, analyst=analyst, measure=lambda: [asked.total()]))
-        return self._keep_run(part, drawn_in, responses)
+        number = request_id_of(f"{part} in run {name}") if given.key is None else given.key
+        return _LookInRun(release, lambda: [given.asked.total()], number, drawn_in, responses)
 
-    def _keep_run(self, part: str, drawn_in: list[_Run], responses: list[Response]) -> Response:
-        """Return what the ledger has for a look that went through; its run goes on if that is what was drawn in it."""
-        if not responses:  # another process answered the same submission in the meantime
-            found = self.pipeline.index.repeat(part)
-        else:
-            self.transcript.follow()
-            found = self.transcript.find_told(responses[0].certificate.entry)
-            if found == responses[0] and not drawn_in[0].watch.over:
-                self._run = drawn_in[0]
-        if found is None:
-            message = "the look was charged, but its response is not in the ledger"
-            raise ReleaseError(message)
-        return found
+    def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
+        """Go on with the run if what was drawn in it is what the ledger has for the look."""
+        del given
+        if isinstance(planned, _LookInRun) and found in planned.responses and not planned.drawn_in[0].watch.over:
+            self._run = planned.drawn_in[0]
 
     def interval(self, middle: float, *, width: float) -> Interval:
         """Return the middle plus and minus a width, within [0, 1], with the plan's confidence."""
@@ -145,147 +153,122 @@ class Runs:
         return Interval(min(low, 1.0), max(high, 0.0), 1 - self.facts.beta, "population")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Thresholdout:
+class Thresholdout(Runs[Score]):
     """The reusable holdout: the training score, unless it differs from the holdout's by more than a noisy threshold.
 
     Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, at once, if the training
-    cases are independent of the holdout; only the holdout is protected (T10).
+    cases are independent of the holdout; only the holdout is protected (T10). A threshold of its own is as public as the
+    question, and may be chosen like it; the interval is wider by it.
     """
 
-    runs: Runs
-
-    def look(self, asked: Question, guess: float, *, threshold: Number | None = None, analyst: str | None = None) -> Score:
-        """Answer one question whose score on the training cases is given.
-
-        A threshold of its own is as public as the question, and may be chosen like it; the interval is wider by it.
-        """
-        runs = self.runs
-        pipeline, facts = runs.pipeline, runs.facts
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        planned = facts.threshold or 0.0
-        level = planned if threshold is None else round_up(probability("threshold", threshold))
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the training score, or of the holdout's with noise."""
+        self.await_answer(known)
+        asked, guess, planned = given.asked, given.guess, self.facts.threshold or 0.0
+        level = planned if given.threshold is None else given.threshold
         near = Fraction(level) * asked.divisor
-        width = runs.plan.alpha - planned + level + _ROUNDING
+        width = self.plan.alpha - planned + level + _ROUNDING
         expected = round(guess * asked.divisor)
 
         def respond(total: int | None, certificate: Certificate) -> Response:
             value = guess if total is None else asked.score(total)
-            rows = Interval(value, value, 1 - facts.beta, "sample")
-            return Answer(value, runs.interval(value, width=width), rows, certificate)
+            rows = Interval(value, value, 1 - self.facts.beta, "sample")
+            return Answer(value, self.interval(value, width=width), rows, certificate)
 
-        with pipeline.lock:
-            pipeline.index.follow()
-            found = runs.carry(
-                asked,
-                verb="score",
-                part=f"score {name} {guess!r} {level!r}",
-                request={"target": asked.name, "values": name, "guess": guess, "threshold": level},
-                excess=lambda total: abs(total - expected) - int(near),
-                respond=respond,
-                analyst=analyst,
-            )
-            left = facts.looks - pipeline.index.draws
-        if not isinstance(found, Answer) or found.interval is None:
-            message = "the ledger has another kind of response to this look"
-            raise IntegrityError(message)
-        return Score(
-            value=found.value,
-            interval=found.interval,
-            sample_interval=found.interval,
-            certificate=found.certificate,
-            repeated=found.repeated,
-            looks_left=left if runs.left else 0,
-            about=about(facts),
-            metric=asked.name,
-            looks=facts.looks,
+        return self.plan_in_run(
+            given,
+            verb="score",
+            part=f"score {given.name} {guess!r} {level!r}",
+            request={"target": asked.name, "values": given.name, "guess": guess, "threshold": level},
+            excess=lambda total: abs(total - expected) - int(near),
+            respond=respond,
+        )
+
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Return the score; the rows are known no better than the population."""
+        score = self.score(given, found, moment)
+        left = self.left_at(moment, under_way=score.repeated or score.value == given.guess)
+        return replace(
+            score, sample_interval=score.interval or score.sample_interval, looks_left=score.looks_left if left else 0
         )
 
 
-class PrivateGate:
+class PrivateGate(Runs[Verdict]):
     """A gate that keeps secrets: it compares with the incumbent's *released* score, and a yes releases the next one.
 
     Guarantee: as :class:`Runs` for privacy; with probability 1 - beta every released score is within the plan's alpha of
     the truth, and every yes and no is right up to that alpha (T10).
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self.runs = runs
-
     def start(self, incumbent: Question | None) -> None:
         """Refuse an incumbent's predictions: this gate compares with released scores only."""
         if incumbent is not None:
             raise InvalidParameter("incumbent", "given", "left out for a private gate: put it through the gate first")
 
-    def look(self, asked: Question, *, margin: Fraction, analyst: str | None = None) -> Verdict:
-        """Say whether a submission is better than the incumbent's released score by more than the margin."""
-        runs = self.runs
-        pipeline = runs.pipeline
-        pipeline.check_open()
-        name = name_of(asked, pipeline)
-        with pipeline.lock:
-            pipeline.index.follow()
-            bar = self._bar()
-            least = (Fraction(bar or 0) + margin) * asked.divisor
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of a no, or of the score that is better than the incumbent's by more than the margin."""
+        self.await_answer(known)
+        asked, margin, bar = given.asked, given.margin, self._bar_met(known)
+        least = (Fraction(bar or 0) + margin) * asked.divisor
 
-            def respond(total: int | None, certificate: Certificate) -> Response:
-                if total is None:
-                    return Prediction(_NO, certificate)
-                value = asked.score(total)
-                interval = runs.interval(value, width=runs.plan.alpha)
-                return Answer(value, interval, interval, certificate)
+        def respond(total: int | None, certificate: Certificate) -> Response:
+            if total is None:
+                return Prediction(_NO, certificate)
+            value = asked.score(total)
+            interval = self.interval(value, width=self.plan.alpha)
+            return Answer(value, interval, interval, certificate)
 
-            found = runs.carry(
-                asked,
-                verb="gate",
-                part=f"gate {name} {margin} {bar!r}",
-                request={"target": asked.name, "values": name, "margin": str(margin), "against": bar},
-                excess=lambda total: total - int(least),
-                respond=respond,
-                analyst=analyst,
-            )
-            return self._verdict(found, name, bar, float(margin))
+        return self.plan_in_run(
+            given,
+            verb="gate",
+            part=f"gate {given.name} {margin} {bar!r}",
+            request={"target": asked.name, "values": given.name, "margin": str(margin), "against": bar},
+            excess=lambda total: total - int(least),
+            respond=respond,
+        )
+
+    def _bar_met(self, known: Entry | None) -> float | None:
+        """Return the score that this request is compared with: the one it met when it was made, else the last one."""
+        if known is None:
+            self.transcript.follow()
+            return self._bar(self.transcript.end_of(None))
+        met = read_charge(known).request["against"]
+        return None if met is None else float(str(met))
+
+    def _bar(self, end: int) -> float | None:
+        """Return the score that was released last up to an entry, None before the first."""
+        looks = self.transcript.until(end)
+        return next((look.told.value for look in reversed(looks) if isinstance(look.told, Answer)), None)
 
     @property
     def incumbent(self) -> Interval:
         """Return what is known of the incumbent's true score. Free."""
-        with self.runs.pipeline.lock:
-            return self._incumbent(self._bar())
+        with self.pipeline.lock:
+            return self._known_of(self._bar_met(None))
 
-    @property
-    def looks_left(self) -> int:
-        """Return how many looks are left; none once the runs are used up."""
-        runs = self.runs
-        with runs.pipeline.lock:
-            runs.pipeline.index.follow()
-            return runs.facts.looks - runs.pipeline.index.draws if runs.left else 0
-
-    def _incumbent(self, bar: float | None) -> Interval:
+    def _known_of(self, bar: float | None) -> Interval:
         if bar is None:
-            return Interval(0.0, 1.0, 1 - self.runs.facts.beta, "population")
-        return self.runs.interval(bar, width=self.runs.plan.alpha)
+            return Interval(0.0, 1.0, 1 - self.facts.beta, "population")
+        return self.interval(bar, width=self.plan.alpha)
 
-    def _bar(self) -> float | None:
-        """Return the score that was released last, None before the first."""
-        self.runs.transcript.follow()
-        released = (look.told.value for look in reversed(self.runs.transcript.looks) if isinstance(look.told, Answer))
-        return next(released, None)
-
-    def _verdict(self, found: Response, name: str, bar: float | None, margin: float) -> Verdict:
-        runs, yes = self.runs, isinstance(found, Answer)
-        near = 2 * runs.plan.alpha
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Verdict:
+        """Say yes or no, and what follows."""
+        self.transcript.follow()
+        yes, margin, near = isinstance(found, Answer), float(given.margin), 2 * self.plan.alpha
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
+        look = self.transcript.find(found.certificate.entry)
+        met = None if look is None else look.request["against"]
+        left = self.left_at(moment, under_way=found.repeated or not yes)
         return Verdict(
             yes=yes,
             margin=margin,
-            looks_left=runs.facts.looks - runs.pipeline.index.draws if runs.left else 0,
-            yes_left=runs.left,
-            interval=self._incumbent(self._bar()),
-            gain=None if bar is None else Interval(*ends, 1 - runs.facts.beta, "population"),
-            about=about(runs.facts),
+            looks_left=max(0, self.facts.looks - moment.draws) if left else 0,
+            yes_left=left,
+            interval=self._known_of(self._bar(self.transcript.end_of(moment.entry))),
+            gain=None if met is None else Interval(*ends, 1 - self.facts.beta, "population"),
+            about=self.about,
             certificate=found.certificate,
             private=True,
             repeated=found.repeated,
-            submission=name,
+            submission=given.name,
         )

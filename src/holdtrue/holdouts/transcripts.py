@@ -1,6 +1,7 @@
 """What a holdout has told so far: the state of every mode whose answers depend on the past."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdtrue.curator.history import responses_of
+from holdtrue.errors import IntegrityError
 from holdtrue.ledgers import Ledger
 from holdtrue.records import Answer, Response
 
@@ -15,16 +17,18 @@ __all__ = ["BestSoFar", "Look", "Transcript"]
 
 
 class Look(Struct, frozen=True):
-    """One charge: its entry, its place among all charges from 1 on, what was asked in public words, and what was told.
+    """One charge: its entry, its place among all charges from 1 on, its request's id and public words, and what was told.
 
-    ``told`` is None while there is no response.
+    ``told`` is None while there is no response, ``told_at`` the entry of the response.
     """
 
     number: int
     place: int
+    id: str
     verb: str
     request: dict[str, Any]
     told: Response | None = None
+    told_at: int = 0
 
 
 class Transcript:
@@ -51,21 +55,34 @@ class Transcript:
                 if entry.kind == "charge" and entry.body is not None:
                     self._charged += 1
                     request = json.loads(entry.body)["request"]
-                    self.unanswered[entry.number] = Look(entry.number, self._charged, entry.verb, request)
+                    self.unanswered[entry.number] = Look(
+                        entry.number, self._charged, entry.request_id or "", entry.verb, request
+                    )
                 elif entry.kind == "response" and entry.body is not None and entry.answers in self.unanswered:
                     (told,) = responses_of(entry.body)
                     self._places[entry.answers] = len(self.looks)
-                    self.looks.append(replace(self.unanswered.pop(entry.answers), told=told))
+                    self.looks.append(replace(self.unanswered.pop(entry.answers), told=told, told_at=entry.number))
             self._seen = last
 
-    def find_told(self, number: int) -> Response | None:
-        """Return what was stored as the response to a charge, by its entry; None where there is nothing."""
+    def find(self, number: int) -> Look | None:
+        """Return the look that was answered under a charge, by its entry; None where there is none."""
         place = self._places.get(number)
-        return None if place is None else self.looks[place].told
+        return None if place is None else self.looks[place]
 
-    def find_unanswered(self, request: dict[str, object]) -> Look | None:
+    def end_of(self, entry: int | None) -> int:
+        """Return the last entry that counts for what is said under an entry: its response, or itself; all, for None."""
+        if entry is None:
+            return self._seen
+        place = self._places.get(entry)
+        return entry if place is None else self.looks[place].told_at
+
+    def until(self, end: int) -> list[Look]:
+        """Return the looks that were answered up to an entry, in the order of the responses."""
+        return self.looks[: bisect_right(self.looks, end, key=lambda look: look.told_at)]
+
+    def find_unanswered(self, request_id: str) -> Look | None:
         """Return the charge of a request that is being answered now; None where another process has answered it."""
-        return next((look for look in self.unanswered.values() if look.request == request), None)
+        return next((look for look in self.unanswered.values() if look.id == request_id), None)
 
     def __iter__(self) -> Iterator[Look]:
         return iter(self.looks)
@@ -106,8 +123,11 @@ class BestSoFar:
         best = self.best or told
         return replace(told, value=best.value, interval=best.interval, sample_interval=best.sample_interval)
 
-    def show(self, told: Answer) -> Answer:
+    def show(self, told: Response) -> Answer:
         """Return what is shown for a stored response, now and whenever it is asked for again."""
+        if not isinstance(told, Answer):
+            message = "the ledger has another kind of response to this submission"
+            raise IntegrityError(message)
         self.follow()
         shown, _ = self._shown[told.certificate.entry]
         return replace(shown, repeated=told.repeated)

@@ -139,6 +139,10 @@ class Ledger:
             raise InvalidParameter("request_id", None, "given, or request_digest")
         return None if found is None else seen.find_charge(found)
 
+    def find_entry(self, request_id: str) -> Entry | None:
+        """Return the entry that was made under a request id: its charge, or the repeat of another's; else None."""
+        return self._load(Lookup(ids={request_id})).requests.get(request_id)
+
     def wait(self, number: int, *, seconds: float = 30.0) -> Entry:
         """Return a charge once its response is stored, by this process or another; ReleaseError if that takes too long."""
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE

@@ -1,19 +1,15 @@
 """All holdouts behind the service: registered once, for all workers and for good."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
 from holdtrue.errors import HoldtrueError, IntegrityError, UnknownName
-from holdtrue.holdouts import Score, Verdict
-from holdtrue.ledgers import Ledger
 from holdtrue.service.database import HOLDOUTS
 from holdtrue.service.holdout_labels import labels_of
 from holdtrue.service.holdout_looks import HoldoutDesk
-from holdtrue.service.holdout_replies import Replies
 from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable
 from holdtrue.service.problems import Refused
 from holdtrue.service.receipts import LedgerState, read_state
@@ -33,29 +29,14 @@ class WatchedHoldoutDesk(HoldoutDesk):
     explain: Callable[[HoldtrueError], HoldtrueError] | None = None
     _closed = False
 
-    @property
-    def ledger(self) -> Ledger:
-        """Return the ledger of the looks, to be read."""
-        return self._kept.ledger
-
     def close(self) -> None:
         """Finish what is under way and let go of the cases."""
         self._closed = True
         super().close()
 
     async def _run(self, function: Callable[[], _T]) -> _T:
-        with self._explained():
-            return await super()._run(function)
-
-    def _told(self, verb: str, given: dict[str, Any], key: str, analyst: str) -> Score | Verdict:
-        # Explained before the reply is kept: a look that failed with its ledger may be made again under the same key.
-        with self._explained():
-            return super()._told(verb, given, key, analyst)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
         try:
-            yield
+            return await super()._run(function)
         except HoldtrueError as error:
             raise (error if self.explain is None else self.explain(error)) from None
         except RuntimeError:
@@ -145,7 +126,6 @@ class HoldoutDesks:
     def _desk(self, name: str, document: dict[str, Any], *, new: bool) -> WatchedHoldoutDesk:
         truth = labels_of(document, folders=self._registry.settings.data)
         ledger = self._registry.ledger_url(name, kind="holdout", create=new)
-        replies = Replies(self._registry.database, name)
-        desk = WatchedHoldoutDesk(name, document, truth=truth, ledger=ledger, replies=replies, new=new)
+        desk = WatchedHoldoutDesk(name, document, truth=truth, ledger=ledger, new=new)
         desk.explain = lambda error: self.ledgers.explain(error, desk.ledger)
         return desk

@@ -1,6 +1,5 @@
 """Holdouts over HTTP: the owner registers cases, everyone with a key shares their looks."""
 
-import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
@@ -127,9 +126,9 @@ async def _told(  # noqa: PLR0913 - a look, and whose it is
     request: Request, name: str, verb: str, body: StrictModel, *, key: str, caller: Caller
 ) -> Response:
     desk = await _desk(request, name)
-    said = await desk.look(verb, body.model_dump(exclude_none=True), key=key, analyst=caller.name)
-    request.scope["entry"] = json.loads(said)["certificate"]["entry"]
-    return Response(said, media_type=_JSON)
+    told = await desk.look(verb, body.model_dump(exclude_none=True), key=key, analyst=caller.name)
+    request.scope["entry"] = told.certificate.entry
+    return _answer(told)
 
 
 @router.get("")

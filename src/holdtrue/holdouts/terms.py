@@ -1,15 +1,16 @@
-"""Which mode a holdout is opened in, and the numbers that are then fixed for good."""
+"""The terms of a holdout: which mode it is opened in, and the numbers that are then fixed for good."""
 
 from typing import Any
 
 from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
+from holdtrue.exact import count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
 from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
 from holdtrue.planning.holdout_plan import quiet_threshold
 from holdtrue.planning.plans import Plan
+from holdtrue.requests import HoldoutTerms
 
 __all__ = ["facts_and_plan"]
 
@@ -19,66 +20,49 @@ _CHECK = "guess and check (T12)"
 _ROUNDED = "description length (T9)"
 
 
-def facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is created
-    cases: Cases,
-    *,
-    ledger: str | None,
-    looks: int | None,
-    beta: Number | None,
-    yes: int | None,
-    overfits: int | None,
-    reusable: bool,
-    private: bool | None,
-    epsilon: Number | None,
-    delta: Number | None,
-    threshold: Number | None,
-    tolerance: Number | None,
-    reserve: Number,
-    metric: str | None,
-    unseen: bool | None,
-) -> tuple[Facts, Plan]:
-    """Return what a ledger that exists was created with, after checking it agrees; else make it from what is given."""
+def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> tuple[Facts, Plan]:
+    """Return what a ledger that exists was created with, after checking it agrees; else make it from the terms."""
     stored = stored_facts(ledger)
     if stored is not None:
         facts, frozen = stored
-        floats = {"beta": beta, "epsilon": epsilon, "delta": delta}
-        given = {name: None if value is None else round_down(positive(name, value)) for name, value in floats.items()}
-        named = {"looks": looks, "yes": yes, "overfits": overfits, "private": private, "unseen": unseen, "metric": metric}
-        level = tolerance if threshold is None else threshold
-        facts.agree(given | named | {"threshold": None if level is None else round_up(positive("threshold", level))})
+        facts.agree(_said_again(terms))
         return facts, frozen
-    number = count("looks", looks)
+    _check(cases, terms)
+    number, beta = count("looks", terms.looks), 0.05 if terms.beta is None else terms.beta
     common: dict[str, Any] = {
         "looks": number,
-        "beta": round_down(probability("beta", 0.05 if beta is None else beta)),
-        "unseen": unseen is not None and truth("unseen", unseen),
+        "beta": round_down(probability("beta", beta)),
+        "unseen": terms.unseen is not None and truth("unseen", terms.unseen),
         "label_kind": cases.label_kind,
     }
-    _check(cases, yes=yes, overfits=overfits, reusable=reusable, private=private, epsilon=epsilon, metric=metric)
-    if yes is not None:
-        return _gate(cases, common, yes, secret=bool(private), epsilon=epsilon, metric=metric or "accuracy")
-    if overfits is not None:
-        secret = private is not False
-        return _reusable(cases, common, overfits, secret=secret, epsilon=epsilon, threshold=threshold, tolerance=tolerance)
-    if private is False:
+    if terms.yes is not None:
+        return _gate(cases, common, terms, yes=terms.yes)
+    if terms.overfits is not None:
+        return _reusable(cases, common, terms, overfits=terms.overfits)
+    if terms.private is False:
         return _rounded(cases, common)
-    plan = scoring_plan(cases.number, looks=number, beta=common["beta"], epsilon=epsilon, delta=delta, reserve=reserve)
-    limits = [None if value is None else round_down(positive("epsilon", value)) for value in (epsilon, delta)]
-    return Facts("scores", private=True, epsilon=limits[0], delta=limits[1], **common), plan
+    privacy = {"epsilon": terms.epsilon, "delta": terms.delta}
+    plan = scoring_plan(cases.number, looks=number, beta=common["beta"], reserve=terms.reserve, **privacy)
+    limits: dict[str, Any] = {
+        name: None if value is None else round_down(positive(name, value)) for name, value in privacy.items()
+    }
+    return Facts("scores", private=True, **limits, **common), plan
 
 
-def _check(  # noqa: PLR0913 - everything that excludes something else
-    cases: Cases,
-    *,
-    yes: int | None,
-    overfits: int | None,
-    reusable: bool,
-    private: bool | None,
-    epsilon: Number | None,
-    metric: str | None,
-) -> None:
+def _said_again(terms: HoldoutTerms) -> dict[str, object]:
+    """Return what is said of a ledger that exists, rounded as the ledger has it."""
+    floats = {"beta": terms.beta, "epsilon": terms.epsilon, "delta": terms.delta}
+    given = {name: None if value is None else round_down(positive(name, value)) for name, value in floats.items()}
+    named = {name: getattr(terms, name) for name in ("looks", "yes", "overfits", "private", "unseen", "metric")}
+    level = terms.tolerance if terms.threshold is None else terms.threshold
+    return given | named | {"threshold": None if level is None else round_up(positive("threshold", level))}
+
+
+def _check(cases: Cases, terms: HoldoutTerms) -> None:
     """Refuse wishes that do not go together."""
+    yes, overfits, private, reusable = terms.yes, terms.overfits, terms.private, terms.train is not None
     scores = yes is None and overfits is None and not reusable
+    count("looks", terms.looks)
     if yes is not None and (overfits is not None or reusable):
         raise InvalidParameter("yes", yes, "left out of a reusable holdout (train=, overfits=)")
     if (overfits is not None) != reusable:
@@ -87,12 +71,12 @@ def _check(  # noqa: PLR0913 - everything that excludes something else
         count("yes", yes)
     if private is not None:
         truth("private", private)
-    if metric is not None:
-        text_among("metric", metric, ("accuracy", "cases"))
+    if terms.metric is not None:
+        text_among("metric", terms.metric, ("accuracy", "cases"))
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter("weights", "given", "left out but for full scores, which are private")
-    if epsilon is not None and (private is False or (yes is not None and not private)):
-        raise InvalidParameter("epsilon", epsilon, "left out: this mode keeps no privacy")
+    if terms.epsilon is not None and (private is False or (yes is not None and not private)):
+        raise InvalidParameter("epsilon", terms.epsilon, "left out: this mode keeps no privacy")
 
 
 def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
@@ -103,15 +87,14 @@ def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
     return Facts("rounding", private=False, cells=cells, **common), plan
 
 
-def _gate(  # noqa: PLR0913 - the numbers of two mechanisms
-    cases: Cases, common: dict[str, Any], yes: int, *, secret: bool, epsilon: Number | None, metric: str
-) -> tuple[Facts, Plan]:
+def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int) -> tuple[Facts, Plan]:
+    metric = terms.metric or "accuracy"
     looks, beta, number = common["looks"], common["beta"], cases.number
-    if not secret:
+    if not terms.private:
         alpha = gate_alpha(number, looks=looks, yes=yes, beta=beta)
         plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
         return Facts("gate", private=False, yes=yes, metric=metric, **common), plan
-    found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=epsilon)
+    found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
     plan = sparse_plan(
         number,
         looks=looks,
@@ -126,32 +109,23 @@ def _gate(  # noqa: PLR0913 - the numbers of two mechanisms
     return facts, plan
 
 
-def _reusable(  # noqa: PLR0913 - the numbers of two mechanisms
-    cases: Cases,
-    common: dict[str, Any],
-    overfits: int,
-    *,
-    secret: bool,
-    epsilon: Number | None,
-    threshold: Number | None,
-    tolerance: Number | None,
-) -> tuple[Facts, Plan]:
+def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:
     looks, beta, number = common["looks"], common["beta"], cases.number
     wrong = count("overfits", overfits)
-    if not secret:
+    if terms.private is False:
         near = (
             guess_and_check_alpha(number, queries=looks, overfits=wrong, beta=beta)
-            if tolerance is None
-            else round_up(probability("tolerance", tolerance))
+            if terms.tolerance is None
+            else round_up(probability("tolerance", terms.tolerance))
         )
         plan = counting_plan(number, looks=looks, beta=beta, alpha=near, method="guess-and-check", theorem=_CHECK)
         facts = Facts("guess-and-check", private=False, overfits=wrong, threshold=near, **common)
         return facts, plan
-    found = sparse_numbers(number, looks=looks, runs=wrong, beta=beta, epsilon=epsilon)
+    found = sparse_numbers(number, looks=looks, runs=wrong, beta=beta, epsilon=terms.epsilon)
     level = (
         quiet_threshold(number, looks=looks, scale=found.scale)
-        if threshold is None
-        else round_up(positive("threshold", threshold))
+        if terms.threshold is None
+        else round_up(positive("threshold", terms.threshold))
     )
     plan = sparse_plan(
         number,

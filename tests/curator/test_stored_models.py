@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from holdtrue.curator import Curator, model_store, models
-from holdtrue.curator.model_store import FolderStore, PostgresModels, StoredModel, seal_model
+from holdtrue.curator import Curator, models
 from holdtrue.errors import IntegrityError, RefusedError, UnknownName
+from holdtrue.ledgers.sealed_store import SealedDocument, TableStore, seal_document, store_beside
 from ledgers.conftest import server  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 ROWS = 2000
@@ -123,24 +123,24 @@ def test_members_that_cannot_be_written_take_the_place_of_those_that_were(ledger
 
 
 def _store(ledger):
-    return PostgresModels(ledger) if "://" in ledger else FolderStore(model_store.Path(f"{ledger}.models"))
+    return store_beside(ledger, "models")
 
 
 def _changed(stored):
     """Yield what a hand that does not have the ledger's key could put there."""
     kept = json.loads(stored.facts)
     labels = kept["made"] | {"labels": [True, False]}
-    yield "labels", StoredModel(json.dumps(kept | {"made": labels}), stored.arrays, stored.seal)
+    yield "labels", SealedDocument(json.dumps(kept | {"made": labels}), stored.content, stored.seal)
     priced = kept["made"] | {"rows": {"by": "position", "key": None}}
-    yield "votes", StoredModel(json.dumps(kept | {"made": priced}), stored.arrays, stored.seal)
-    yield "digest", StoredModel(json.dumps(kept | {"digest": "0" * 64}), stored.arrays, stored.seal)
-    flipped = bytearray(stored.arrays)
+    yield "votes", SealedDocument(json.dumps(kept | {"made": priced}), stored.content, stored.seal)
+    yield "digest", SealedDocument(json.dumps(kept | {"digest": "0" * 64}), stored.content, stored.seal)
+    flipped = bytearray(stored.content)
     flipped[len(flipped) // 2] ^= 1
-    yield "members", StoredModel(stored.facts, bytes(flipped), stored.seal)
-    yield "shorter", StoredModel(stored.facts, stored.arrays[:-10], stored.seal)
-    yield "seal", StoredModel(stored.facts, stored.arrays, "0" * 64)
-    yield "another key", seal_model("00" * 32, "m", facts=stored.facts, arrays=stored.arrays)
-    yield "another name", StoredModel(stored.facts, stored.arrays, stored.seal)
+    yield "members", SealedDocument(stored.facts, bytes(flipped), stored.seal)
+    yield "shorter", SealedDocument(stored.facts, stored.content[:-10], stored.seal)
+    yield "seal", SealedDocument(stored.facts, stored.content, "0" * 64)
+    yield "another key", seal_document("00" * 32, "m", facts=stored.facts, content=stored.content)
+    yield "another name", SealedDocument(stored.facts, stored.content, stored.seal)
 
 
 def test_what_this_ledgers_curator_did_not_write_is_refused(ledger):
@@ -152,7 +152,7 @@ def test_what_this_ledgers_curator_did_not_write_is_refused(ledger):
         name = "n" if way == "another name" else "m"
         store.write(name, changed)
         with _opened(ledger) as curator:
-            with pytest.raises(IntegrityError, match="train it again"):
+            with pytest.raises(IntegrityError, match=r"(make|train) it again"):
                 curator.predict(name, POINT, epsilon=0.5)
             assert curator.history == []
     store.write("m", stored)
@@ -183,18 +183,7 @@ def test_models_beside_a_ledger_are_their_owners_alone(tmp_path):
         folder = tmp_path / "x.ledger.models"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-        assert [file.name for file in folder.iterdir()] == ["m.model"]
-
-
-def test_a_model_of_an_older_holdtrue_is_refused_with_the_way_on(tmp_path):
-    with _opened(tmp_path / "x.ledger", new=True) as curator:
-        folder = tmp_path / "x.ledger.models"
-        folder.mkdir()
-        (folder / "m.npz").write_bytes(b"")
-        with pytest.raises(RefusedError, match="train it again"):
-            curator.predict("m", POINT, epsilon=0.5)
-        _train(curator)
-        assert curator.predict("m", POINT, epsilon=0.5).label is True
+        assert [file.name for file in folder.iterdir()] == ["m.sealed"]
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing_and_says_so(tmp_path):
@@ -218,28 +207,28 @@ def test_a_server_that_was_started_again_has_its_models(server):  # noqa: F811 -
 
 
 def test_names_are_data_in_postgresql(server):  # noqa: F811 - the fixture
-    store = PostgresModels(server.schema())
+    store = TableStore(server.schema(), "models")
     assert store.current("m") is None
     store.remove("m")
-    store.write("m' OR 'a' = 'a", StoredModel("{}", b"", "s"))
+    store.write("m' OR 'a' = 'a", SealedDocument("{}", b"", "s"))
     assert store.current("m") is None
     assert store.current("m' OR 'a' = 'a") == "s"
     store.close()
     with pytest.raises(RefusedError):
-        PostgresModels("postgresql://nobody@/nowhere?host=/nowhere").current("m")
+        TableStore("postgresql://nobody@/nowhere?host=/nowhere", "models").current("m")
 
 
 def test_workers_that_keep_their_first_models_at_once_make_one_table(server):  # noqa: F811 - the fixture
     where = server.schema()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(_write_alone, [(where, f"m{number}") for number in range(8)]))
-    store = PostgresModels(where)
+    store = TableStore(where, "models")
     assert [store.current(f"m{number}") for number in range(8)] == ["s"] * 8
     store.close()
 
 
 def _write_alone(given):
     where, name = given
-    store = PostgresModels(where)
-    store.write(name, StoredModel("{}", b"members", "s"))
+    store = TableStore(where, "models")
+    store.write(name, SealedDocument("{}", b"members", "s"))
     store.close()

@@ -1,8 +1,8 @@
-"""Where trained models are kept, so that every worker and every restart finds them: beside a ledger, or in its database.
+"""What must outlast a process and is as private as the rows: kept beside a ledger, or in its database, under seal.
 
-What is kept is as private as the rows. It is sealed under a key that only the ledger has: whoever reads a model checks that
-this ledger's curator wrote it, whole and under this name. A model that was put back to an earlier version of itself is not
-noticed.
+Trained models and the submissions of a gate are kept so, for every worker and every restart. A document is sealed under a
+key that only the ledger has: whoever reads one checks that it was written under this ledger, whole and under this name. One
+that was put back to an earlier version of itself is not noticed.
 """
 
 import hashlib
@@ -13,50 +13,50 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from holdtrue.errors import IntegrityError, MissingExtra, RefusedError
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-__all__ = ["FolderStore", "ModelStore", "PostgresModels", "StoredModel", "check_seal", "seal_model", "store_beside"]
+__all__ = ["FolderStore", "SealedDocument", "SealedStore", "TableStore", "check_seal", "seal_document", "store_beside"]
 
 T = TypeVar("T")
+Kind: TypeAlias = Literal["models", "submissions"]
 
 _POSTGRES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
-_TABLE: Final = "holdtrue_models"
 _CREATION: Final = 0x6D6F64656C73  # the number of the advisory lock: "models"
 _NO_TABLE: Final = "42P01"
 _SEAL: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class StoredModel:
-    """What is public about a model, as JSON; its members as bytes; and the seal over both and the name."""
+class SealedDocument:
+    """What is public about a document, as JSON; its contents as bytes; and the seal over both and the name."""
 
     facts: str
-    arrays: bytes
+    content: bytes
     seal: str
 
 
-class ModelStore(Protocol):
-    """A place for models by name, shared by all who open the ledger."""
+class SealedStore(Protocol):
+    """A place for documents by name, shared by all who open the ledger."""
 
     def current(self, name: str) -> str | None:
-        """Return the seal of the model of a name, None where there is none. Cheap: it is asked before every prediction."""
+        """Return the seal of the document of a name, None where there is none. Cheap: asked before every prediction."""
         ...
 
-    def read(self, name: str) -> StoredModel | None:
-        """Return the model of a name as it is stored, unchecked."""
+    def read(self, name: str) -> SealedDocument | None:
+        """Return the document of a name as it is stored, unchecked."""
         ...
 
-    def write(self, name: str, model: StoredModel) -> None:
-        """Keep a model in the place of any other of its name; whole, or not at all."""
+    def write(self, name: str, document: SealedDocument) -> None:
+        """Keep a document in the place of any other of its name; whole, or not at all."""
         ...
 
     def remove(self, name: str) -> None:
-        """Forget the model of a name."""
+        """Forget the document of a name."""
         ...
 
     def close(self) -> None:
@@ -64,36 +64,36 @@ class ModelStore(Protocol):
         ...
 
 
-def seal_model(key: str, name: str, *, facts: str, arrays: bytes) -> StoredModel:
-    """Return a model with its seal: HMAC-SHA-256 over name, facts and members, under a key derived from the ledger's own."""
-    return StoredModel(facts, arrays, _seal(key, name, facts, arrays))
+def seal_document(key: str, name: str, *, facts: str, content: bytes) -> SealedDocument:
+    """Return a document with its seal: HMAC-SHA-256 over name, facts and content, by a key derived from the ledger's own."""
+    return SealedDocument(facts, content, _seal(key, name, facts, content))
 
 
-def check_seal(key: str, name: str, model: StoredModel) -> None:
-    """Raise IntegrityError unless this ledger's curator wrote exactly this under this name."""
-    if not hmac.compare_digest(_seal(key, name, model.facts, model.arrays).encode(), model.seal.encode()):
-        message = f"what is stored of the model {name!r} was not written by this ledger's curator; train it again"
+def check_seal(key: str, name: str, document: SealedDocument) -> None:
+    """Raise IntegrityError unless this ledger's owner wrote exactly this under this name."""
+    if not hmac.compare_digest(_seal(key, name, document.facts, document.content).encode(), document.seal.encode()):
+        message = f"what is kept as {name!r} beside this ledger was not written under it, or not whole; make it again"
         raise IntegrityError(message)
 
 
-def _seal(key: str, name: str, facts: str, arrays: bytes) -> str:
+def _seal(key: str, name: str, facts: str, content: bytes) -> str:
     derived = hmac.new(bytes.fromhex(key), b"holdtrue models", hashlib.sha256).digest()
     sealed = hmac.new(derived, digestmod=hashlib.sha256)
-    for piece in (name.encode(), facts.encode("utf-8", "surrogatepass"), arrays):
+    for piece in (name.encode(), facts.encode("utf-8", "surrogatepass"), content):
         sealed.update(len(piece).to_bytes(8, "big") + piece)
     return sealed.hexdigest()
 
 
-def store_beside(ledger: "str | os.PathLike[str] | None") -> ModelStore | None:
-    """Return the place for the models of a ledger: a folder beside its file, its database; None for a ledger in memory."""
+def store_beside(ledger: "str | os.PathLike[str] | None", kind: Kind) -> SealedStore | None:
+    """Return the place for what is kept with a ledger: a folder beside its file, its database; None for one in memory."""
     if ledger is None:
         return None
     where = os.fspath(ledger)
-    return PostgresModels(where) if where.startswith(_POSTGRES) else FolderStore(Path(f"{where}.models"))
+    return TableStore(where, kind) if where.startswith(_POSTGRES) else FolderStore(Path(f"{where}.{kind}"))
 
 
 class FolderStore:
-    """A file for each model, in a folder that only its owner can read: a line of seal, a line of facts, then the members."""
+    """A file for each document, in a folder that only its owner can read: a line of seal, a line of facts, the content."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -104,31 +104,30 @@ class FolderStore:
             with self._place(name).open("rb") as file:
                 return file.read(_SEAL).decode("latin-1")
         except FileNotFoundError:
-            self._refuse_unsealed(name)
             return None
         except OSError:
             raise _unreadable() from None
 
-    def read(self, name: str) -> StoredModel | None:
+    def read(self, name: str) -> SealedDocument | None:
         """Return what the file holds."""
         try:
-            content = self._place(name).read_bytes()
+            held = self._place(name).read_bytes()
         except FileNotFoundError:
             return None
         except OSError:
             raise _unreadable() from None
-        seal, _, rest = content.partition(b"\n")
-        facts, _, arrays = rest.partition(b"\n")
-        return StoredModel(facts.decode("utf-8", "replace"), arrays, seal.decode("latin-1"))
+        seal, _, rest = held.partition(b"\n")
+        facts, _, content = rest.partition(b"\n")
+        return SealedDocument(facts.decode("utf-8", "replace"), content, seal.decode("latin-1"))
 
-    def write(self, name: str, model: StoredModel) -> None:
+    def write(self, name: str, document: SealedDocument) -> None:
         """Write the file beside its place, and then move it there."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, made = tempfile.mkstemp(dir=self._folder, prefix=f".{name}.")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(f"{model.seal}\n{model.facts}\n".encode() + model.arrays)
+                    file.write(f"{document.seal}\n{document.facts}\n".encode() + document.content)
                     file.flush()
                     os.fsync(file.fileno())
                 Path(made).replace(self._place(name))
@@ -136,7 +135,7 @@ class FolderStore:
                 Path(made).unlink(missing_ok=True)
                 raise
         except OSError:
-            message = "the model cannot be written beside the ledger: the folder is read-only or the disk is full"
+            message = "this cannot be written beside the ledger: the folder is read-only or the disk is full"
             raise RefusedError(message) from None
 
     def remove(self, name: str) -> None:
@@ -148,40 +147,35 @@ class FolderStore:
         """Nothing to let go of."""
 
     def _place(self, name: str) -> Path:
-        return self._folder / f"{name}.model"
-
-    def _refuse_unsealed(self, name: str) -> None:
-        if (self._folder / f"{name}.npz").exists():
-            message = f"the model {name!r} was kept by an older Holdtrue, which did not seal models; train it again"
-            raise RefusedError(message)
+        return self._folder / f"{name}.sealed"
 
 
-class PostgresModels:
-    """A table of models in the schema of a ledger in PostgreSQL, made when the first model is kept."""
+class TableStore:
+    """A table in the schema of a ledger in PostgreSQL, made when the first document of its kind is kept."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, kind: Kind) -> None:
+        self._url, self._table = url, f"holdtrue_{kind}"
         self._engine: sa.Engine | None = None
 
     def current(self, name: str) -> str | None:
         """Return the seal of a row."""
-        row = self._row(f"SELECT seal FROM {_TABLE} WHERE name = :name", name)  # noqa: S608 - a constant
+        row = self._row(f"SELECT seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
         return None if row is None else str(row[0])
 
-    def read(self, name: str) -> StoredModel | None:
+    def read(self, name: str) -> SealedDocument | None:
         """Return a row."""
-        row = self._row(f"SELECT facts, arrays, seal FROM {_TABLE} WHERE name = :name", name)  # noqa: S608 - a constant
-        return None if row is None else StoredModel(str(row[0]), bytes(row[1]), str(row[2]))
+        row = self._row(f"SELECT facts, content, seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
+        return None if row is None else SealedDocument(str(row[0]), bytes(row[1]), str(row[2]))
 
-    def write(self, name: str, model: StoredModel) -> None:
+    def write(self, name: str, document: SealedDocument) -> None:
         """Write a row over any other of its name."""
         made = (
-            f"CREATE TABLE IF NOT EXISTS {_TABLE} "
-            "(name text PRIMARY KEY, seal text NOT NULL, facts text NOT NULL, arrays bytea NOT NULL)"
+            f"CREATE TABLE IF NOT EXISTS {self._table} "
+            "(name text PRIMARY KEY, seal text NOT NULL, facts text NOT NULL, content bytea NOT NULL)"
         )
         kept = (
-            f"INSERT INTO {_TABLE} (name, seal, facts, arrays) VALUES (:name, :seal, :facts, :arrays) "  # noqa: S608 - a constant
-            "ON CONFLICT (name) DO UPDATE SET seal = :seal, facts = :facts, arrays = :arrays"
+            f"INSERT INTO {self._table} (name, seal, facts, content) VALUES (:name, :seal, :facts, :content) "  # noqa: S608 - one of two constants
+            "ON CONFLICT (name) DO UPDATE SET seal = :seal, facts = :facts, content = :content"
         )
 
         def work(connection: "sa.Connection") -> None:
@@ -189,14 +183,14 @@ class PostgresModels:
 
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))
             connection.execute(sa.text(made))
-            given = {"name": name, "seal": model.seal, "facts": model.facts, "arrays": model.arrays}
+            given = {"name": name, "seal": document.seal, "facts": document.facts, "content": document.content}
             connection.execute(sa.text(kept), given)
 
         self._within(work)
 
     def remove(self, name: str) -> None:
         """Delete a row."""
-        self._row(f"DELETE FROM {_TABLE} WHERE name = :name RETURNING seal", name)  # noqa: S608 - a constant
+        self._row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of two constants
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -232,9 +226,9 @@ class PostgresModels:
                     address, pool_size=1, pool_pre_ping=True, hide_parameters=True, connect_args=given
                 )
             except ModuleNotFoundError:
-                raise MissingExtra("postgres", purpose="models in PostgreSQL") from None
+                raise MissingExtra("postgres", purpose="a ledger in PostgreSQL") from None
         return self._engine
 
 
 def _unreadable() -> RefusedError:
-    return RefusedError("the models of this ledger cannot be read or written now; nothing was charged, try again")
+    return RefusedError("what is kept with this ledger cannot be read or written now; nothing was charged, try again")

@@ -1,0 +1,195 @@
+"""A mode of a holdout: how a look is planned, priced and answered, and where the holdout stands by what was told."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Generic, TypeVar
+
+from holdtrue.codec import encode
+from holdtrue.curator.pipeline import Job, Pipeline
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import BudgetExceeded, IntegrityError
+from holdtrue.holdouts.cases import Cases
+from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.records import FRESH, THESE, Score, Verdict
+from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.ledgers import Entry
+from holdtrue.planning.plans import Plan
+from holdtrue.records import Answer, Interval, Response
+from holdtrue.verbs import Release, plan_single
+
+__all__ = ["Mode", "Moment", "PlannedLook", "Submission", "Told", "name_of", "request_id_of", "used_up"]
+
+Told = TypeVar("Told", Score, Verdict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submission:
+    """What is submitted for one look: its question, the ledger's name of it, what is said beside it, and whose it is.
+
+    ``key`` is the caller's name of the request: under it the same submission is told once more what was told first.
+    """
+
+    asked: Question
+    name: str
+    key: str | None = None
+    analyst: str | None = None
+    team: str | None = None
+    margin: Fraction = Fraction(0)
+    guess: float = 0.0
+    threshold: float | None = None
+
+    def request_id(self, part: str) -> str:
+        """Return the id under which the look is charged: its key, else that of what it asks, whoever asks it."""
+        return request_id_of(part) if self.key is None else self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Up to where the ledger counts for what is said of a look: the totals there.
+
+    ``entry`` is the one that the caller's key names, which a look under that key is told of for ever; None is now.
+    """
+
+    draws: int
+    spent: int
+    entry: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedLook:
+    """The release of one look at its price, what measures it, and the id under which it is charged."""
+
+    release: Release
+    measure: Callable[[], Sequence[int]]
+    id: str
+
+
+def name_of(asked: Question, pipeline: Pipeline) -> str:
+    """Return a question's name under the ledger's key; one that cannot be told from others gets a random name."""
+    if not asked.content:
+        return SYSTEM.words(4).tobytes().hex()
+    return asked.keyed(bytes.fromhex(pipeline.ledger.terms.key))
+
+
+def request_id_of(part: str) -> str:
+    """Return the id of what a look asks."""
+    return hashlib.sha256(part.encode()).hexdigest()
+
+
+def used_up(words: str, unit: str) -> BudgetExceeded:
+    """Return the refusal of one more of what was planned to be few, in words of its own."""
+    refusal = BudgetExceeded(requested=1, left=0, unit=unit)
+    refusal.args = (words,)
+    return refusal
+
+
+class Mode(ABC, Generic[Told]):
+    """How every look of one holdout is answered; subclasses are the modes.
+
+    Law: what decides a price or an answer is computed from the ledger, in the order in which responses were stored, so it
+    is the same after a crash and in every process. A look is charged once under its key, or under the id of what it asks,
+    and what a crash left unanswered is answered under its own charge. What is said under a key is what stood in the ledger
+    at that key's entry, and so is the same whenever it comes (P5).
+    """
+
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
+        self.cases, self.facts, self.plan, self.pipeline = cases, facts, plan, pipeline
+        self.transcript = Transcript(pipeline.ledger)
+        pipeline.index.follow()  # whoever opens a ledger that is used up is told so at the first look
+
+    @abstractmethod
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return how a look is released; ``known`` is the charge that the request's key names, if it was made before."""
+
+    @abstractmethod
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Told:
+        """Say what the ledger has as the response to a look."""
+
+    def refuse(self, given: Submission) -> None:
+        """Refuse a look that is new and beyond what was planned."""
+        del given
+        if self.pipeline.index.draws >= self.facts.looks:
+            message = f"no look is left of {self.facts.looks:,}; fresh cases, in a new holdout, have looks of their own"
+            raise used_up(message, "looks")
+
+    def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
+        """Take note of a look that went through."""
+
+    def look(self, given: Submission) -> Told:
+        """Answer one look: from the ledger, or charged, measured, drawn and stored."""
+        self.pipeline.check_open()
+        with self.pipeline.lock:
+            self.pipeline.index.follow()
+            known = None if given.key is None else self.pipeline.ledger.find(request_id=given.key)
+            planned = self.plan_look(given, known)
+            (part,) = planned.release.parts
+            if known is None and not self.pipeline.index.has(part) and not self._waits(planned.id):
+                self.refuse(given)
+            found = self.run(planned, bound=given.key is not None, analyst=given.analyst)
+            self.settle(given, planned, found)
+            return self.answer(given, found, self._moment(given.key))
+
+    def run(self, planned: PlannedLook, *, bound: bool = False, analyst: str | None = None) -> Response:
+        """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.
+
+        ``bound``: its id is the caller's key, which names this request also where an older answer serves it.
+        """
+        release = planned.release
+        request = encode({"verb": release.verb, "part": release.parts[0]})
+        plan = partial(plan_single, release, request=request, measure=planned.measure, key=planned.id)
+        (found,) = self.pipeline.run(Job(plan, key=planned.id if bound else None, analyst=analyst))
+        return found
+
+    def _waits(self, request_id: str) -> bool:
+        """Return whether this very look was charged before and never answered: it is answered under that charge."""
+        charged = self.pipeline.ledger.find(request_id=request_id)
+        return charged is not None and charged.response is None
+
+    def _moment(self, key: str | None) -> Moment:
+        entry = None if key is None else self.pipeline.ledger.find_entry(key)
+        if entry is None:
+            return Moment(self.pipeline.index.draws, self.pipeline.index.spent)
+        return Moment(entry.draws, entry.spent, entry.number)
+
+    @property
+    def about(self) -> str:
+        """Return in words what the intervals of this holdout are about."""
+        return FRESH if self.facts.unseen else THESE
+
+    @property
+    def looks_left(self) -> int:
+        """Return how many looks are left."""
+        with self.pipeline.reading() as index:
+            return max(0, self.facts.looks - index.draws)
+
+    def score(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Say a stored answer in the metric that was asked for: accuracy and error are one answer."""
+        asked = given.asked
+        if not isinstance(found, Answer):
+            message = "the ledger has another kind of response to this look"
+            raise IntegrityError(message)
+        return Score(
+            value=1 - found.value if asked.flipped else found.value,
+            interval=_turn(asked, found.interval),
+            sample_interval=_turn(asked, found.sample_interval) or found.sample_interval,
+            certificate=found.certificate,
+            reason=found.reason,
+            repeated=found.repeated,
+            looks_left=max(0, self.facts.looks - moment.draws),
+            about=THESE if asked.narrowed else self.about,
+            metric=asked.name,
+            looks=self.facts.looks,
+            private=self.facts.private,
+        )
+
+
+def _turn(asked: Question, interval: Interval | None) -> Interval | None:
+    """Return an interval of accuracy for one of error, and back."""
+    if interval is None or not asked.flipped:
+        return interval
+    return Interval(1 - interval.high, 1 - interval.low, interval.confidence, interval.target)

@@ -55,7 +55,6 @@ METHODS = {
             "y_true": "cases are no terms",
             "ledger": "where the terms are written",
             "incumbent_name": "a door names an incumbent itself",
-            "reserve": "only looks spend a holdout's budget",
         },
     ),
 }

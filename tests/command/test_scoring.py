@@ -293,7 +293,7 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
     # Control: the same results without an id are a look, also the incumbent's own.
     unnamed = score("good.xml", "--holdout", "g.holdout")
     assert (unnamed.code, "16 left" in unnamed.out) == (1, True)
-    assert len(list((tmp_path / "g.holdout.names").iterdir())) == 1  # the incumbent's results, and no others
+    assert len(list((tmp_path / "g.holdout.submissions").iterdir())) == 1  # the incumbent's results, and no others
     assert score("good.xml", "--holdout", "g.holdout", "--against", "v1").code == 2
 
 
@@ -301,7 +301,7 @@ def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path
     junit(tmp_path / "fair.xml", FAIR)
     junit(tmp_path / "good.xml", GOOD)
     assert score("fair.xml", "--holdout", "g.holdout", "--create", "--looks", 20, "--yes", 3).code == 0
-    for kept in (tmp_path / "g.holdout.names").iterdir():
+    for kept in (tmp_path / "g.holdout.submissions").iterdir():
         kept.unlink()
     lost = score("good.xml", "--holdout", "g.holdout")
     assert lost.code == 3

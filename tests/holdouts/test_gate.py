@@ -1,5 +1,6 @@
 """The gate: yes or no, few yes, nothing else; counted, or private."""
 
+import stat
 from itertools import product
 
 import numpy as np
@@ -102,16 +103,41 @@ def test_a_gate_that_is_opened_again_knows_its_incumbent(tmp_path):
     path, better, best = tmp_path / "gate.ledger", with_error(0.3), with_error(0.1)
     with Holdout(TRUTH, looks=50, yes=3, incumbent=with_error(0.4), ledger=path) as holdout:
         assert holdout.gate(better, margin=0.05)
-    with Holdout(TRUTH, ledger=path) as holdout:
-        assert holdout.looks_left == 49
-        with pytest.raises(ht.RefusedError, match="another submission is the incumbent"):
-            holdout.gate(best)
     with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
         Holdout(TRUTH, ledger=path, incumbent=best)
-    with Holdout(TRUTH, ledger=path, incumbent=better) as holdout:
+    with Holdout(TRUTH, ledger=path) as holdout:
+        assert holdout.looks_left == 49
         said = holdout.gate(best)
         assert (said.yes, said.looks_left, said.yes_left) == (True, 48, 1)
+    with Holdout(TRUTH, ledger=path, incumbent=better) as holdout:  # an earlier incumbent is no reason to stop
+        assert holdout.leading == holdout.named(best)
     assert ht.verify(path)
+
+
+def test_a_gate_that_lost_its_incumbent_wants_it_again(tmp_path):
+    path, better, best = tmp_path / "gate.ledger", with_error(0.3), with_error(0.1)
+    with Holdout(TRUTH, looks=50, yes=3, incumbent=with_error(0.4), ledger=path) as holdout:
+        assert holdout.gate(better, margin=0.05)
+    (kept,) = (tmp_path / "gate.ledger.submissions").iterdir()
+    kept.unlink()
+    with Holdout(TRUTH, ledger=path) as holdout, pytest.raises(ht.RefusedError, match="not kept here"):
+        holdout.gate(best)
+    with Holdout(TRUTH, ledger=path, incumbent=better) as holdout:
+        assert holdout.gate(best)
+
+
+def test_what_a_gate_keeps_is_its_owners_alone_and_sealed(tmp_path):
+    path, better, best = tmp_path / "gate.ledger", with_error(0.3), with_error(0.1)
+    with Holdout(TRUTH, looks=50, yes=3, incumbent=with_error(0.4), ledger=path) as holdout:
+        assert holdout.gate(better, margin=0.05)
+    folder = tmp_path / "gate.ledger.submissions"
+    (kept,) = folder.iterdir()
+    assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(kept.stat().st_mode)) == (0o700, 0o600)
+    changed = bytearray(kept.read_bytes())
+    changed[-1] ^= 1
+    kept.write_bytes(bytes(changed))
+    with Holdout(TRUTH, ledger=path) as holdout, pytest.raises(ht.IntegrityError, match="not written under it"):
+        holdout.gate(best)
 
 
 def test_results_of_cases_can_go_through_a_gate():

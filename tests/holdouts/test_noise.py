@@ -1,7 +1,5 @@
 """The noise of scores is what their cost on the ledger says; noise that is halved, or left out, is found."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -67,8 +65,7 @@ def test_the_scores_of_all_looks_are_as_private_as_the_plans_cap_says():
 @pytest.mark.parametrize(("fault", "looks"), [(Halved, FEW), (Bare, FEW), (Quarter, MANY)])
 def test_planted_faults_in_the_noise_of_scores_are_found(fault, looks):
     with Holdout(TRUTH, looks=looks) as holdout:
-        way = holdout._mode
-        unit = way.mechanism.sensitivity
-        holdout._mode = replace(way, mechanism=fault(sigma=way.mechanism.sigma, sensitivity=unit))
+        mode = holdout._mode
+        mode.mechanism = fault(sigma=mode.mechanism.sigma, sensitivity=mode.mechanism.sensitivity)
         noise, last = noise_of(holdout)
         assert not as_private_as_charged(noise, float(last.event.mu))

@@ -366,4 +366,4 @@ def test_a_transcript_is_in_the_order_of_responses(tmp_path):
     look(opened, 1)
     transcript.follow()
     assert ([each.place for each in transcript], transcript.unanswered) == ([2, 1], {})
-    assert Fraction(transcript.find_told(1).value) >= 0
+    assert Fraction(transcript.find(1).told.value) >= 0

@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 import holdtrue as ht
-from holdtrue.service.holdout_replies import REPLIES
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import closed, made
 from service.living import living
@@ -70,7 +68,7 @@ def test_a_key_of_another_request_is_refused(owner, analyst):
     registered(owner, "keys")
     posted(analyst, "keys", "score", {"y_pred": GOOD}, "one")
     told = refused(posted(analyst, "keys", "score", {"y_pred": TRUTH}, "one"), 409)
-    assert told["type"] == "urn:holdtrue:key-used-before"
+    assert told["type"] == "urn:holdtrue:used-key"
     refused(posted(analyst, "keys", "compare", {"first": GOOD, "second": TRUTH}, "one"), 409)
     assert posted(owner, "keys", "score", {"y_pred": TRUTH}, "one").status_code == 200
     assert left(analyst, "keys") == 8
@@ -213,35 +211,41 @@ def made_again(folder, shared):
     return create(Settings(home=folder / "home", tick=0.001, rate="1000000/second", hosts=("127.0.0.1",), **shared))
 
 
-def test_a_charged_failure_is_told_again_and_not_tried_again(owner, analyst, served, monkeypatch):
+def test_a_look_that_fails_after_its_charge_is_answered_under_it_later(owner, analyst, monkeypatch):
     registered(owner, "failing")
-    calls = []
 
-    def failing(*_, **__):
-        calls.append(1)
-        message = "the rows could not be measured; the charge stays"
-        raise ht.ReleaseError(message, entry=3)
+    def fail(*_, **__):
+        raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(served.service.registry.holdout("failing")._kept, "score", failing)
+        patched.setattr("holdtrue.mechanisms.Gaussian.release", fail)
         told = [refused(posted(analyst, "failing", "score", {"y_pred": GOOD}, "a"), 502) for _ in range(2)]
-    assert {each["entry"] for each in told} == {3}
-    assert len(calls) == 1
-    refused(posted(analyst, "failing", "score", {"y_pred": GOOD}, "a"), 502)
-    assert posted(analyst, "failing", "score", {"y_pred": GOOD}, "b").status_code == 200
+    assert len({each["entry"] for each in told}) == 1
+    found = posted(analyst, "failing", "score", {"y_pred": GOOD}, "a").json()
+    assert (found["certificate"]["entry"], found["repeated"], found["looks_left"]) == (told[0]["entry"], False, 9)
 
 
-def test_a_worker_killed_between_a_look_and_its_reply_charges_no_second_look(owner, analyst, served):
-    """What is lost then is the reply; the ledger has the answer, under the request's own name where results have none."""
-    registered(owner, "killed")
-    for number, body in enumerate(({"y_pred": GOOD}, {"cases": GOOD}, {"first": GOOD, "second": TRUTH, "results": True})):
-        verb, key = ("compare" if "first" in body else "score"), f"key {number}"
-        first = posted(analyst, "killed", verb, body, key).json()
-        with served.service.database.begin() as connection:
-            connection.execute(sa.update(REPLIES).where(REPLIES.c.holdout == "killed").values(reply=None))
-        again = posted(analyst, "killed", verb, body, key).json()
-        assert (again["value"], again["certificate"], again["repeated"]) == (first["value"], first["certificate"], True)
-    assert left(analyst, "killed") == 7
+def test_a_key_is_answered_in_the_same_bytes_after_a_restart_and_later_looks(tmp_path):
+    """What is told under a key stands in the ledger alone, in every mode; results are known by their key."""
+    bodies = {"plain": {"y_pred": GOOD}, "results": {"cases": GOOD}}
+    bodies["pair"] = {"first": GOOD, "second": TRUTH, "results": True}
+    told = {}
+    first = made(tmp_path)
+    for app in (first.app, made_again(tmp_path, {})):
+        with living(app) as owner:
+            owner.headers.update({"Authorization": f"Bearer {first.keys['owner']}"})
+            if app is first.app:
+                registered(owner, "scores")
+                registered(owner, "gate", yes=3, incumbent=truth_and(0.6, seed=3)[1])
+                registered(owner, "private", yes=3, private=True)
+            for name, body in bodies.items():
+                verb = "compare" if name == "pair" else "score"
+                told.setdefault(name, []).append(posted(owner, "scores", verb, body, name).content)
+            for name in ("gate", "private"):
+                told.setdefault(name, []).append(posted(owner, name, "gate", {"y_pred": GOOD}, "first").content)
+                posted(owner, name, "gate", {"y_pred": TRUTH}, "second")
+            assert left(owner, "scores") == 7
+    assert all(before == after for before, after in told.values())
 
 
 def test_labels_come_from_files_in_the_folders_for_data_only(owner, served, tmp_path):

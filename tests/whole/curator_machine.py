@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sklearn.dummy import DummyClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
 from holdtrue.estimators import StableClassifier
@@ -39,14 +40,17 @@ class CuratorMachine(RuleBasedStateMachine):
         self.path = self.folder / "rows.ledger"
         self.rows = rows()
         self.workers = [Worker(self.open), Worker(self.open)]
+        self.trained = False
         self.values: dict[str, float] = {}
         self.keys: dict[str, object] = {}
 
     def open(self):
         terms = {"queries": QUERIES, "epsilon": 8, "delta": 1e-6, "reserve": 0.5, "iid": True, "cap": "privacy"}
         curator = ht.Curator(self.rows, ledger=self.path, **terms)
-        # All parts agree, so that every screen lets a point through.
-        curator.train("m", DummyClassifier(strategy="most_frequent"), target="z", features=["x"], parts=PARTS, key="id")
+        if not self.trained:
+            # All parts agree, so that every screen lets a point through; kept beside the ledger for every worker.
+            curator.train("m", DecisionTreeClassifier(max_depth=1), target="z", features=["x"], parts=PARTS, key="id")
+            self.trained = True
         return curator
 
     def teardown(self):

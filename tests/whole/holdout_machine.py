@@ -1,5 +1,6 @@
 """Holdouts and leaderboards with crashes, retries and two workers, step by step against a reference in memory."""
 
+import contextlib
 import shutil
 import tempfile
 from fractions import Fraction
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import holdtrue as ht
+from holdtrue.holdouts import sparse
 from holdtrue.mechanisms import thresholding
 from whole.faults import STEPS, Worker, at, kill
 
@@ -20,6 +22,7 @@ TRAIN = np.random.default_rng(1).integers(0, 2, CASES)
 WORKERS = st.integers(0, 1)
 SUBMITTED = st.integers(0, SUBMISSIONS - 1)
 MOMENTS = st.sampled_from(STEPS)
+KEYS = st.sampled_from([None, None, "k1", "k2", "k3", "k4"])
 
 
 def predict(number, truth=TRUTH):
@@ -47,8 +50,8 @@ class HoldoutMachine(RuleBasedStateMachine):
     def open(self):
         raise NotImplementedError
 
-    def look_at(self, held, number):
-        """Make one look with a submission and return what was told."""
+    def look_at(self, held, number, key):
+        """Make one look with a submission, under a key or none, and return what was told."""
         raise NotImplementedError
 
     def check(self, number, told):
@@ -69,6 +72,8 @@ class HoldoutMachine(RuleBasedStateMachine):
 
         thresholding.AboveThreshold.watch = counted
         self.told = {}
+        self.tried = {}
+        self.keyed = {}
         self.new = 0
         self.prepare()
 
@@ -82,29 +87,39 @@ class HoldoutMachine(RuleBasedStateMachine):
                 worker.close()
             shutil.rmtree(self.folder)
 
-    def ask(self, place, number):
-        """Make a look; compare what is told, and that a refusal for want of budget spends nothing."""
+    def ask(self, place, number, key=None):
+        """Make a look; compare what is told, and that a refusal for want of budget spends nothing.
+
+        Under a key the very same is told for ever, on every worker; another submission under it is refused.
+        """
         worker = self.workers[place]
         ledger = worker.object.ledger
         before = ledger.head
+        self.tried.setdefault(key, set()).add(number)
         try:
-            told = self.look_at(worker.object, number)
+            told = self.look_at(worker.object, number, key)
         except ht.BudgetExceeded:
             if worker.moment is None:
                 assert ledger.head == before
             return
+        except ht.UsedKey:
+            assert self.tried[key] - {number}, "a key that never named another look was refused"
+            return
         except ht.ReleaseError:
             return  # charged, and another one's answer or death came in between
+        if key is not None:
+            known = self.keyed.setdefault(key, (number, told))
+            assert known == (number, told), "one key, two looks"
         self.check(number, told)
 
-    @rule(place=WORKERS, number=SUBMITTED)
-    def look(self, place, number):
-        self.ask(place, number)
+    @rule(place=WORKERS, number=SUBMITTED, key=KEYS)
+    def look(self, place, number, key):
+        self.ask(place, number, key)
 
-    @rule(place=WORKERS, number=SUBMITTED, step=MOMENTS)
-    def look_and_die(self, place, number, step):
+    @rule(place=WORKERS, number=SUBMITTED, key=KEYS, step=MOMENTS)
+    def look_and_die(self, place, number, key, step):
         with at(self.workers[place], step, kill):
-            self.ask(place, number)
+            self.ask(place, number, key)
 
     @rule(place=WORKERS, number=SUBMITTED, other=SUBMITTED, step=MOMENTS)
     def look_while_another_looks(self, place, number, other, step):
@@ -154,8 +169,8 @@ class ScoresMachine(HoldoutMachine):
     def open(self):
         return ht.Holdout(TRUTH, looks=self.looks, ledger=self.path)
 
-    def look_at(self, held, number):
-        return held.score(predict(number))
+    def look_at(self, held, number, key):
+        return held.score(predict(number), key=key)
 
     def check(self, number, told):
         same_again(self, number, told)
@@ -165,8 +180,8 @@ class ScoresMachine(HoldoutMachine):
 class PrivateResultsMachine(ScoresMachine):
     """Results made with the labels: never a repeat by what they hold."""
 
-    def look_at(self, held, number):
-        return held.score(cases=(predict(number) == TRUTH).astype(float))
+    def look_at(self, held, number, key):
+        return held.score(cases=(predict(number) == TRUTH).astype(float), key=key if key is None else f"{key} {number}")
 
     def check(self, number, told):
         del number
@@ -193,27 +208,15 @@ class GateMachine(HoldoutMachine):
         self.new = 6  # two that are both better than the first incumbent
 
     def open(self):
-        # Whoever opens a gate again brings the incumbent: the one that the ledger's last yes was told to.
-        for number in sorted(getattr(self, "incumbents", {self.first})):
-            try:
-                return ht.Holdout(TRUTH, looks=self.looks, yes=8, incumbent=predict(number), ledger=self.path)
-            except ht.InvalidParameter:
-                continue
-        message = "nobody who had a yes is the incumbent"
-        raise AssertionError(message)
+        return ht.Holdout(TRUTH, looks=self.looks, yes=8, incumbent=predict(self.first), ledger=self.path)
 
-    def look_at(self, held, number):
+    def look_at(self, held, number, key):
         self.incumbents.add(number)  # it may have a yes that nobody hears of
-        return held.gate(predict(number), margin=self.margin)
+        return held.gate(predict(number), margin=self.margin, key=key)
 
-    def ask(self, place, number):
-        try:
-            super().ask(place, number)
-        except ht.InvalidParameter:
-            pass  # the incumbent itself
-        except ht.RefusedError:
-            if self.workers[place].moment is None:
-                self.workers[place].close()  # another worker's submission is the incumbent: open again with it
+    def ask(self, place, number, key=None):
+        with contextlib.suppress(ht.InvalidParameter):  # the incumbent itself
+            super().ask(place, number, key)
 
     def check(self, number, told):
         del number
@@ -243,8 +246,8 @@ class LadderMachine(HoldoutMachine):
     def open(self):
         return ht.Leaderboard(TRUTH, submissions=self.looks, rule=self.rule_name, ledger=self.path)
 
-    def look_at(self, held, number):
-        return held.submit(f"team {number}", predict(number))
+    def look_at(self, held, number, key):
+        return held.submit(f"team {number}", predict(number), key=key)
 
     def check(self, number, told):
         if not told.repeated:
@@ -268,6 +271,14 @@ class RunsMachine(HoldoutMachine):
 
     runs = 12
 
+    def prepare(self):
+        self._patience, sparse._PATIENCE = sparse._PATIENCE, 0.01  # whoever died answers nothing more
+
+    def teardown(self):
+        if hasattr(self, "_patience"):
+            sparse._PATIENCE = self._patience
+        super().teardown()
+
     def check_state(self, held):
         cost = held._mode._cost
         ledger = held.ledger
@@ -280,9 +291,9 @@ class PrivateGateMachine(RunsMachine):
     def open(self):
         return ht.Holdout(TRUTH, looks=self.looks, yes=self.runs, private=True, ledger=self.path)
 
-    def look_at(self, held, number):
+    def look_at(self, held, number, key):
         # Every second one is far below its bar, so that runs go on.
-        return held.gate(predict(number), margin=0.9 if number % 2 else 0.02)
+        return held.gate(predict(number), margin=0.9 if number % 2 else 0.02, key=key)
 
     def check(self, number, told):
         del number
@@ -293,8 +304,8 @@ class ThresholdoutMachine(RunsMachine):
     def open(self):
         return ht.Holdout(TRUTH, looks=self.looks, train=TRAIN, overfits=self.runs, ledger=self.path)
 
-    def look_at(self, held, number):
-        return held.score(predict(number), train=predict(number // 2, TRAIN))
+    def look_at(self, held, number, key):
+        return held.score(predict(number), train=predict(number // 2, TRAIN), key=key)
 
     def check(self, number, told):
         one_of_those_paid(self, number, told)
@@ -304,8 +315,8 @@ class PrivateLadderMachine(RunsMachine):
     def open(self):
         return ht.Leaderboard(TRUTH, submissions=self.looks, rule="private ladder", moves=self.runs, ledger=self.path)
 
-    def look_at(self, held, number):
-        return held.submit(f"team {number}", predict(number))
+    def look_at(self, held, number, key):
+        return held.submit(f"team {number}", predict(number), key=key)
 
     def check(self, number, told):
         del number, told
@@ -320,8 +331,8 @@ class GuessAndCheckMachine(HoldoutMachine):
     def open(self):
         return ht.Holdout(TRUTH, looks=self.looks, train=TRAIN, overfits=6, private=False, ledger=self.path)
 
-    def look_at(self, held, number):
-        return held.score(predict(number), train=predict(number // 2, TRAIN))
+    def look_at(self, held, number, key):
+        return held.score(predict(number), train=predict(number // 2, TRAIN), key=key)
 
     def check(self, number, told):
         same_again(self, number, told)

@@ -1,4 +1,4 @@
-"""How many steps the machines make: 10,000 in all unless HOLDTRUE_STEPS says otherwise."""
+"""How many steps the machines make: 10,000 in all, the same every time, unless HOLDTRUE_STEPS says otherwise."""
 
 import os
 
@@ -16,6 +16,7 @@ def sized(machines, *, share=1.0, **more):
         stateful_step_count=LENGTH,
         deadline=None,
         database=None,
+        derandomize="HOLDTRUE_STEPS" not in os.environ,
         suppress_health_check=list(HealthCheck),
         **more,
     )

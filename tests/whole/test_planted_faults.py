@@ -16,7 +16,7 @@ from holdtrue.curator import pipeline, predictions
 from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.estimators import handles
 from holdtrue.holdouts import gating, questions, sparse, transcripts
-from holdtrue.holdouts.scoring import request_id_of
+from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import plan_single
 from whole import holdout_machine

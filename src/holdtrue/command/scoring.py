@@ -15,7 +15,6 @@ from holdtrue.errors import (
     IntegrityError,
     InvalidParameter,
     PreconditionError,
-    RefusedError,
     UnknownName,
 )
 
@@ -244,32 +243,19 @@ def _compare(held: "Holdout", made: _Submission, found: "Score", before: "Kept")
 
 
 def _gate(held: "Holdout", made: _Submission, where: str, *, created: bool) -> _Report:
-    """Ask a gate. The results are kept before the look: a yes makes them what later submissions are compared with."""
+    """Ask a gate, or tell of its incumbent where these results are the incumbent's own."""
     from holdtrue.entropy import SYSTEM
-    from holdtrue.holdouts.names import Kept, Names
 
     if (made.name, made.against, made.confidence) != (None, None, None):
         raise InvalidParameter("--name", "given", "left out, with --against and --confidence: a gate knows its incumbent")
-    names, incumbent, results = Names(where), held.leading, made.results.values
+    results = made.results.values
+    if made.incumbent and not created:  # kept once more
+        with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:
+            return _report_incumbent(again, created=False)
     public = made.known_as or SYSTEM.words(4).tobytes().hex()
-    name = held.named(cases=results, name=public)
-    if incumbent is not None and (created or made.incumbent or name == incumbent):
-        if created or made.incumbent or names.find(incumbent) is None:  # an id stands for what came with it first
-            names.keep(Kept(incumbent, values=tuple(results.tolist())))
+    if created or held.named(cases=results, name=public) == held.leading:
         return _report_incumbent(held, created=created)
-    before = None if incumbent is None else names.find(incumbent)
-    if before is None and incumbent is not None:
-        message = f"the incumbent's results are not in {names.folder}; give them once more with --incumbent, then these"
-        raise RefusedError(message)
-    names.keep(Kept(name, values=tuple(results.tolist())))
-    met = {} if before is None else {"incumbent": before.values, "incumbent_name": incumbent}
-    with _open_holdout(made, where, None, **met) as gate:
-        verdict = gate.gate(cases=results, margin=made.margin, name=public, analyst=made.analyst)
-        leading = gate.leading
-    for other in (name, incumbent):
-        if other is not None and other != leading:
-            names.forget(other)
-    return _report_verdict(verdict)
+    return _report_verdict(held.gate(cases=results, margin=made.margin, name=public, analyst=made.analyst))
 
 
 def _report_incumbent(held: "Holdout", *, created: bool) -> _Report:

@@ -110,7 +110,7 @@ class Gate(Mode[Verdict]):
         """Tell the first incumbent's score in one of k/2 cells; one request of a gate does, whoever opens it."""
         release = self._opening(incumbent, name, f"incumbent {name}")
         try:
-            self.run(PlannedLook(release, lambda: [incumbent.total()], request_id_of(_FIRST)))
+            self.run(PlannedLook(release, lambda: [incumbent.total()]), request_id_of(_FIRST))
         except RefusedError:
             if self._follow().incumbent in (None, name):
                 raise
@@ -130,12 +130,12 @@ class Gate(Mode[Verdict]):
             met = read_charge(known).request["against"]
         part = f"gate {given.name} {given.margin} {met or 'nothing'}"
         if self.pipeline.index.has(part):
-            return PlannedLook(self._release(given, part, met, None), list, given.request_id(part))
+            return PlannedLook(self._release(given, part, met, None), list)
         if own:
             raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
         against = self._met(met, known)
         measure = self._measure(given, given.request_id(part), against)
-        return PlannedLook(self._release(given, part, met, against), measure, given.request_id(part))
+        return PlannedLook(self._release(given, part, met, against), measure)
 
     def refuse(self, given: Submission) -> None:
         """Refuse also once the gate is closed, or its yes are used up."""
@@ -170,8 +170,8 @@ class Gate(Mode[Verdict]):
                 raise RefusedError(message)
             part = f"certify {name}"
             given = Submission(against, name, key=key, analyst=analyst)
-            planned = PlannedLook(self._closing(given, part), lambda: [against.total()], given.request_id(part))
-            found = self.run(planned, bound=key is not None, analyst=analyst)
+            planned = PlannedLook(self._closing(given, part), lambda: [against.total()])
+            found = self.run(planned, given.request_id(part), bound=key is not None, analyst=analyst)
             return msgspec.structs.replace(self.score(given, found, self._moment(key)), looks_left=0)
 
     @property
@@ -201,6 +201,7 @@ class Gate(Mode[Verdict]):
 
     def _follow(self) -> _State:
         """Return the state after every response in the ledger."""
+        self.pipeline.index.follow()
         self.transcript.follow()
         self._state = self._fold(self._state, self.transcript.looks[self._read :])
         self._read = len(self.transcript.looks)
@@ -243,7 +244,10 @@ class Gate(Mode[Verdict]):
         if known is not None:
             message = "this look was charged and never answered, and whom it was against is gone; make it under a new key"
             raise ReleaseError(message, entry=known.number)
-        message = "another submission is the incumbent; open the holdout with incumbent= the one that last had a yes"
+        message = (
+            "what the incumbent submitted is not kept here: open the holdout with incumbent= the one that last had a yes, "
+            "or give it to holdtrue score once more with --incumbent"
+        )
         raise RefusedError(message)
 
     def _find_submission(self, name: str | None) -> Question | None:

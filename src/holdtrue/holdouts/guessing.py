@@ -83,8 +83,9 @@ class GuessAndCheck(Mode[Score]):
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of the guess, or of the cell that the holdout's mean lies in."""
         del known  # what was told before is read when it is drawn
+        self.pipeline.index.follow()
         asked, part = given.asked, f"score {given.name} {given.guess!r}"
-        return PlannedLook(self._release(given, part), lambda: [asked.total()], given.request_id(part))
+        return PlannedLook(self._release(given, part), lambda: [asked.total()])
 
     def refuse(self, given: Submission) -> None:
         """Refuse also once nothing more can be told."""

@@ -11,7 +11,7 @@ from holdtrue.exact import Number, probability, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.guessing import GuessAndCheck
-from holdtrue.holdouts.mode import Mode, Submission, Told, name_of
+from holdtrue.holdouts.mode import name_of
 from holdtrue.holdouts.opening import open_pipeline
 from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
@@ -78,6 +78,7 @@ class Holdout:
         given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
         terms = HoldoutTerms(**given, reserve=reserve, metric=metric, unseen=unseen)  # type: ignore[arg-type]  # checked there
         self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path)
+        self._store = store_beside(self.path, "submissions")
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         try:
             self._mode = self._open_mode()
@@ -101,7 +102,7 @@ class Holdout:
         parts = self._cases, self.facts, self.plan, self._pipeline
         match self.facts.mode:
             case "gate":
-                return Gate(*parts, store=store_beside(self.path, "submissions"))
+                return Gate(*parts, store=self._store)
             case "private gate":
                 return PrivateGate(*parts)
             case "thresholdout":
@@ -154,20 +155,17 @@ class Holdout:
         if not isinstance(mode, (Scoring, Rounding)):
             level = None if threshold is None else round_up(probability("threshold", threshold))
             guess = self._guess(train, cases=cases is not None, metric=metric)
-            return self._look(mode, asked, guess=guess, threshold=level, key=key, analyst=analyst)
+            return mode.look(asked, guess=guess, threshold=level, key=key, analyst=analyst)
         if train is not None:
             raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
-        return self._look(mode, asked, key=key, analyst=analyst)
-
-    def _look(self, mode: Mode[Told], asked: Question, **given: Any) -> Told:  # noqa: ANN401 - the rest of a submission
-        return mode.look(Submission(asked, name_of(asked, self._pipeline), **given))
+        return mode.look(asked, key=key, analyst=analyst)
 
     def compare(
         self, first: object, second: object, *, ids: object = None, key: str | None = None, analyst: str | None = None
     ) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
         asked = comparison(self._cases, first, second, ids=ids)
-        return self._look(self._scoring(), asked, key=key, analyst=analyst)
+        return self._scoring().look(asked, key=key, analyst=analyst)
 
     def compare_cases(  # noqa: PLR0913 - two submissions, and whose they are
         self,
@@ -187,7 +185,7 @@ class Holdout:
         """
         known_as = _public_name(name, first, key)
         asked = case_comparison(self._cases, first, second, differ=differ, ids=ids, known_as=known_as)
-        return self._look(self._scoring(), asked, key=key, analyst=analyst)
+        return self._scoring().look(asked, key=key, analyst=analyst)
 
     def paired_width(self, differ: object) -> float:
         """Return how wide the interval of :meth:`compare_cases` would be at most, from where results can differ. Free."""
@@ -244,7 +242,7 @@ class Holdout:
         if asked.name != self.facts.metric:
             raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
         least = probability("margin", margin, zero=True)
-        return self._look(gate, asked, margin=least, key=key, analyst=analyst)
+        return gate.look(asked, margin=least, key=key, analyst=analyst)
 
     def certify(self, *, key: str | None = None, analyst: str | None = None) -> Score:
         """Close a gate for good, and return its incumbent's score with an interval on both sides."""
@@ -325,6 +323,8 @@ class Holdout:
     def close(self) -> None:
         """Let go of cases and ledger; nothing is lost."""
         self._pipeline.close()
+        if self._store is not None:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -60,9 +60,10 @@ class Ladder(Mode[Score]):
         """Return the release of the best score so far, the submission's own if it leads."""
         del known  # who leads is read when it is drawn
         part = f"submit {given.name}"
+        self.pipeline.index.follow()
         self._shown.follow()
         release = self._release(given, part)
-        return PlannedLook(release, lambda: [given.asked.total()], given.request_id(part))
+        return PlannedLook(release, lambda: [given.asked.total()])
 
     def refuse(self, given: Submission) -> None:
         """Refuse also where the parameter-free rule would need a leader's predictions that this process has not seen."""

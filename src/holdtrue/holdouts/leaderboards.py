@@ -13,7 +13,6 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, best_step
-from holdtrue.holdouts.mode import Submission, name_of
 from holdtrue.holdouts.opening import Facts, open_pipeline, stored_facts
 from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
 from holdtrue.holdouts.private_ladders import PrivateLadder
@@ -125,7 +124,7 @@ class Leaderboard:
         if not isinstance(team, str) or not name:
             raise InvalidParameter("name", name, "a name in text")
         asked = question(self._cases, y_pred, metric="accuracy", ids=ids)
-        return self._mode.look(Submission(asked, name_of(asked, self._pipeline), team=name, key=key, analyst=analyst))
+        return self._mode.look(asked, team=name, key=key, analyst=analyst)
 
     def standings(self) -> list[Place]:
         """Return every name with what was told of its best submission, the best first, ties as ties. Free."""

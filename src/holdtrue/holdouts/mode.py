@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdtrue.codec import encode
 from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, IntegrityError
+from holdtrue.errors import BudgetExceeded, IntegrityError, RefusedError
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
@@ -62,11 +62,14 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class PlannedLook:
-    """The release of one look at its price, what measures it, and the id under which it is charged."""
+    """The release of one look at its price, what measures it, and the id under which it is charged.
+
+    Without one that is the submission's key, else the id of what it asks.
+    """
 
     release: Release
     measure: Callable[[], Sequence[int]]
-    id: str
+    id: str | None = None
 
 
 def name_of(asked: Question, pipeline: Pipeline) -> str:
@@ -106,9 +109,9 @@ class Mode(ABC, Generic[Told]):
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return how a look is released; ``known`` is the charge that the request's key names, if it was made before."""
 
-    @abstractmethod
     def answer(self, given: Submission, found: Response, moment: Moment) -> Told:
-        """Say what the ledger has as the response to a look."""
+        """Say what the ledger has as the response to a look: its score, unless a mode has more to say."""
+        return self.score(given, found, moment)  # type: ignore[return-value]  # modes with verdicts say their own
 
     def refuse(self, given: Submission) -> None:
         """Refuse a look that is new and beyond what was planned."""
@@ -120,35 +123,41 @@ class Mode(ABC, Generic[Told]):
     def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
         """Take note of a look that went through."""
 
-    def look(self, given: Submission) -> Told:
+    def look(self, asked: Question, **words: Any) -> Told:  # noqa: ANN401 - the other fields of a submission
         """Answer one look: from the ledger, or charged, measured, drawn and stored."""
         self.pipeline.check_open()
+        given = Submission(asked, name_of(asked, self.pipeline), **words)
         with self.pipeline.lock:
-            self.pipeline.index.follow()
             known = None if given.key is None else self.pipeline.ledger.find(request_id=given.key)
             planned = self.plan_look(given, known)
             (part,) = planned.release.parts
-            if known is None and not self.pipeline.index.has(part) and not self._waits(planned.id):
-                self.refuse(given)
-            found = self.run(planned, bound=given.key is not None, analyst=given.analyst)
+            request_id = planned.id or given.request_id(part)
+            # What the index knows can only be too little here: the ledger decides again when the charge is made.
+            if known is None and not self.pipeline.index.has(part):
+                self._check_left(given, request_id)
+            found = self.run(planned, request_id, bound=given.key is not None, analyst=given.analyst)
             self.settle(given, planned, found)
             return self.answer(given, found, self._moment(given.key))
 
-    def run(self, planned: PlannedLook, *, bound: bool = False, analyst: str | None = None) -> Response:
+    def run(self, planned: PlannedLook, request_id: str, *, bound: bool = False, analyst: str | None = None) -> Response:
         """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.
 
         ``bound``: its id is the caller's key, which names this request also where an older answer serves it.
         """
         release = planned.release
         request = encode({"verb": release.verb, "part": release.parts[0]})
-        plan = partial(plan_single, release, request=request, measure=planned.measure, key=planned.id)
-        (found,) = self.pipeline.run(Job(plan, key=planned.id if bound else None, analyst=analyst))
+        plan = partial(plan_single, release, request=request, measure=planned.measure, key=request_id)
+        (found,) = self.pipeline.run(Job(plan, key=request_id if bound else None, analyst=analyst))
         return found
 
-    def _waits(self, request_id: str) -> bool:
-        """Return whether this very look was charged before and never answered: it is answered under that charge."""
-        charged = self.pipeline.ledger.find(request_id=request_id)
-        return charged is not None and charged.response is None
+    def _check_left(self, given: Submission, request_id: str) -> None:
+        """Refuse a look beyond the plan; one that was charged and never answered is not: its charge is there."""
+        try:
+            self.refuse(given)
+        except RefusedError:
+            charged = self.pipeline.ledger.find(request_id=request_id)
+            if charged is None or charged.response is not None:
+                raise
 
     def _moment(self, key: str | None) -> Moment:
         entry = None if key is None else self.pipeline.ledger.find_entry(key)

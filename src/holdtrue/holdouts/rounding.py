@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
-from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission
+from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
 from holdtrue.ledgers import Entry
@@ -31,11 +31,7 @@ class Rounding(Mode[Score]):
         if asked.difference or asked.divisor != self.cases.grid:
             raise InvalidParameter("metric", asked.name, "a mean over all cases: other questions need a private holdout")
         release = self._release(asked, given.name)
-        return PlannedLook(release, lambda: [asked.total()], given.request_id(release.parts[0]))
-
-    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
-        """Return the score."""
-        return self.score(given, found, moment)
+        return PlannedLook(release, lambda: [asked.total()])
 
     def _release(self, asked: Question, name: str) -> Release:
         cells = self.facts.cells or 2

@@ -7,7 +7,7 @@ from holdtrue.bounds.transfer import position_interval
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission
+from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
 from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
@@ -49,7 +49,7 @@ class Scoring(Mode[Score]):
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         super().__init__(cases, facts, plan, pipeline)
-        unit = 1 << BITS
+        unit, self._grid = 1 << BITS, cases.grid
         self.mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.number * unit, sensitivity=unit)
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
@@ -58,11 +58,7 @@ class Scoring(Mode[Score]):
         asked = given.asked
         words: dict[str, object] = {} if given.team is None else {"team": given.team}
         release = self._release(asked, given.name, words)
-        return PlannedLook(release, lambda: [asked.total()], given.request_id(release.parts[0]))
-
-    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
-        """Return the score."""
-        return self.score(given, found, moment)
+        return PlannedLook(release, lambda: [asked.total()])
 
     def _release(self, asked: Question, name: str, words: dict[str, object]) -> Release:
         # The ledger keeps accuracy also where error was asked for: they are one answer.
@@ -85,7 +81,7 @@ class Scoring(Mode[Score]):
         )
 
     def _answer(self, asked: Question, drawn: int, certificate: Certificate) -> Answer:
-        grid, sure = self.cases.grid, 1 - self.plan.beta
+        grid, sure = self._grid, 1 - self.plan.beta
         near = self.plan.sample_alpha * grid
         ends = ends_of(asked, drawn, plan=self.plan, grid=grid)
         rows = Interval(asked.score(drawn - near), asked.score(drawn + near), sure, "sample")

@@ -37,7 +37,7 @@ _ENDS = {
     "private ladder": "the lead changed so often, or the leaderboard was opened so often",
 }
 _ROUNDING = 2.0**-48
-_PATIENCE = 5.0  # seconds that a look waits for another process which is answering its request
+_PATIENCE = 2.0  # seconds that a look waits for another process which is answering its request
 _THEOREM = "above threshold and transfer, by position (T10, T6b)"
 
 
@@ -47,6 +47,11 @@ class _Run:
 
     id: str
     watch: Watch
+
+
+def _request_id_in_run(part: str, run: str) -> str:
+    """Return the id of what a look asks, in the run that it is asked in."""
+    return request_id_of(f"{part} in run {run}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +101,7 @@ class Runs(Mode[Told]):
 
     def await_answer(self, known: Entry | None) -> None:
         """Wait for another process that is answering this request; ReleaseError if its answer does not come."""
+        self.pipeline.index.follow()
         if known is not None and known.response is None:
             self.pipeline.ledger.wait(known.number, seconds=_PATIENCE)
 
@@ -138,8 +144,8 @@ class Runs(Mode[Told]):
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
         cost = 0 if run is not None else self._cost
         release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
-        number = request_id_of(f"{part} in run {name}") if given.key is None else given.key
-        return _LookInRun(release, lambda: [given.asked.total()], number, drawn_in, responses)
+        request_id = _request_id_in_run(part, name) if given.key is None else given.key
+        return _LookInRun(release, lambda: [given.asked.total()], request_id, drawn_in, responses)
 
     def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
         """Go on with the run if what was drawn in it is what the ledger has for the look."""

@@ -29,9 +29,7 @@ class HoldoutDesk:
     refused (P5). Results are known by their name, or by the key, and by nothing that they hold.
     """
 
-    def __init__(  # noqa: PLR0913 - what is kept of a holdout, and where
-        self, name: str, document: dict[str, Any], *, truth: object, ledger: str | Path, new: bool
-    ) -> None:
+    def __init__(self, name: str, document: dict[str, Any], *, truth: object, ledger: str | Path, new: bool) -> None:
         self.name = name
         self.description = str(document.get("description", ""))
         self._document = document

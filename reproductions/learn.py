@@ -101,7 +101,7 @@ def _engine_counts(
     hypotheses: HypothesisClass, columns: dict[str, npt.NDArray[np.float64]], labels: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     from holdtrue.engines import open_engine
-    from holdtrue.engines.features import feature
+    from holdtrue.queries.features import feature
     from holdtrue.queries.parser import parse
 
     engine = open_engine(columns | {"label": labels})

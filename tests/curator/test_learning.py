@@ -314,7 +314,7 @@ def test_a_class_beyond_memory_is_refused_before_the_charge(people):
 def test_every_engine_counts_the_same(people, tmp_path):
     """The same integers from arrays in memory and from a Parquet file that DuckDB streams."""
     from holdtrue.engines import open_engine
-    from holdtrue.engines.features import feature
+    from holdtrue.queries.features import feature
     from holdtrue.queries.parser import parse
 
     people.to_parquet(tmp_path / "people.parquet")

@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from holdtrue.curator import Curator
-from holdtrue.ensembles.parts import PartRule, hash_keys
+from holdtrue.ensembles.parts import PartRule
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.planning.asking import open_plan
+from holdtrue.queries.features import hash_keys
 from holdtrue.verbs.predicting import Asked, rule_of
 
 PARTS, BLOCK = 20, 40

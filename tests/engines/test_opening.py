@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import open_engine
-from holdtrue.engines.columns import cells_of_array, cells_of_arrow, flags_of
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownColumn
+from holdtrue.queries.columns import cells_of_array, cells_of_arrow, flags_of
 from holdtrue.queries.parser import parse
 
 CANARY = "canary-7351"

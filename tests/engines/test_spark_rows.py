@@ -33,7 +33,6 @@ from engines.test_conformance import (  # noqa: F401 - collected here too
 from holdtrue.command import application
 from holdtrue.engines import SparkRows, Trainer, open_engine
 from holdtrue.engines.base import FAILED
-from holdtrue.engines.features import Numbers
 from holdtrue.engines.spark import check_access
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.errors import (
@@ -45,6 +44,7 @@ from holdtrue.errors import (
     RequestError,
 )
 from holdtrue.hypotheses import Thresholds
+from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
 from holdtrue.testing import SeededBits, drawing_from
 

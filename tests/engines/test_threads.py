@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdtrue.engines.features import Numbers
 from holdtrue.errors import CuratorClosed
 from holdtrue.hypotheses import Stumps
 from holdtrue.hypotheses.classes import Footprint, HypothesisClass
+from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
 
 PATIENCE = 60

@@ -13,7 +13,6 @@ from holdtrue.ensembles.parts import (
     PartRule,
     codes_of,
     hash_contents,
-    hash_keys,
     hash_rows,
     labels_of,
     outputs_of,
@@ -22,6 +21,7 @@ from holdtrue.ensembles.parts import (
     targets_of,
     width_of,
 )
+from holdtrue.queries.features import hash_keys
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (7, 7), (20, 3), (23, 5), (64, 8)])

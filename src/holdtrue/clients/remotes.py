@@ -15,15 +15,16 @@ from holdtrue.clients.wires import Kind, Wire, segment
 from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.history import Line, Page
-from holdtrue.engines.features import Feature, feature, matrix
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
 from holdtrue.hypotheses import read_class
-from holdtrue.hypotheses.classes import HypothesisClass, names_of
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import names_of
+from holdtrue.queries.features import Feature, feature, matrix
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 
 __all__ = ["Remote"]

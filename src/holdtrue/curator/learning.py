@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.curator.pipeline import Job, Pipeline
-from holdtrue.engines.features import Feature, Numbers, feature, matrix
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, listed
-from holdtrue.hypotheses.classes import HypothesisClass, names_of
+from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import names_of
+from holdtrue.queries.features import Feature, Numbers, feature, matrix
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Hypothesis
 from holdtrue.verbs import Answered, Measured, Planned, learning, plan_single

@@ -12,15 +12,15 @@ import numpy.typing as npt
 from holdtrue.codec import digest_of, encode
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Trainer
-from holdtrue.engines.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
 from holdtrue.ensembles import Ensemble, train
 from holdtrue.ensembles.parts import PartRule, hash_contents
 from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.ensembles.training import make_recipe
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
 from holdtrue.exact import count, listed
-from holdtrue.hypotheses.classes import names_of
 from holdtrue.ledgers.sealed_store import SealedDocument, SealedStore, check_seal, seal_document
+from holdtrue.queries.columns import names_of
+from holdtrue.queries.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
 from holdtrue.verbs.predicting import Asked
 
 __all__ = ["Model", "Models"]

@@ -12,12 +12,12 @@ from holdtrue.codec import digest_of, encode
 from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.curator.models import Model
 from holdtrue.curator.pipeline import Job, Pipeline
-from holdtrue.engines.features import matrix
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.ensembles.screening import Screen
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.exact import Number, amount, count
 from holdtrue.mechanisms.base import Mechanism
+from holdtrue.queries.features import matrix
 from holdtrue.records import Prediction, Response
 from holdtrue.verbs import Answered, Planned, Release, predicting
 from holdtrue.verbs.selecting import epsilon_of_use

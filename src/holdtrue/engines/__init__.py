@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
-from holdtrue.engines.features import Feature
 from holdtrue.engines.files import Header, check_header
 from holdtrue.engines.spark import SparkRows
 from holdtrue.ensembles.members import Ensemble
@@ -23,6 +22,7 @@ from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
+from holdtrue.queries.features import Feature
 from holdtrue.queries.syntax_tree import Query
 
 __all__ = ["Engine", "Header", "Progress", "SparkRows", "Trainer", "open_engine"]

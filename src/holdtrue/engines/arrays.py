@@ -1,29 +1,23 @@
 """The engine for rows in memory: NumPy, pandas, Polars, Arrow, and whatever speaks Arrow's PyCapsule interface."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.base import CHUNK, LocalEngine, add_exactly, open_masked
+from holdtrue.engines.base import CHUNK, LocalEngine, add_exactly
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared, check_names
-from holdtrue.engines.columns import cells_of_array, cells_of_arrow
+from holdtrue.engines.card_declaration import Declared
 from holdtrue.errors import RequestError
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import read_table
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.syntax_tree import Boolean, Query, columns
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-__all__ = ["ArrayEngine", "Table", "open_table", "read_table"]
-
-Table = dict[str, tuple[str, Values]]
+__all__ = ["ArrayEngine", "open_table"]
 
 _FEW_STRINGS = 1 << 12
 
@@ -101,55 +95,3 @@ def _slice(cells: Values, start: int, stop: int) -> Values:
     used, places = np.unique(data, return_inverse=True)
     missing = int(used.size > 0 and used[0] < 0)
     return Values(places - missing, valid, tuple(cells.dictionary[place] for place in used[missing:].tolist()) or ("",))
-
-
-def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
-    """Return the columns of a table in memory, and the number of rows; refuse what is no table, naming the column."""
-    if isinstance(data, np.ndarray):
-        if data.dtype.names is None or data.ndim != 1:
-            message = "a NumPy array needs names for its columns: give a structured array, or a dict with an array a column"
-            raise RequestError(message)
-        data = {name: data[name] for name in data.dtype.names}
-    if isinstance(data, Mapping):
-        named = {str(name): values for name, values in data.items()}
-        check_names(list(named), types)
-        table = {name: cells_of_array(name, values, wanted=types.get(name)) for name, values in named.items()}
-    else:
-        arrow = open_masked(lambda: _arrow(data), failure=f"a {type(data).__name__} could not be read as a table")
-        names = [str(name) for name in arrow.column_names]
-        check_names(names, types)
-        table = {
-            name: cells_of_arrow(name, _whole(arrow.column(number)), wanted=types.get(name))
-            for number, name in enumerate(names)
-        }
-    if isinstance(data, Mapping) or type(data).__module__.startswith("pandas"):
-        # Numbers that nobody else can change: Arrow's own are fixed, those of NumPy and pandas are not.
-        table = {name: (kind, replace(cells, data=cells.data.copy())) for name, (kind, cells) in table.items()}
-    lengths = {cells.data.size for _, cells in table.values()}
-    if len(lengths) != 1:
-        message = "the columns differ in length"
-        raise RequestError(message)
-    return table, lengths.pop()
-
-
-def _whole(column: "pa.ChunkedArray") -> "pa.Array":
-    import pyarrow as pa
-
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # older versions, and columns beyond 2^31 bytes of text
-        whole = pa.concat_arrays(whole.chunks)
-    return whole
-
-
-def _arrow(data: Any) -> "pa.Table":  # noqa: ANN401 - whatever turns out to be a table
-    import narwhals.stable.v2 as nw
-    import pyarrow as pa
-
-    if nw.dependencies.is_pandas_dataframe(data):
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(data)])
-    frame = nw.from_native(data)
-    return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
-from holdtrue.engines.features import Feature, columns_of, read_features
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
 from holdtrue.exact import Shown
@@ -22,6 +21,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluator import Values
+from holdtrue.queries.features import Feature, columns_of, read_features
 from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
 __all__ = ["CHUNK", "FAILED", "EngineBase", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]

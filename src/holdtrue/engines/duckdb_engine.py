@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from holdtrue.engines.base import CHUNK, FAILED, LocalEngine, open_masked
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared, check_names
-from holdtrue.engines.columns import cells_of_arrow, flags_of
+from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.files import (
     Files,
     Header,
@@ -42,6 +41,7 @@ from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import cells_of_arrow, check_names, flags_of
 from holdtrue.queries.emitters import duckdb as emit_value
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.evaluator import Values

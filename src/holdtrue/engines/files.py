@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
 from holdtrue.engines.base import open_masked
-from holdtrue.engines.card_declaration import check_names, choose_type, refuse_type
 from holdtrue.errors import InvalidParameter, RequestError
+from holdtrue.queries.columns import check_names, choose_type, refuse_type
 
 __all__ = [
     "Cast",

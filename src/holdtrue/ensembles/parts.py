@@ -12,10 +12,9 @@ Guarantee (E4, E10): which part a row belongs to is decided in one of three ways
   the rank of a value.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, describe_array, rational
 from holdtrue.kernels import Floats, Integers
+from holdtrue.queries.features import hash_bytes
 
 __all__ = [
     "FEATURE_LIMIT",
@@ -32,7 +32,6 @@ __all__ = [
     "PartRule",
     "codes_of",
     "hash_contents",
-    "hash_keys",
     "hash_rows",
     "labels_of",
     "part_of",
@@ -45,7 +44,6 @@ FEATURE_LIMIT = float(np.finfo(np.float32).max)
 """The largest feature that members ever see: trees read floats of 32 bits."""
 
 _PAIR = 2
-_PERSON: Final = b"holdtrue parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +112,6 @@ def shares_of(rows: int, *, parts: int, names: Integers | None = None) -> list[I
     return list(np.split(order, np.cumsum(np.bincount(placed, minlength=r))[:-1]))
 
 
-def hash_keys(keys: object, *, rows: int) -> Integers:
-    """Return a whole number of 63 bits for each row: the hash of its key, which is public.
-
-    Law: a fixed function of one key alone, the same for 7 and "7"; equal keys have equal hashes, so that all rows of one
-    person are in one part. Needs: keys that are public, and that stay when a row is replaced. Failure: InvalidParameter
-    unless there is one whole number or one string for every row.
-    """
-    array = np.asarray(keys)
-    if array.shape != (rows,) or array.dtype.kind not in "iuU":
-        raise InvalidParameter("keys", describe_array(array), f"{rows} whole numbers or strings, public, one for each row")
-    distinct, places = np.unique(array, return_inverse=True)
-    hashed = np.array([_hash(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
-    return hashed[places] if rows else np.zeros(0, dtype=np.int64)
-
-
 def hash_contents(columns: Sequence[npt.NDArray[Any]]) -> Integers:
     """Return a whole number of 63 bits for each row: the hash of its numbers and of which copy of them it is.
 
@@ -148,7 +131,7 @@ def hash_rows(columns: Sequence[npt.NDArray[Any]], *, copies: Integers) -> Integ
     """Return the hash of each row's numbers and of the number of its copy, counted from 0."""
     table = _canonical_rows(columns)
     pairs = zip(table, copies.tolist(), strict=True)
-    return np.array([_hash(row.tobytes() + copy.to_bytes(8, "little")) for row, copy in pairs], dtype=np.int64)
+    return np.array([hash_bytes(row.tobytes() + copy.to_bytes(8, "little")) for row, copy in pairs], dtype=np.int64)
 
 
 def _canonical_rows(columns: Sequence[npt.NDArray[Any]]) -> Floats:
@@ -156,10 +139,6 @@ def _canonical_rows(columns: Sequence[npt.NDArray[Any]]) -> Floats:
     table = np.column_stack([np.asarray(column).astype(np.float64) for column in columns]) + 0.0
     table[np.isnan(table)] = np.nan
     return np.ascontiguousarray(table)
-
-
-def _hash(content: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

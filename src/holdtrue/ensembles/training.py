@@ -26,7 +26,6 @@ from holdtrue.ensembles.parts import (
     Domain,
     Label,
     codes_of,
-    hash_keys,
     labels_of,
     outputs_of,
     shares_of,
@@ -36,6 +35,7 @@ from holdtrue.ensembles.parts import (
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.kernels import Floats, Integers, load_kernels
+from holdtrue.queries.features import hash_keys
 from holdtrue.silence import silence
 
 __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train"]

@@ -6,7 +6,7 @@ rows are read once, in any pieces, on any number of threads or machines, and the
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeAlias
@@ -16,6 +16,7 @@ import numpy as np
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.exact import array_of, count, describe_array
 from holdtrue.kernels import Flags, Integers, Matrix
+from holdtrue.queries.columns import names_of
 from holdtrue.requests import ClassDocument
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "Progress",
     "labels_of",
     "matrix_of",
-    "names_of",
     "read_dimension",
     "width_of",
 ]
@@ -297,15 +297,6 @@ def labels_of(y: object, *, rows: int) -> Flags:
         expected = "labels 0 and 1; compare with the value that is to be 1 to make them"
         raise InvalidParameter("y", describe_array(array), expected)
     return ones
-
-
-def names_of(rows: object) -> list[str] | None:
-    """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
-    if isinstance(rows, Mapping):
-        return [str(name) for name in rows]
-    named = getattr(rows, "column_names", None)
-    named = getattr(rows, "columns", None) if named is None else named
-    return [str(name) for name in named] if isinstance(named, Iterable) else None
 
 
 def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name

@@ -15,7 +15,6 @@ from holdtrue.bounds.prediction import rows_of_a_part
 from holdtrue.engines.base import CHUNK, FAILED, EngineBase, open_masked
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
-from holdtrue.engines.features import Feature
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.engines.spark import SparkRows, check_access
 from holdtrue.engines.spark.frames import (
@@ -49,6 +48,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
 from holdtrue.queries.emitters import spark as emitted
+from holdtrue.queries.features import Feature
 from holdtrue.queries.syntax_tree import Query, checked_bits
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from urllib.parse import unquote
 
 from holdtrue.engines.base import FAILED
 from holdtrue.engines.bitmaps import Progress
-from holdtrue.engines.card_declaration import Declared, check_names, choose_type
+from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.spark import SparkRows
 from holdtrue.engines.spark.tasks import POSITION, versions
 from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import check_names, choose_type
 from holdtrue.queries.emitters import Spark
 from holdtrue.silence import silence
 

@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.base import tally_rows
-from holdtrue.engines.columns import cells_of_arrow
-from holdtrue.engines.features import Feature, Keys, columns_of, read_features
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.ensembles.parts import hash_rows
 from holdtrue.ensembles.saving import member_to_bytes
 from holdtrue.ensembles.training import Recipe, fit_part
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import cells_of_arrow
 from holdtrue.queries.evaluator import Values
+from holdtrue.queries.features import Feature, Keys, columns_of, read_features
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -16,8 +16,8 @@ from fastapi import APIRouter, Path, Request, Response
 from holdtrue import __version__
 from holdtrue.codec import encode
 from holdtrue.curator.models import Model
-from holdtrue.engines.features import columns_of
 from holdtrue.errors import HoldtrueError, UnknownName
+from holdtrue.queries.features import columns_of
 from holdtrue.records import Prediction
 from holdtrue.service.bodies import Strict
 from holdtrue.service.callers import Analyst, Anyone, Caller, request_id_of

@@ -4,22 +4,36 @@ Every feature is total: a missing number is NaN, a question about a missing valu
 list is -1. So no row can make a pass over the rows fail.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.parts import hash_keys
 from holdtrue.errors import InvalidParameter
-from holdtrue.hypotheses.classes import names_of
+from holdtrue.exact import describe_array
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import names_of, read_table
 from holdtrue.queries.evaluator import Values, satisfies
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Boolean, Query
 
-__all__ = ["Feature", "Keys", "Labelled", "Numbers", "columns_of", "feature", "matrix", "read_features"]
+__all__ = [
+    "Feature",
+    "Keys",
+    "Labelled",
+    "Numbers",
+    "columns_of",
+    "feature",
+    "hash_bytes",
+    "hash_keys",
+    "matrix",
+    "read_features",
+]
+
+_PERSON: Final = b"holdtrue parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +136,28 @@ def _hashes(values: Values) -> npt.NDArray[np.int64]:
     return found
 
 
+def hash_keys(keys: object, *, rows: int) -> npt.NDArray[np.int64]:
+    """Return a whole number of 63 bits for each row: the hash of its key, which is public.
+
+    Law: a fixed function of one key alone, the same for 7 and "7"; equal keys have equal hashes, so that all rows of one
+    person are in one part. Needs: keys that are public, and that stay when a row is replaced. Failure: InvalidParameter
+    unless there is one whole number or one string for every row.
+    """
+    array = np.asarray(keys)
+    if array.shape != (rows,) or array.dtype.kind not in "iuU":
+        raise InvalidParameter("keys", describe_array(array), f"{rows} whole numbers or strings, public, one for each row")
+    distinct, places = np.unique(array, return_inverse=True)
+    hashed = np.array([hash_bytes(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
+    return hashed[places] if rows else np.zeros(0, dtype=np.int64)
+
+
+def hash_bytes(content: bytes) -> int:
+    """Return the whole number of 63 bits by which something is put into a part."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1
+
+
 def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
     """Return features of rows that somebody brings, by the same rules as those of the rows held: a table or one record."""
-    from holdtrue.engines.arrays import read_table
-
     wanted = columns_of(features)
     held = names_of(rows) or []
     missing = [name for name in wanted if name not in held]

@@ -4,21 +4,50 @@ A column becomes one of the four types of the card. What has no such type is ref
 text the message says how.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.card_declaration import choose_type, refuse_type
-from holdtrue.errors import RequestError
-from holdtrue.kernels import Flags
+from holdtrue.errors import RequestError, UnknownColumn
+from holdtrue.queries.cards import Type
 from holdtrue.queries.evaluator import Values
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["cells_of_array", "cells_of_arrow", "flags_of"]
+__all__ = [
+    "cells_of_array",
+    "cells_of_arrow",
+    "check_names",
+    "choose_type",
+    "flags_of",
+    "names_of",
+    "read_table",
+    "refuse_type",
+]
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Table: TypeAlias = dict[str, tuple[str, Values]]
+
+CONVERSIONS = {
+    *((kind, kind) for kind in get_args(Type)),
+    ("boolean", "integer"),
+    ("boolean", "real"),
+    ("integer", "real"),
+}
+"""Which type of data may be read as which type of the card."""
+
+
+def names_of(rows: object) -> list[str] | None:
+    """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
+    if isinstance(rows, Mapping):
+        return [str(name) for name in rows]
+    named = getattr(rows, "column_names", None)
+    named = getattr(rows, "columns", None) if named is None else named
+    return [str(name) for name in named] if isinstance(named, Iterable) else None
 
 
 def _arrow_type(kind: "pa.DataType") -> str | None:
@@ -146,3 +175,111 @@ def _arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
     held = np.packbits(array, bitorder="little") if array.dtype.kind == "b" else np.ascontiguousarray(array)
     there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [there, pa.py_buffer(held)])
+
+
+def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
+    """Return the columns of a table in memory, and the number of rows; refuse what is no table, naming the column."""
+    if isinstance(data, np.ndarray):
+        if data.dtype.names is None or data.ndim != 1:
+            message = "a NumPy array needs names for its columns: give a structured array, or a dict with an array a column"
+            raise RequestError(message)
+        data = {name: data[name] for name in data.dtype.names}
+    if isinstance(data, Mapping):
+        named = {str(name): values for name, values in data.items()}
+        check_names(list(named), types)
+        table = {name: cells_of_array(name, values, wanted=types.get(name)) for name, values in named.items()}
+    else:
+        arrow = _read_arrow(data)
+        names = [str(name) for name in arrow.column_names]
+        check_names(names, types)
+        table = {
+            name: cells_of_arrow(name, _whole(arrow.column(number)), wanted=types.get(name))
+            for number, name in enumerate(names)
+        }
+    if isinstance(data, Mapping) or type(data).__module__.startswith("pandas"):
+        # Numbers that nobody else can change: Arrow's own are fixed, those of NumPy and pandas are not.
+        table = {name: (kind, replace(cells, data=cells.data.copy())) for name, (kind, cells) in table.items()}
+    lengths = {cells.data.size for _, cells in table.values()}
+    if len(lengths) != 1:
+        message = "the columns differ in length"
+        raise RequestError(message)
+    return table, lengths.pop()
+
+
+def _whole(column: "pa.ChunkedArray") -> "pa.Array":
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # older versions, and columns beyond 2^31 bytes of text
+        whole = pa.concat_arrays(whole.chunks)
+    return whole
+
+
+def _read_arrow(data: object) -> "pa.Table":
+    """Return a table of somebody else's kind as Arrow's; whatever its own reader raises may quote a cell."""
+    try:
+        return _to_arrow(data)
+    except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
+        pass
+    message = f"a {type(data).__name__} could not be read as a table"
+    raise RequestError(message)
+
+
+def _to_arrow(data: Any) -> "pa.Table":  # noqa: ANN401 - whatever turns out to be a table
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
+
+    if nw.dependencies.is_pandas_dataframe(data):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    frame = nw.from_native(data)
+    return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
+
+
+def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
+    """Say that a column's type is none of the card's."""
+    text = f"column {name!r} has type {found}; Holdtrue reads boolean, integer, real and text columns"
+    way = f"give types={{{name!r}: 'text'}} to read it as text, or leave it out" if castable else "leave it out"
+    message = f"{text}: {way}"
+    raise RequestError(message)
+
+
+def choose_type(  # noqa: PLR0913 - what is known of one column
+    name: str, *, found: str, kind: str | None, wanted: str | None, as_text: bool, empty: bool
+) -> str:
+    """Return the card's type of a column: the declared one, or that of the data; refuse what cannot be read so.
+
+    ``found`` is the reader's word for its type and ``kind`` the card's, where there is one. ``as_text`` says that it can be
+    read as text if that is declared, ``empty`` that it holds nothing but NULL and can be read as anything.
+    """
+    if kind is None and wanted is not None and (empty or (as_text and wanted == "text")):
+        return wanted
+    if kind is None:
+        refuse_type(name, found=found, castable=as_text or empty)
+    if (kind, wanted or kind) not in CONVERSIONS:
+        message = f"column {name!r} has type {found}, which cannot be read as {wanted}"
+        raise RequestError(message)
+    return wanted or kind
+
+
+def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
+    """Refuse a table without columns, names that are one but for case, and a type for a column that is not there."""
+    if not names:
+        message = "the data have no columns"
+        raise RequestError(message)
+    seen: dict[str, str] = {}
+    for name in names:
+        if name in seen.values():
+            message = f"two columns have the name {name!r}; rename one of them"
+            raise RequestError(message)
+        twin = seen.setdefault(name.casefold(), name)
+        if twin != name:
+            message = f"the columns {twin!r} and {name!r} differ in nothing but the case of letters; rename one of them"
+            raise RequestError(message)
+    unknown = next((name for name in types if name not in names), None)
+    if unknown is not None:
+        message = f"types names the column {unknown!r}, which the data do not have"
+        raise UnknownColumn(message)

@@ -38,7 +38,7 @@ def run() -> None:
     """Print times, ratios and the targets that the project promises, then the peak memory of a streamed scan."""
     table = pa.table({f"x{number}": _RNG.random(_ROWS) for number in range(_COLUMNS)})
     engine = open_engine(table, memory=4 << 30)
-    engine.sort()  # type: ignore[attr-defined]  # of the engines of this machine
+    engine.sort()
     peer = duckdb.connect()
     peer.register("given", table)
     peer.execute("CREATE TABLE rows AS SELECT * FROM given")

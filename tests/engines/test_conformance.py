@@ -3,10 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from engines.adversarial import TABLES
 from holdtrue.engines import Engine
+from holdtrue.ensembles.parts import PartRule, hash_contents
+from holdtrue.ensembles.training import make_recipe, train_by
 from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError
+from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
 
 BITS = 20
@@ -105,6 +109,25 @@ def test_progress_is_told_and_ends_at_one(engine):
     assert told
     assert told[-1] == pytest.approx(1)
     assert all(0 <= share <= 1 for share in told)
+
+
+@pytest.mark.parametrize(
+    "rule", [PartRule("content"), PartRule("key", "region"), PartRule("position")], ids=lambda rule: rule.by
+)
+def test_an_ensemble_is_trained_where_the_rows_are(opener, engine_name, rule):
+    rng = np.random.default_rng(7)
+    numbers = {"age": rng.integers(0, 90, 400), "bmi": rng.normal(25, 5, 400)}
+    regions = [f"region {place}" for place in rng.integers(0, 50, 400)]
+    engine = opener(engine_name, pa.table(numbers | {"smoker": numbers["age"] > 40, "region": regions}))
+    points, labels = np.column_stack(list(numbers.values())).astype(np.float64), (numbers["age"] > 40).astype(np.int64)
+    recipe = make_recipe(DecisionTreeClassifier(max_depth=2), width=2, parts=9, labels=[0, 1])
+    ensemble = engine.train(recipe, [Numbers("age"), Numbers("bmi")], Numbers("smoker"), rule=rule)
+    cut = {"content": {"names": hash_contents([*points.T, labels])}, "key": {"keys": np.array(regions)}, "position": {}}[
+        rule.by
+    ]
+    expected = train_by(recipe, points, labels, **cut)
+    assert np.array_equal(ensemble.votes(points), expected.votes(points))
+    assert np.unique(expected.votes(points)).size > 2
 
 
 def test_a_closed_engine_answers_nothing(opener, engine_name):

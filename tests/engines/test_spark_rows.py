@@ -31,7 +31,7 @@ from engines.test_conformance import (  # noqa: F401 - collected here too
     test_progress_is_told_and_ends_at_one,
 )
 from holdtrue.command import application
-from holdtrue.engines import SparkRows, Trainer, open_engine
+from holdtrue.engines import SparkRows, open_engine
 from holdtrue.engines.base import FAILED
 from holdtrue.engines.spark import check_access
 from holdtrue.ensembles.responding import SoftMajority
@@ -156,12 +156,6 @@ def test_learning_counts_the_errors_of_a_hundred_thousand_thresholds(people, spa
     told = []
     assert np.array_equal(spark.error_counts(thresholds, [Numbers("age")], target, progress=told.append), expected)
     assert told[-1] == pytest.approx(1)
-    given = [[], []]
-    for engine_, pieces in zip((spark, duck), given, strict=True):
-        engine_.feed([Numbers("age"), target], pieces.append)
-    for number in range(2):
-        both = [np.concatenate([piece[number] for piece in pieces]) for pieces in given]
-        assert np.array_equal(*both)
 
 
 def _votes(curator, estimator, points, **cut):
@@ -175,8 +169,6 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
     plan = {"queries": 10, "epsilon": 1.0, "delta": 1e-6}
     duck = ht.Curator(f"{people}/*.parquet", **plan)
     spark = ht.Curator(SparkRows(str(people), session=spark_session), **plan)
-    assert isinstance(spark.pipeline.engine, Trainer)
-    assert not isinstance(duck.pipeline.engine, Trainer)
     tree, logistic = DecisionTreeClassifier(max_depth=3), LogisticRegression()
     for estimator, cut in ((tree, {}), (logistic, {"key": "id"}), (tree, {"order": "fixed"})):
         votes = [_votes(curator, estimator, points, **cut) for curator in (duck, spark)]

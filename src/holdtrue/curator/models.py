@@ -11,16 +11,15 @@ import numpy.typing as npt
 
 from holdtrue.codec import digest_of, encode
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.engines import Trainer
-from holdtrue.ensembles import Ensemble, train
-from holdtrue.ensembles.parts import PartRule, hash_contents
+from holdtrue.ensembles import Ensemble
+from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.ensembles.training import make_recipe
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, NotCertified, UnknownName
 from holdtrue.exact import count, listed
 from holdtrue.ledgers.sealed_store import SealedDocument, SealedStore, check_seal, seal_document
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, Keys, Labelled, Numbers, columns_of, feature, matrix
+from holdtrue.queries.features import Feature, Labelled, Numbers, columns_of, feature, matrix
 from holdtrue.verbs.predicting import Asked
 
 __all__ = ["Model", "Models"]
@@ -225,21 +224,8 @@ class Models:
         given: dict[str, Any] = (
             {"output_bounds": asked.bounds} if asked.labels is None else {"labels": list(range(len(asked.labels)))}
         )
-        if isinstance(pipeline.engine, Trainer):
-            recipe = make_recipe(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
-            return pipeline.engine.train(recipe, features, goal, rule=asked.cut, progress=pipeline.progress)
-        keyed = [] if asked.cut.key is None else [Keys(asked.cut.key)]
-        pieces: list[list[npt.NDArray[Any]]] = []
-        pipeline.engine.feed([*features, goal, *keyed], lambda arrays: pieces.append(arrays), progress=pipeline.progress)  # noqa: PLW0108 - typed
-        columns = [np.concatenate([piece[number] for piece in pieces]) for number in range(len(pieces[0]))]
-        names = columns.pop() if keyed else hash_contents(columns) if asked.cut.by == "content" else None
-        *read, y = columns
-        rows = np.column_stack([column.astype(np.float64) for column in read])
-        if asked.labels is not None:
-            y = np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
-        return train(
-            estimator, rows, y, parts=asked.parts, bounds=list(domain), names=names, progress=pipeline.progress, **given
-        )  # fmt: skip
+        recipe = make_recipe(estimator, width=len(features), parts=asked.parts, bounds=list(domain), **given)
+        return pipeline.engine.train(recipe, features, goal, rule=asked.cut, progress=pipeline.progress)
 
     def _keep(self, model: Model, made: Mapping[str, object]) -> None:
         """Store a model, sealed, in the place of any other of its name; one that cannot be written takes that place too."""

@@ -5,104 +5,18 @@ the rows, not a float, not an error's text.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from holdtrue.engines.base import Engine
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.files import Header, check_header
 from holdtrue.engines.spark import SparkRows
-from holdtrue.ensembles.members import Ensemble
-from holdtrue.ensembles.parts import PartRule
-from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
-from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.queries.cards import Card
-from holdtrue.queries.features import Feature
-from holdtrue.queries.syntax_tree import Query
 
-__all__ = ["Engine", "Header", "Progress", "SparkRows", "Trainer", "open_engine"]
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """What every engine does.
-
-    Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
-    threads; replacing one row moves none of them by more than 2^bits. Failure: a ReleaseError with a fixed text, or
-    CuratorClosed after ``close``. Calls from several threads run at once: sums return while errors are counted. ``ordered``
-    says whether rows have an order of their own, and ``key`` names a column of public keys, where their opener said so.
-    """
-
-    ordered: bool
-    key: str | None
-
-    @property
-    def card(self) -> Card:
-        """Return what is public about the data."""
-        ...
-
-    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
-        """Return for each query the sum over all rows of round(clamp(value, 0, 1) * 2^bits), all in one pass.
-
-        ``progress``, where given, is told the share of a long scan that is done, from 0 to 1.
-        """
-        ...
-
-    def sum_values(self, values: object, *, bits: int) -> int:
-        """Return the same sum for a curator's own numbers, one for each row."""
-        ...
-
-    def error_counts(
-        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
-    ) -> npt.NDArray[np.int64]:
-        """Return how many rows each hypothesis gets wrong: it reads the features, and the target says what is right.
-
-        Replacing one row moves none of them by more than one.
-        """
-        ...
-
-    def feed(
-        self,
-        features: Sequence[Feature],
-        take: Callable[[list[npt.NDArray[Any]]], None],
-        *,
-        progress: Progress | None = None,
-    ) -> None:
-        """Give all rows to a learner of the same process, piece by piece in the order of rows: an array a feature.
-
-        What ``take`` raises is masked like any failure to read the rows.
-        """
-        ...
-
-    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
-        """Return 32 bytes for the schema and the rows in any order, under a secret key."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the rows."""
-        ...
-
-
-@runtime_checkable
-class Trainer(Protocol):
-    """An engine that trains the members of an ensemble where the rows are, rather than bring the rows here."""
-
-    def train(
-        self,
-        recipe: Recipe,
-        features: Sequence[Feature],
-        goal: Feature,
-        *,
-        rule: PartRule,
-        progress: Progress | None = None,
-    ) -> Ensemble:
-        """Return the ensemble that a single machine would train on the same rows: a member a part, cut by the rule."""
-        ...
+__all__ = ["Engine", "Header", "Progress", "SparkRows", "open_engine"]
 
 
 def open_engine(  # noqa: PLR0913 - what is public about the data, and two settings of the machine

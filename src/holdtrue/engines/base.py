@@ -15,16 +15,19 @@ import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
 from holdtrue.engines.fingerprints import Fingerprint
+from holdtrue.ensembles.members import Ensemble
+from holdtrue.ensembles.parts import PartRule, hash_contents
+from holdtrue.ensembles.training import Recipe, train_by
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
 from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.evaluator import Values
-from holdtrue.queries.features import Feature, columns_of, read_features
+from holdtrue.queries.features import Feature, Keys, columns_of, read_features
 from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
-__all__ = ["CHUNK", "FAILED", "EngineBase", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]
+__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]
 
 CHUNK = 1 << 16
 """Rows that are looked at together: a multiple of 64."""
@@ -46,13 +49,16 @@ def open_masked(action: Callable[[], T], *, failure: str | Callable[[Exception],
     raise RequestError(text)
 
 
-class EngineBase(ABC):
-    """A card, a lock, and one way to fail: what every engine has, wherever its rows are.
+class Engine(ABC):
+    """What every engine does, wherever its rows are: exact integers out, and one way to fail.
 
-    Law: every number that leaves is an exact sum of integers over all rows. An error that leaves is of Holdtrue's own
-    tree, and its text depends on the request and on public state only. Calls from several threads run at once: ``_lock`` is
-    held while what is kept between calls is read or changed, and never while rows are handed to a learner. ``ordered`` says
-    whether rows have an order of their own, and ``key`` names a column of public keys, where whoever opened them said so.
+    Law: ``sums`` and ``sum_values`` are exact, the same on every engine, in any order of rows and with any number of
+    threads; replacing one row moves none of them by more than 2^bits, and no count of errors by more than one. An error that
+    leaves is of Holdtrue's own tree (ReleaseError with a fixed text, or CuratorClosed after ``close``), and its text depends
+    on the request and on public state only. Calls from several threads run at once: sums return while errors are counted;
+    ``_lock`` is held while what is kept between calls is read or changed, and never while rows are learned from.
+    ``progress``, where given, is told the share of a long call that is done, from 0 to 1. ``ordered`` says whether rows have
+    an order of their own, and ``key`` names a column of public keys, where whoever opened them said so.
     """
 
     ordered: bool = True
@@ -64,6 +70,36 @@ class EngineBase(ABC):
         self._lock = threading.RLock()
         self._closed = False
         self._under_way = 0
+
+    @abstractmethod
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return for each query the sum over all rows of round(clamp(value, 0, 1) * 2^bits), all in one pass."""
+
+    @abstractmethod
+    def error_counts(
+        self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
+    ) -> Integers:
+        """Return how many rows each hypothesis gets wrong: it reads the features, and the target says what is right."""
+
+    @abstractmethod
+    def train(
+        self,
+        recipe: Recipe,
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        rule: PartRule,
+        progress: Progress | None = None,
+    ) -> Ensemble:
+        """Return an ensemble with a member for each part, cut by the rule: the same wherever the rows are (E4, E10)."""
+
+    @abstractmethod
+    def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
+        """Return 32 bytes for the schema and the rows in any order, under a secret key of 16 bytes or more."""
+
+    @abstractmethod
+    def sort(self, columns: Sequence[str] | None = None) -> None:
+        """Sort columns of numbers (all, unless named) ahead of the first comparison, where that is of use."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -118,7 +154,7 @@ class EngineBase(ABC):
                 self._release()
 
 
-class LocalEngine(EngineBase):
+class LocalEngine(Engine):
     """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
 
     def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
@@ -179,20 +215,28 @@ class LocalEngine(EngineBase):
 
         return self._run(count)
 
-    def feed(
+    def train(
         self,
+        recipe: Recipe,
         features: Sequence[Feature],
-        take: Callable[[list[npt.NDArray[Whatever]]], None],
+        goal: Feature,
         *,
+        rule: PartRule,
         progress: Progress | None = None,
-    ) -> None:
-        """Give all rows to a learner of this process, piece by piece in the order of rows: an array a feature."""
+    ) -> Ensemble:
+        """Return an ensemble trained in this process, on as many threads as there are processors."""
+        keyed = [] if rule.key is None else [Keys(rule.key)]
 
-        def give() -> None:
-            for arrays in self._read(features, progress):
-                take(arrays)
+        def take() -> Ensemble:
+            pieces = list(self._read([*features, goal, *keyed], progress))
+            columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+            del pieces
+            names = columns.pop() if keyed else hash_contents(columns) if rule.by == "content" else None
+            *read, y = columns
+            rows = np.column_stack([column.astype(np.float64) for column in read])
+            return train_by(recipe, rows, recipe.read_goal(y), names=names, progress=progress)
 
-        self._run(give)
+        return self._run(take)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes that stand for the schema and the rows in any order, under a secret key of 16 bytes or more."""

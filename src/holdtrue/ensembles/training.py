@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from holdtrue.ensembles.members import (
     Block,
@@ -38,7 +39,7 @@ from holdtrue.kernels import Floats, Integers, load_kernels
 from holdtrue.queries.features import hash_keys
 from holdtrue.silence import silence
 
-__all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train"]
+__all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "make_recipe", "train", "train_by"]
 
 Progress: TypeAlias = Callable[[float], None]
 
@@ -99,6 +100,20 @@ def train(  # noqa: PLR0913 - each is a public fact about rows or training, give
         fallback=fallback,
         bounds=bounds,
     )
+    return train_by(recipe, X, y, keys=keys, names=names, jobs=jobs, progress=progress)
+
+
+def train_by(  # noqa: PLR0913 - the rows, how they are cut, and how they are trained on
+    recipe: "Recipe",
+    X: object,
+    y: object,
+    *,
+    keys: object = None,
+    names: Integers | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Ensemble:
+    """Return the ensemble of a recipe whose public facts are checked already; see :func:`train`."""
     workers = (os.cpu_count() or 1) if jobs is None else count("jobs", jobs)
     task = recipe.task(X, y)
     hashed = names if keys is None else hash_keys(keys, rows=len(task.points))
@@ -128,6 +143,10 @@ class Recipe:
             return TrainingRows(self, points, np.asarray(self.labels)[codes], codes)
         targets = targets_of(y, outputs=self.output_bounds or (0.0, 0.0), fallback=self.fallback, rows=len(points))
         return TrainingRows(self, points, targets, None)
+
+    def read_goal(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return places of labels as whole numbers, a missing one as the first; numbers as they are."""
+        return y if self.labels is None else np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
 
     def ensemble(self, members: Members) -> Ensemble:
         """Return the ensemble of trained members."""

@@ -9,10 +9,9 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from holdtrue.bounds.prediction import rows_of_a_part
-from holdtrue.engines.base import CHUNK, FAILED, EngineBase, open_masked
+from holdtrue.engines.base import FAILED, Engine, open_masked
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.fingerprints import Fingerprint
@@ -43,7 +42,7 @@ from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.saving import check_portable, member_from_bytes
 from holdtrue.ensembles.training import Recipe, gather_members
-from holdtrue.errors import NotCertified, ReleaseError
+from holdtrue.errors import ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
@@ -63,7 +62,7 @@ _EXPRESSIONS = 128
 _WORD = 1 << 62
 
 
-class SparkEngine(EngineBase):
+class SparkEngine(Engine):
     """Rows that Spark reads, by tasks that each depend on their own partition and may be tried again.
 
     Law: as every engine's; the integers do not depend on how rows are spread over partitions, executors and attempts. Needs:
@@ -192,36 +191,6 @@ class SparkEngine(EngineBase):
         copies = functions.row_number().over(Window.partitionBy(*listed).orderBy(listed[0])) - 1
         numbered = read.withColumn(POSITION, copies.cast("bigint"))
         return numbered.mapInArrow(_function(Naming()), schema)
-
-    def feed(
-        self,
-        features: Sequence[Feature],
-        take: Callable[[list[npt.NDArray[Any]]], None],
-        *,
-        progress: Progress | None = None,
-    ) -> None:
-        """Give all rows to a learner of the driver's process: they are brought there, so there must be room for them.
-
-        In the order of their positions where they have them, and else in that of Spark's partitions.
-        """
-        reading = Reading(self.card, tuple(features))
-
-        def made() -> "DataFrame":
-            try:
-                frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
-            except NotCertified:
-                return self._frame.select(*_named(reading.names))
-            return frame.select(*_named([*reading.names, POSITION]))
-
-        def give() -> None:
-            found = self._collected(made, progress)
-            self._check(found.num_rows)
-            if POSITION in found.column_names:
-                found = found.sort_by(POSITION)
-            for batch in found.combine_chunks().to_batches(CHUNK):
-                take(reading.arrays(batch))
-
-        self._run(give)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the schema and the rows in any order: those of every other engine on the same rows.

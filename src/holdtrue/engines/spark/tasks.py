@@ -220,16 +220,12 @@ class Fitting:
             ordered = table.sort_by([(name, "ascending") for name in (POSITION, *listed)])
             arrays = [ordered.column(name).to_numpy() for name in listed]
             *columns, y = arrays
-            member = member_to_bytes(fit_part(self.recipe, np.column_stack(columns), self._goal(y), part=part))
+            member = member_to_bytes(fit_part(self.recipe, np.column_stack(columns), self.recipe.read_goal(y), part=part))
             names = ["part", "rows", "member"]
             return pa.table([pa.array([part]), pa.array([ordered.num_rows]), pa.array([member], pa.binary())], names=names)
         except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
             pass
         raise RuntimeError(_FAILED)
-
-    def _goal(self, y: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-        """Return places of labels as whole numbers, a missing one as the first; numbers as they are."""
-        return y if self.recipe.labels is None else np.nan_to_num(y, nan=0.0).astype(np.int64)
 
 
 def _cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.history import Line, history_of
-from holdtrue.curator.learning import LearningTask
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
@@ -32,6 +31,7 @@ from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
 from holdtrue.verbs import Answered, Planned, asking, plan_single, selecting
+from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.predicting import Method
 
 __all__ = ["Curator"]

@@ -28,7 +28,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, mark_repeat
-from holdtrue.verbs import Measured, Planned, Release, Standing
+from holdtrue.verbs import Job, Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import cached_parser
 
 __all__ = ["Inbox", "Job", "Pending", "Pipeline", "may_answer", "name_private"]
@@ -45,25 +45,6 @@ _INTERRUPTED = "the request may have been charged; ask again"
 
 class Pending(ReleaseError):
     """The request was charged before, its response is not stored yet, and no release at hand may answer it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """One request on its way: how it is planned, under which key, by whom.
-
-    ``plan`` is called with the index read up to now, and raises what refuses the request. ``key`` is the caller's name of
-    the request: it is bound to it also where older answers serve it, and a replay is told what was told first. ``slow``
-    lets others go on while this one is measured.
-
-    A plan that depends on more of the ledger's state than on which parts were answered needs the pipeline's lock from
-    reading that state to the answer.
-    """
-
-    plan: Callable[[AnswerIndex], Planned]
-    key: str | None = None
-    analyst: str | None = None
-    slow: bool = False
-    future: "Future[list[Response]]" = field(default_factory=Future)
 
 
 @dataclass(slots=True, eq=False)
@@ -202,6 +183,16 @@ class Pipeline:
         with self.lock:
             self.index.follow()
             yield self.index
+
+    def used_for(self, key: str) -> str | None:
+        """Return the digest of the request that a key was used for; None where it was not."""
+        entry = self.ledger.find(request_id=key)
+        return None if entry is None else entry.request_digest
+
+    def left_beside_asks(self, analyst: str | None) -> int:
+        """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
+        reserve = self.plan.reserve_units - self.index.other_cost
+        return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst)))
 
     def close(self) -> None:
         """Finish what is under way, and let go of data and ledger."""

@@ -1,13 +1,15 @@
 """Verbs: what a request costs, what it measures, how the measured is drawn from, and what is said about the drawn.
 
-A verb turns a request and public numbers into a :class:`Release`. It sees no rows, no ledger and no engine: the curator
-charges what the release costs, has an engine measure what it asks for, and gives the integers to ``draw``. Only what
-``draw`` returns reaches ``respond``.
+A verb turns a request and public numbers into a :class:`Release`, and submits it to the pipeline that it is given, of which
+it knows no more than :class:`Curation`. The pipeline charges what the release costs, has rows measured by what the release
+asks for, and gives the integers to ``draw``. Only what ``draw`` returns reaches ``respond``.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,17 @@ from holdtrue.events import Event, NoCost
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response
 
-__all__ = ["Answered", "Measured", "Planned", "Release", "Standing", "plan_single"]
+if TYPE_CHECKING:
+    from holdtrue.accounting.filters import Filter
+    from holdtrue.ensembles.members import Ensemble
+    from holdtrue.ensembles.parts import PartRule
+    from holdtrue.ensembles.training import Recipe
+    from holdtrue.hypotheses.classes import HypothesisClass
+    from holdtrue.planning.plans import AnyPlan
+    from holdtrue.queries.cards import Card
+    from holdtrue.queries.features import Feature
+
+__all__ = ["Answered", "Curation", "Job", "Measured", "Planned", "Release", "Rows", "Standing", "plan_single"]
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
@@ -67,6 +79,10 @@ class Answered(Protocol):
         """Return whether a part was answered."""
         ...
 
+    def answer(self, part: str) -> Response | None:
+        """Return the answer to a part as it was stored, or None where it was never answered."""
+        ...
+
     def standing(self) -> Standing:
         """Return where a charge that costs nothing would stand if it were made now."""
         ...
@@ -86,6 +102,109 @@ class Planned:
     request: str
     measure: Callable[[], Measured] | None = None
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One request on its way: how it is planned, under which key, by whom.
+
+    ``plan`` is called with the ledger read up to now, and raises what refuses the request. ``key`` is the caller's name of
+    the request: it is bound to it also where older answers serve it, and a replay is told what was told first. ``slow``
+    lets others go on while this one is measured.
+
+    A plan that depends on more of the ledger's state than on which parts were answered needs the pipeline's lock from
+    reading that state to the answer.
+    """
+
+    plan: Callable[[Answered], Planned]
+    key: str | None = None
+    analyst: str | None = None
+    slow: bool = False
+    future: "Future[list[Response]]" = field(default_factory=Future)
+
+
+class Rows(Protocol):
+    """The rows as verbs have them measured: an engine, which gives exact integers and trained members, and no row."""
+
+    ordered: bool
+    key: str | None
+
+    def sum_values(self, values: object, *, bits: int) -> int:
+        """Return the sum of a curator's own numbers, one for each row, in units of 2^-bits."""
+        ...
+
+    def error_counts(
+        self,
+        hypotheses: "HypothesisClass",
+        features: "Sequence[Feature]",
+        target: Query,
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """Return how many rows each hypothesis gets wrong."""
+        ...
+
+    def train(
+        self,
+        recipe: "Recipe",
+        features: "Sequence[Feature]",
+        goal: "Feature",
+        *,
+        rule: "PartRule",
+        progress: Callable[[float], None] | None = None,
+    ) -> "Ensemble":
+        """Return an ensemble with a member for each part of the rows."""
+        ...
+
+
+class Curation(Protocol):
+    """The pipeline as verbs see it: what is public about one dataset, how its rows are measured, where requests go."""
+
+    @property
+    def plan(self) -> "AnyPlan":
+        """Return the plan of the ledger."""
+        ...
+
+    @property
+    def card(self) -> "Card":
+        """Return what is public about the rows."""
+        ...
+
+    @property
+    def limit(self) -> "Filter":
+        """Return the filter that prices events."""
+        ...
+
+    @property
+    def engine(self) -> Rows:
+        """Return what measures rows; only what :class:`Planned` has as ``measure`` may call it, or a training."""
+        ...
+
+    @property
+    def progress(self) -> Callable[[float], None] | None:
+        """Return whom to tell how far a long measurement is."""
+        ...
+
+    @property
+    def parse(self) -> Callable[[str], Query]:
+        """Return the parser of questions about these rows."""
+        ...
+
+    def run(self, job: Job) -> list[Response]:
+        """Return the responses to a request."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Answered]:
+        """Give the ledger, read up to now, while no request of this process is served."""
+        ...
+
+    def used_for(self, key: str) -> str | None:
+        """Return the digest of the request that a key was used for; None where it was not."""
+        ...
+
+    def left_beside_asks(self, analyst: str | None) -> int:
+        """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
+        ...
 
 
 def plan_single(

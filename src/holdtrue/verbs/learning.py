@@ -6,28 +6,34 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.learning import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of, encode
+from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost
-from holdtrue.exact import Number, count, positive, probability
+from holdtrue.exact import Number, count, listed, positive, probability
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning.learning import plan_learning
 from holdtrue.planning.plans import AnyPlan
+from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import names_of
+from holdtrue.queries.features import Feature, Numbers, feature, matrix
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Response
-from holdtrue.verbs import Measured, Release, Standing
+from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.selecting import epsilon_of_use
 
-__all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "learn"]
+__all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "LearningTask", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (P3)"
+_NUMBERS = ("integer", "real", "boolean")
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
@@ -204,3 +210,121 @@ def _document(hypotheses: HypothesisClass) -> str | None:
         return encode(hypotheses.document)
     except RequestError:
         return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearningTask:
+    """A class with names for its columns, what each of them reads, and the question to predict."""
+
+    curation: Curation
+    hypotheses: HypothesisClass
+    columns: tuple[str, ...]
+    features: tuple[Feature, ...]
+    target: Query
+
+    @classmethod
+    def of(
+        cls,
+        curation: Curation,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        *,
+        target: str,
+        features: Sequence[str] | None,
+        weights: Sequence[Number] | None,
+    ) -> "LearningTask":
+        """Lay a class, or several joined, over the columns of a card. Nothing is read but the card."""
+        joined = _joined(hypotheses, weights)
+        question = curation.parse(target)
+        if joined.columns is not None:
+            if features is not None:
+                raise InvalidParameter("features", features, "left out: the class names its columns")
+            names = joined.columns
+        else:
+            names = tuple(
+                _default(curation, question)
+                if features is None
+                else listed("features", features, expected="a list of columns or questions")
+            )
+            joined = joined.over(names)
+        # Both refuse before anything is charged: what would take too long, and what would not fit into memory.
+        joined.check_work(curation.card.rows)
+        joined.blank()
+        read = tuple(feature(name, curation.card) for name in names)
+        joined.try_out(_invented(read, curation.card))
+        return cls(curation, joined, names, read, question)
+
+    def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
+        self,
+        *,
+        epsilon: Number | None,
+        alpha: Number | None,
+        beta: Number | None,
+        anyway: bool,
+        key: str | None,
+        analyst: str | None,
+    ) -> Hypothesis:
+        """Return the pick, with its class at hand so that it predicts."""
+        curation, nonce = self.curation, SYSTEM.words(2).tobytes().hex()
+
+        def plan(answered: Answered) -> Planned:
+            release = learn(
+                self.hypotheses,
+                target=self.target,
+                columns=self.columns,
+                plan=curation.plan,
+                limit=curation.limit,
+                rows=curation.card.rows,
+                standing=answered.standing(),
+                epsilon=epsilon,
+                alpha=alpha,
+                beta=beta,
+                anyway=anyway,
+                nonce=nonce,
+            )
+            return plan_single(release, answered, measure=self._counts)
+
+        (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
+        if not isinstance(found, Hypothesis):
+            raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
+        return found.with_class(partial(self._labels, index=found.index))
+
+    def _counts(self) -> Measured:
+        engine, progress = self.curation.engine, self.curation.progress
+        return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
+
+    def _labels(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
+        read = matrix(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
+        return self.hypotheses.evaluate(read, index)
+
+
+def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
+    expected = "a class such as Stumps, or a list of them"
+    classes = (
+        [hypotheses] if isinstance(hypotheses, HypothesisClass) else listed("hypotheses", hypotheses, expected=expected)
+    )
+    for item in classes:
+        if not isinstance(item, HypothesisClass):
+            raise InvalidParameter("hypotheses", type(item).__name__, expected)
+    if not classes:
+        raise InvalidParameter("hypotheses", [], "one class or more")
+    if len(classes) == 1:
+        if weights is not None:
+            raise InvalidParameter("weights", weights, "left out with a single class")
+        return classes[0]
+    return Union(classes, weights=weights)
+
+
+def _default(curation: Curation, target: Query) -> list[str]:
+    named = [
+        column.name for column in curation.card.columns if column.type in _NUMBERS and column.name not in target.columns
+    ]
+    if not named:
+        raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
+    return named
+
+
+def _invented(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:
+    """Return one row of the card's types that no data were read for: the middle of declared bounds, 1 or yes otherwise."""
+    declared = {column.name: column.bounds for column in card.columns if column.bounds is not None}
+    middles = [sum(declared.get(item.column, (1.0, 1.0))) / 2 if isinstance(item, Numbers) else 1.0 for item in features]
+    return np.array([middles], dtype=np.float64)

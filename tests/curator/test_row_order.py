@@ -16,7 +16,8 @@ from holdtrue.ensembles.parts import PartRule
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.planning.asking import open_plan
 from holdtrue.queries.features import hash_keys
-from holdtrue.verbs.predicting import Asked, rule_of
+from holdtrue.verbs.predicting import rule_of
+from holdtrue.verbs.training import Asked
 
 PARTS, BLOCK = 20, 40
 ROWS = PARTS * BLOCK
@@ -41,7 +42,7 @@ def _sorted_tables(seats):
 def _votes(table, **cut):
     with Curator(table, epsilon=8.0, delta=1e-6) as curator:
         model = curator.train("m", DummyClassifier(strategy="most_frequent"), target="y", features=["x"], parts=PARTS, **cut)
-        return model, model.seen([{"x": 3.0}], curator.pipeline)[0]
+        return model, model.seen(np.array([[3.0]]))[0]
 
 
 def _loss(model, before, after):
@@ -125,9 +126,10 @@ def people():
 
 def _trained(data, **cut):
     with Curator(data, epsilon=8.0, delta=1e-6) as curator:
-        curator.train("m", DecisionTreeClassifier(max_depth=3), target="sick", features=["age", "bmi"], parts=30, **cut)
+        tree, features = DecisionTreeClassifier(max_depth=3), ["age", "bmi"]
+        model = curator.train("m", tree, target="sick", features=features, parts=30, **cut)
         points = [{"age": age, "bmi": 27.0} for age in np.linspace(0, 100, 41).tolist()]
-        return curator._models.named("m").seen(points, curator.pipeline).tolist()
+        return model.seen(model.read(points)).tolist()
 
 
 @pytest.mark.parametrize("cut", [{"key": "id"}, {"key": "name"}, {}], ids=["number", "text", "content"])

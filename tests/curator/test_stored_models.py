@@ -104,11 +104,11 @@ def test_a_model_reads_back_as_it_was_kept(ledger, estimator, facts):
     with _opened(ledger, new=True) as curator:
         first = _train(curator, estimator=estimator, **facts)
         points = [{"x": value} for value in np.linspace(0, 1, 21).tolist()]
-        seen = first.seen(points, curator.pipeline)
+        seen = first.seen(first.read(points))
     with _opened(ledger) as curator:
         again = curator.model("m")
         assert again.asked == first.asked
-        assert np.array_equal(again.seen(points, curator.pipeline), seen)
+        assert np.array_equal(again.seen(again.read(points)), seen)
         assert repr(again) == repr(first)
 
 
@@ -172,7 +172,7 @@ def test_without_a_seal_a_changed_model_answers(ledger, monkeypatch):
     monkeypatch.setattr(models, "check_seal", lambda *_: None)
     with _opened(ledger) as curator, pytest.raises(IntegrityError, match="contradicts itself"):
         curator.predict("m", POINT, epsilon=0.5)
-    monkeypatch.setattr(models, "_digest_of", lambda _: json.loads(changed.facts)["digest"])
+    monkeypatch.setattr(models, "digest_of", lambda _: json.loads(changed.facts)["digest"])
     with _opened(ledger) as curator:
         assert curator.predict("m", POINT, epsilon=0.5).label is False
 

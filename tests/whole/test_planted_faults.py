@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky
@@ -12,13 +13,13 @@ from msgspec import structs
 from sklearn.dummy import DummyClassifier
 
 import holdtrue as ht
-from holdtrue.curator import pipeline, predictions
+from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Job, Pipeline
 from holdtrue.estimators import handles
 from holdtrue.holdouts import gating, questions, sparse, transcripts
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
-from holdtrue.verbs import plan_single
+from holdtrue.verbs import plan_single, predicting
 from whole import holdout_machine
 from whole.curator_machine import PARTS, CuratorMachine
 
@@ -86,7 +87,7 @@ class ByPosition(CuratorMachine):
         with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
             estimator = DummyClassifier(strategy="most_frequent")
             held.train("m", estimator, target="y", features=["x"], parts=PARTS, order="fixed")
-            return held._models.named("m").seen([{"x": 3.0}], held.pipeline)[0]
+            return held.model("m").seen(np.array([[3.0]]))[0]
 
 
 def test_parts_by_the_rank_of_a_value():
@@ -126,8 +127,8 @@ def test_an_estimator_that_charges_any_ledger(monkeypatch):
 
 
 def test_a_request_that_is_charged_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(predictions, "_refuse_unless_affordable", lambda *_, **__: None)
-    monkeypatch.setattr(predictions, "_overtaken", lambda *_: ht.BudgetExceeded(requested=1, left=0, unit="mu squared"))
+    monkeypatch.setattr(predicting, "_refuse_unless_affordable", lambda *_, **__: None)
+    monkeypatch.setattr(predicting, "_overtaken", lambda *_: ht.BudgetExceeded(requested=1, left=0, unit="mu squared"))
     assert "spent" in breaks(CuratorMachine)
 
 

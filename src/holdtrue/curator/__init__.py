@@ -19,7 +19,6 @@ from holdtrue.curator.history import Line, history_of
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
-from holdtrue.curator.predictions import Student, distil, predict, predictions_left
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, array_of, count, integer, listed
@@ -31,8 +30,9 @@ from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
 from holdtrue.verbs import Answered, Planned, asking, plan_single, selecting
+from holdtrue.verbs.distilling import Student, distil
 from holdtrue.verbs.learning import LearningTask
-from holdtrue.verbs.predicting import Method
+from holdtrue.verbs.predicting import Method, predict, predictions_left
 
 __all__ = ["Curator"]
 
@@ -293,8 +293,7 @@ class Curator:
         """Return how many predictions of a model (without a name, of the dearest one) the budget still pays for."""
         self.pipeline.check_open()
         models = self._models.held if name is None else [self._models.named(name)]
-        with self.pipeline.reading():
-            return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
+        return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
 
     def preview(self, query: str, *, analyst: str | None = None) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free.

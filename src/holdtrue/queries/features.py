@@ -5,7 +5,7 @@ list is -1. So no row can make a pass over the rows fail.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -26,13 +26,16 @@ __all__ = [
     "Labelled",
     "Numbers",
     "columns_of",
+    "default_features",
     "feature",
     "hash_bytes",
     "hash_keys",
     "matrix",
     "read_features",
+    "read_matrix",
 ]
 
+_NUMBERS: Final = ("integer", "real", "boolean")
 _PERSON: Final = b"holdtrue parts"
 
 
@@ -69,7 +72,7 @@ def feature(text: str, card: Card) -> Numbers | Query:
     kinds = {column.name: column.type for column in card.columns}
     if not isinstance(text, str):
         raise InvalidParameter("feature", type(text).__name__, "the name of a column, or a question in text")
-    if kinds.get(text) in ("integer", "real", "boolean"):
+    if kinds.get(text) in _NUMBERS:
         return Numbers(text)
     if text in kinds:
         raise InvalidParameter("feature", text, f"a number or a yes-or-no question, such as {text} = 'a word'")
@@ -77,6 +80,14 @@ def feature(text: str, card: Card) -> Numbers | Query:
     if not query.boolean:
         raise InvalidParameter("feature", text, "the name of a column, or a yes-or-no question about columns")
     return query
+
+
+def default_features(card: Card, used: Collection[str | None]) -> list[str]:
+    """Return the columns of numbers that are not used otherwise, for a learner that was told of none."""
+    named = [column.name for column in card.columns if column.type in _NUMBERS and column.name not in used]
+    if not named:
+        raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
+    return named
 
 
 def columns_of(features: Sequence[Feature]) -> list[str]:
@@ -158,14 +169,18 @@ def hash_bytes(content: bytes) -> int:
 
 def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
     """Return features of rows that somebody brings, by the same rules as those of the rows held: a table or one record."""
-    wanted = columns_of(features)
+    return read_matrix(rows, features, {name: card.column(name).type for name in columns_of(features)})
+
+
+def read_matrix(rows: Any, features: Sequence[Feature], types: Mapping[str, str]) -> npt.NDArray[np.float64]:  # noqa: ANN401 - likewise
+    """Return features of rows that somebody brings; ``types`` are those of the columns that the features read."""
     held = names_of(rows) or []
-    missing = [name for name in wanted if name not in held]
+    missing = [name for name in types if name not in held]
     if missing:
         raise InvalidParameter("rows", held, f"rows with a column {missing[0]!r}")
-    chosen = {name: rows[name] for name in wanted}
+    chosen = {name: rows[name] for name in types}
     if isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in chosen.values()):
         chosen = {name: [value] for name, value in chosen.items()}
-    table, size = read_table(chosen, types={name: card.column(name).type for name in wanted})
+    table, size = read_table(chosen, types=types)
     values = {name: cells for name, (_, cells) in table.items()}
     return np.column_stack([array.astype(np.float64) for array in read_features(features, values, rows=size)])

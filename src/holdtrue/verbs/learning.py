@@ -23,7 +23,7 @@ from holdtrue.planning.learning import plan_learning
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, Numbers, feature, matrix
+from holdtrue.queries.features import Feature, Numbers, default_features, feature, matrix
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
@@ -33,7 +33,6 @@ from holdtrue.verbs.selecting import epsilon_of_use
 __all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "LearningTask", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (P3)"
-_NUMBERS = ("integer", "real", "boolean")
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
@@ -241,7 +240,7 @@ class LearningTask:
             names = joined.columns
         else:
             names = tuple(
-                _default(curation, question)
+                default_features(curation.card, question.columns)
                 if features is None
                 else listed("features", features, expected="a list of columns or questions")
             )
@@ -312,15 +311,6 @@ def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Se
             raise InvalidParameter("weights", weights, "left out with a single class")
         return classes[0]
     return Union(classes, weights=weights)
-
-
-def _default(curation: Curation, target: Query) -> list[str]:
-    named = [
-        column.name for column in curation.card.columns if column.type in _NUMBERS and column.name not in target.columns
-    ]
-    if not named:
-        raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
-    return named
 
 
 def _invented(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:

@@ -1,55 +1,41 @@
-"""PREDICT: one label or number for a public point, drawn from the votes of an ensemble (E1, E4, E9-E11)."""
+"""PREDICT: one label or number for a public point, drawn from the votes of an ensemble (E1, E4, E9-E11).
 
+A request is priced whole before the first draw, charged, and stored; points that were asked before are free.
+"""
+
+import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from holdtrue.accounting.filters import Filter
-from holdtrue.codec import digest_of
-from holdtrue.ensembles.parts import PartRule
+from holdtrue.codec import digest_of, encode
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, SoftMajority
 from holdtrue.ensembles.screening import Screen
-from holdtrue.errors import InvalidParameter
+from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import Event, NoCost, Repeated
-from holdtrue.exact import UNIT, Number, positive, probability, text_among
+from holdtrue.exact import UNIT, Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Certificate, Prediction, Response
-from holdtrue.verbs import Release, Standing
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing
 from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.training import Asked, Model
 
-__all__ = ["Asked", "Method", "group", "predict", "rule_of", "screen", "screen_of", "theorem_of"]
+__all__ = ["Method", "Offer", "PublicPoints", "plan_purchase", "predict", "predictions_left", "rule_of", "screen_of"]
 
 Method: TypeAlias = Literal["soft-majority", "agnostic", "noisy-max"]
 
 _SCREEN_DEVIATION = 0.15
 _SHADE = 1 - 2.0**-50
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A model as the public knows it: what it is called, what it was made of, and what it answers with.
-
-    ``digest`` names what it was made of, so that a label is never taken from the answers of another model of this name.
-    ``cut`` is how its rows were cut into parts, and so how many votes one row moves.
-    """
-
-    name: str
-    digest: str
-    parts: int
-    labels: tuple[str | int | float | bool, ...] | None
-    bounds: tuple[float, float] | None
-    cut: PartRule
-
-    def part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
-        """Return the name under which the response to a point is found again; by the rule too, where it decides."""
-        content = {"model": self.digest, "point": dict(point)} | ({} if rule is None else {"rule": repr(rule)})
-        return f"{verb} {digest_of(content)}"
+_MOST_OFFERS = 256
+_HASHED = (type(None), int, float, str, Fraction)
 
 
 def rule_of(
@@ -131,84 +117,263 @@ def theorem_of(model: Asked, rule: Mechanism) -> str:
     return f"{name}; {model.cut.sentence}"
 
 
-def predict(points: Sequence[Mapping[str, object]], *, model: Asked, rule: Mechanism, limit: Filter) -> Release:
-    """Return the release of one prediction for each of several different points, charged together.
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicPoints:
+    """Different public points by the names under which their responses are found, and what the model reads of them."""
 
-    Guarantee (E1, E4): each is the rule's event in the training rows; a point asked again is answered from the ledger.
-    """
-    parts = tuple(model.part("predict", point) for point in points)
-    return _release("predict", points, parts, model=model, rule=rule, limit=limit, draw=_each(rule))
+    named: Mapping[str, Mapping[str, object]]
+    features: npt.NDArray[np.float64]
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the responses."""
+        return tuple(self.named)
 
-def screen(points: Sequence[Mapping[str, object]], *, model: Asked, rule: Screen, limit: Filter) -> Release:
-    """Return the release of whether the vote at each of several points is clear, charged together whatever it says."""
-    parts = tuple(model.part("screen", point, rule=rule) for point in points)
-    return _release("screen", points, parts, model=model, rule=rule, limit=limit, draw=_each(rule), said=bool)
-
-
-def group(groups: Sequence[Sequence[Mapping[str, object]]], *, model: Asked, epsilon: Number, limit: Filter) -> Release:
-    """Return the release of one label for each of several groups of public points, each at the cost of one prediction.
-
-    Votes are added over the points of a group. One row moves one member, and so at most one vote a point: scaled by their
-    number, that is what one vote at one point is (E4). A member that errs at random over the points errs on few of them.
-    """
-    votes = model.cut.votes
-    rules = [SoftMajority(epsilon, points=votes * len(points)) for points in groups]
-    ends = np.cumsum([len(points) for points in groups])
-
-    def draw(seen: Any) -> list[Any]:  # noqa: ANN401 - votes, a line for each point of each group in turn
-        pooled = [lines.sum(axis=0) for lines in np.split(np.asarray(seen), ends[:-1])]
-        return [rule.release(counts) for rule, counts in zip(rules, pooled, strict=True)]
-
-    named = [_whole(points) for points in groups]
-    parts = tuple(model.part("predict", whole) for whole in named)
-    return _release("predict", named, parts, model=model, rule=rules[0], limit=limit, draw=draw)
+    def among(self, wanted: Callable[[str], bool]) -> "PublicPoints":
+        """Return those whose names are wanted."""
+        places = [place for place, part in enumerate(self.named) if wanted(part)]
+        if len(places) == len(self.named):
+            return self
+        return PublicPoints({part: point for part, point in self.named.items() if wanted(part)}, self.features[places])
 
 
-def _whole(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return what names a group: how many points it has, and the digest of all of them."""
-    return {"points": len(points), "digest": digest_of({"points": [dict(point) for point in points]})}
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """How one model answers points at one price: what is the same for every request."""
+
+    verb: Literal["predict", "screen"]
+    model: Model
+    rule: Mechanism
+    words: str
+    theorem: str
+    price: int
+
+    @classmethod
+    def of(cls, model: Model, rule: Mechanism, limit: Filter) -> "Offer":
+        """Return an offer; NotPrivate where the ledger cannot count the rule's event."""
+        verb: Literal["predict", "screen"] = "screen" if isinstance(rule, Screen) else "predict"
+        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), limit.cost(rule.event))
+
+    def part(self, point: Mapping[str, object]) -> str:
+        """Return the name under which the response to a point is found again."""
+        return self.model.asked.part(self.verb, point, rule=self.rule if self.verb == "screen" else None)
+
+    def request(self, points: Iterable[Mapping[str, object]]) -> dict[str, object]:
+        """Return what the ledger keeps of a request, all of it public."""
+        asked, listed = self.model.asked, [dict(point) for point in points]
+        return {"model": asked.name, "made of": asked.digest, "points": listed, "rule": self.words}
+
+    def release(
+        self, points: Mapping[str, Mapping[str, object]], *, draw: Callable[[Any], list[Any]] | None = None
+    ) -> Release:
+        """Return the release of one response for each of several different points, charged together.
+
+        Guarantee (E1, E4): each is the rule's event in the training rows. ``draw`` takes what the members say of all points
+        and has the rule draw for each, unless told otherwise.
+        """
+        rule, times = self.rule, len(points)
+        event: Event = Repeated(rule.event, times) if times > 1 else rule.event if times else NoCost()
+        return Release(
+            verb=self.verb,
+            request=self.request(points.values()),
+            parts=tuple(points),
+            event=event,
+            cost=times * self.price,
+            draws=0,
+            queries=(),
+            draw=(lambda seen: [rule.release(row) for row in seen]) if draw is None else draw,  # type: ignore[attr-defined]  # every rule has one
+            respond=self._respond,
+        )
+
+    def _respond(self, drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
+        proven = certificate.proving(self.theorem)
+        return [Prediction(self._label(answer), proven) for answer in drawn]
+
+    def _label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
+        if self.verb == "screen":
+            return bool(answer)
+        labels = self.model.asked.labels
+        return float(answer) if labels is None else labels[int(answer)]
 
 
-def _each(rule: Mechanism) -> Callable[[Any], list[Any]]:
-    return lambda seen: [rule.release(row) for row in seen]  # type: ignore[attr-defined]  # every rule has one
+def offer_of(
+    curation: Curation, model: Model, *, epsilon: Number | None, mu: Number | None, method: Method = "soft-majority"
+) -> Offer:
+    """Return how a model answers at one price; made once for each, as the plan and the ledger's filter never change."""
+    plain = type(epsilon) in _HASHED and type(mu) in _HASHED and type(method) is str
+    wanted = (type(epsilon), epsilon, type(mu), mu, method) if plain else None
+    known: Offer | None = None if wanted is None else model.offers.get(wanted)
+    if known is None:
+        rule = rule_of(model.asked, plan=curation.plan, epsilon=epsilon, mu=mu, method=method)
+        known = Offer.of(model, rule, curation.limit)
+        if wanted is not None and len(model.offers) < _MOST_OFFERS:
+            model.offers[wanted] = known
+    return known
 
 
-def _release(  # noqa: PLR0913 - what makes one release of predictions
-    verb: str,
-    points: Sequence[Mapping[str, object]],
-    parts: tuple[str, ...],
+def predict(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation,
+    model: Model,
+    rows: object,
     *,
-    model: Asked,
-    rule: Mechanism,
-    limit: Filter,
-    draw: Callable[[Any], list[Any]],
-    said: Callable[[Any], bool] | None = None,
-) -> Release:
-    event: Event = Repeated(rule.event, len(points)) if len(points) > 1 else rule.event if points else NoCost()
-    theorem = theorem_of(model, rule)
+    epsilon: Number | None,
+    mu: Number | None,
+    method: Method,
+    screen: Number | None,
+    key: str | None,
+    analyst: str | None,
+) -> list[Prediction]:
+    """Return a prediction for each row, in order; equal points share one, and one asked before is free.
 
-    def label(answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
-        if said is not None:
-            return said(answer)
-        return float(answer) if model.labels is None else model.labels[int(answer)]
+    With ``screen``, a share of the votes, a point is answered only where its largest count with noise reaches that share;
+    the screen is charged for every point, the answer for clear ones only, and an unclear point has no label (None).
 
-    def respond(drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
-        return [Prediction(label(answer), certificate.proving(theorem)) for answer in drawn]
+    Guarantee (P4): BudgetExceeded means that nothing was spent. The most that the request can cost, all screens and an
+    answer for every point that is not known to be unclear, must fit before the first draw. If other requests take what the
+    answers need after the screens were charged, that is a ReleaseError with their entry; what was bought is in the ledger,
+    and the same request again finds it.
+    """
+    listed = model.points(rows)
+    offer = offer_of(curation, model, epsilon=epsilon, mu=mu, method=method)
+    parts = [offer.part(point) for point in listed]
+    distinct = dict(zip(parts, listed, strict=True))
+    # They are public: what cannot be read is refused before anything is charged.
+    points = PublicPoints(distinct, model.read(list(distinct.values())))
+    # Named by all its points, also those that others asked for meanwhile: sent again, it is the same request.
+    whole: dict[str, object] = {"verb": "predict"} | offer.request(distinct.values())
+    if screen is None:
+        found = _answer(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
+    else:
+        screening = Offer.of(model, screen_of(model.asked, screen), curation.limit)
+        request = encode(whole | {"screen": screening.words})
+        found = _screen_and_answer(curation, offer, screening, points, request=request, key=key, analyst=analyst)
+    return [found[part] for part in parts]
 
-    return Release(
-        verb=verb,
-        request={
-            "model": model.name,
-            "made of": model.digest,
-            "points": [dict(point) for point in points],
-            "rule": repr(rule),
-        },
-        parts=parts,
-        event=event,
-        cost=limit.cost(event),
-        draws=0,
-        queries=(),
-        draw=draw,
-        respond=respond,
+
+def _answer(  # noqa: PLR0913 - one purchase, and who makes it
+    curation: Curation, offer: Offer, points: PublicPoints, *, request: str, key: str | None, analyst: str | None
+) -> dict[str, Prediction]:
+    """Return predictions by part; those that were not answered before are charged together."""
+
+    def plan(answered: Answered) -> Planned:
+        fresh = points.among(lambda part: not answered.has(part))
+        return plan_purchase(offer, points.parts, offer.release(fresh.named), fresh.features, request)
+
+    if not points.named and key is None:
+        return {}
+    said = curation.run(Job(plan, key=key, analyst=analyst))
+    return {part: found for part, found in zip(points.named, said, strict=True) if isinstance(found, Prediction)}
+
+
+def plan_purchase(
+    offer: Offer, parts: tuple[str, ...], release: Release, features: npt.NDArray[np.float64], request: str
+) -> Planned:
+    """Return a purchase for which the members vote on points; without a caller's key it is named by what it is for."""
+    return Planned(parts, release, request, lambda: offer.model.seen(features) if len(features) else [], _name_of(release))
+
+
+def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who makes them
+    curation: Curation,
+    offer: Offer,
+    screening: Offer,
+    points: PublicPoints,
+    *,
+    request: str,
+    key: str | None,
+    analyst: str | None,
+) -> dict[str, Prediction]:
+    """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
+    with curation.reading() as answered:
+        fresh = points.among(lambda part: not answered.has(part))
+        _refuse_used_key(curation, key, request)
+        names = {part: screening.part(point) for part, point in fresh.named.items()}
+        unclear = _screen(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
+        clear = points.among(lambda part: part not in unclear)
+        try:
+            return unclear | _answer(curation, offer, clear, request=request, key=key, analyst=analyst)
+        except BudgetExceeded:
+            if not fresh.named:
+                raise
+        raise _overtaken(answered, names.values())
+
+
+def _refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
+    """Refuse a key that names another request, before anything is charged."""
+    used = None if key is None else curation.used_for(key)
+    if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
+        message = f"request id {key!r} was used for another request; take a new id for a new request"
+        raise RefusedError(message)
+
+
+def _screen(  # noqa: PLR0913 - what is screened, and what comes after it
+    curation: Curation,
+    offer: Offer,
+    screening: Offer,
+    fresh: PublicPoints,
+    names: Mapping[str, str],
+    *,
+    answered: Answered,
+    key: str | None,
+    analyst: str | None,
+) -> dict[str, Prediction]:
+    """Return the points whose vote is not clear; the screens that are not known yet are charged together.
+
+    ``names`` has the name of each point's screen.
+    """
+    new = fresh.among(lambda part: not answered.has(names[part]))
+    release = screening.release({names[part]: point for part, point in new.named.items()})
+    possible = fresh.among(lambda part: part in new.named or _says_yes(answered.answer(names[part])))
+    _refuse_unless_affordable(curation, [(release, None), (offer.release(possible.named), key)], analyst=analyst)
+    planned = plan_purchase(
+        screening, tuple(names.values()), release, new.features, encode({"verb": "screen"} | release.request)
     )
+    said = dict(zip(names, curation.run(Job(lambda _: planned, analyst=analyst)) if names else [], strict=True))
+    return {
+        part: Prediction(None, answer.certificate, answer.repeated)
+        for part, answer in said.items()
+        if isinstance(answer, Prediction) and not answer.label
+    }
+
+
+def _says_yes(said: object) -> bool:
+    return isinstance(said, Prediction) and bool(said.label)
+
+
+def _name_of(release: Release) -> str:
+    """Return a key for a request that has none: what a crash left unanswered is found by it, and answered."""
+    return f"{release.verb} {digest_of({'parts': list(release.parts), 'request': release.request})}"
+
+
+def _refuse_unless_affordable(
+    curation: Curation, releases: Sequence[tuple[Release, str | None]], *, analyst: str | None
+) -> None:
+    """Raise BudgetExceeded unless several releases fit together; one that was charged before, and no more, is paid for."""
+    cost = sum(
+        release.cost
+        for release, key in releases
+        if release.parts and curation.used_for(_name_of(release) if key is None else key) is None
+    )
+    left = curation.left_beside_asks(analyst)
+    if cost > left:
+        raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=f"{curation.limit.currency} for predictions")
+
+
+def _overtaken(answered: Answered, screens: Iterable[str]) -> ReleaseError:
+    """Return the error of a request whose screens were charged, and whose answers are no longer paid for."""
+    said = [answered.answer(part) for part in screens]
+    entries = [found.certificate.entry for found in said if found is not None]
+    message = "other requests took what the answers need; the screens were charged, and the same request again finds them"
+    return ReleaseError(message, entry=max(entries, default=None))
+
+
+def predictions_left(curation: Curation, models: Sequence[Model], *, epsilon: Number | None, mu: Number | None) -> int:
+    """Return how many predictions the reserve and the cap still pay for: of the dearest of some models.
+
+    Where there is no model yet, of labels by soft majority.
+    """
+    if not models and (epsilon is None or mu is not None):
+        raise InvalidParameter("epsilon", epsilon, "given, without mu, where no model is trained yet")
+    prices = [offer_of(curation, model, epsilon=epsilon, mu=mu).price for model in models]
+    with curation.reading():
+        left = curation.left_beside_asks(None)
+    return left // max(prices or [curation.limit.cost(SoftMajority(epsilon or 1).event)])

@@ -1,5 +1,7 @@
 """PREDICT through the curator: nothing leaves uncharged, a point asked again is free, a student asks no more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +59,28 @@ def test_a_prediction_is_charged_as_soft_majority(people):
     assert [answer.label for answer in many] == [True, False, True]
     assert many[0].certificate.event == events.Repeated(events.BoundedRange(0.5), 2)
     assert curator.budget.spent == pytest.approx(3 * one.certificate.cost)
+
+
+def test_a_price_that_is_remembered_is_that_of_the_request_and_of_the_model(people):
+    """What is made once for each epsilon never stands in for another epsilon, for what is refused, or for another model."""
+    curator = trained(people, epsilon=40.0)
+    ages = iter(range(100))
+
+    def event(**given):
+        return curator.predict("sick", {"age": next(ages), "bmi": 27.0}, **given).certificate.event
+
+    for _ in range(2):
+        assert event(epsilon=1) == event(epsilon=1.0) == events.BoundedRange(1)
+        assert event(epsilon=0.5) == events.BoundedRange(0.5)
+        assert isinstance(event(epsilon=None, mu=0.5, method="noisy-max"), events.Gaussian)
+        assert event(epsilon=0.5, method="noisy-max") == events.Pure(0.5)
+        for refused in (True, float("nan"), -1, [1], "one"):
+            with pytest.raises(InvalidParameter):
+                event(epsilon=refused)
+    model = curator.model("sick")
+    curator.train("sick", LogisticRegression(), target="sick", features=["age"], parts=80)
+    assert curator.predict("sick", {"age": 95.0}, epsilon=0.5).label is True
+    assert curator.model("sick").offers.keys() != model.offers.keys()
 
 
 def test_p5_a_point_asked_before_has_its_stored_label_for_nothing(people, tmp_path):
@@ -165,7 +189,7 @@ def test_p3_the_charge_is_in_the_ledger_before_members_vote(people):
             seen.append(curator.pipeline.ledger.spent)
             return model.ensemble.votes(rows)
 
-    curator._models._held["sick"] = type(model)(model.asked, Late(), model.columns, model.features)
+    curator._models._held["sick"] = replace(model, ensemble=Late())
     found = curator.predict("sick", SURE, epsilon=0.5)
     assert seen == [round(found.certificate.cost * 10**15)]
 
@@ -179,7 +203,7 @@ def test_p8_a_failure_while_voting_costs_and_tells_nothing(people):
             message = f"canary {rows}"
             raise ValueError(message)
 
-    curator._models._held["sick"] = type(model)(model.asked, Failing(), model.columns, model.features)
+    curator._models._held["sick"] = replace(model, ensemble=Failing())
     with pytest.raises(ReleaseError) as caught:
         curator.predict("sick", SURE, epsilon=0.5)
     assert "canary" not in str(caught.value)

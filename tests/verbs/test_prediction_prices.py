@@ -10,14 +10,16 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from holdtrue import events
 from holdtrue.accounting import closed_forms, event_privacy
-from holdtrue.curator import Curator, predictions
+from holdtrue.curator import Curator
 from holdtrue.curator.pipeline import Job
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.responding import LaplaceMax, NoisyAverage, NoisyMax
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.testing import SeededBits, drawing_from
 from holdtrue.verbs import predicting
-from holdtrue.verbs.predicting import Asked, rule_of
+from holdtrue.verbs.distilling import group
+from holdtrue.verbs.predicting import plan_purchase, rule_of
+from holdtrue.verbs.training import Asked
 from laws import LEVEL, chi_square, laplace_cdf
 
 ROWS = 4000
@@ -64,7 +66,7 @@ def test_p4_nothing_is_spent_when_budget_exceeded_is_raised(name):
 def test_a_request_that_is_priced_piece_by_piece_is_caught(monkeypatch):
     """The control: without the look at the whole, and with a charge for each group, much is spent before the refusal."""
     with monkeypatch.context() as patch:
-        patch.setattr(predictions, "_refuse_unless_affordable", lambda *_, **__: None)
+        patch.setattr(predicting, "_refuse_unless_affordable", lambda *_, **__: None)
         curator = _opened(epsilon=4.0)
         with pytest.raises(ReleaseError):
             REQUESTS["screen"](curator)
@@ -79,8 +81,8 @@ def _buy_groups_one_by_one(curator):
     model, pipeline = curator.model("label"), curator.pipeline
     for value in POINTS["x"].tolist():
         point = {"x": value}
-        release = predicting.group([[point]], model=model.asked, epsilon=0.2, limit=pipeline.limit)
-        planned = predictions._planned(pipeline, model, release.parts, release, [point], f'"{value}"')
+        offer, release = group([[point]], curation=pipeline, model=model, epsilon=0.2)
+        planned = plan_purchase(offer, release.parts, release, model.read([point]), f'"{value}"')
         pipeline.run(Job(lambda _, planned=planned: planned))
 
 
@@ -173,7 +175,7 @@ def test_answers_that_others_overtook_are_a_release_error_with_the_entry(monkeyp
     curator = _opened(epsilon=8.0)
     left = curator.predictions_left("label", epsilon=0.2)
     assert left > 30
-    screen = predictions._screen
+    screen = predicting._screen
 
     def overtaken(*given, **named):
         found = screen(*given, **named)
@@ -181,7 +183,7 @@ def test_answers_that_others_overtook_are_a_release_error_with_the_entry(monkeyp
         curator.predict("label", {"x": 2 + np.arange(float(fitting))}, epsilon=0.2, analyst="another")
         return found
 
-    monkeypatch.setattr(predictions, "_screen", overtaken)
+    monkeypatch.setattr(predicting, "_screen", overtaken)
     with pytest.raises(ReleaseError) as caught:
         curator.predict("label", {"x": np.linspace(0, 1, 5)}, epsilon=0.2, screen=0.2)
     assert caught.value.entry == 1

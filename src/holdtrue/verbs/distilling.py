@@ -1,0 +1,177 @@
+"""DISTILL: labels bought for public points, and a student taught with them that predicts at no further cost (E17)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.codec import digest_of, encode
+from holdtrue.ensembles.responding import SoftMajority
+from holdtrue.errors import InvalidParameter, ReleaseError
+from holdtrue.exact import Number, count
+from holdtrue.queries.features import read_matrix
+from holdtrue.records import Prediction
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release
+from holdtrue.verbs.predicting import Offer, plan_purchase, predict
+from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.training import Model
+
+__all__ = ["Student", "distil", "group"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Student:
+    """An estimator that learned public points with labels that the budget bought: its predictions cost nothing more.
+
+    Guarantee: everything it says is a function of released labels and public points (E17), so it may be copied, served and
+    asked without end. ``labels`` is how many points it was taught with.
+    """
+
+    name: str
+    estimator: Any
+    labels: int
+    model: Model
+
+    def predict(self, rows: object) -> npt.NDArray[Any]:
+        """Return the student's labels for rows."""
+        return np.asarray(self.estimator.predict(read_matrix(rows, self.model.features, self.model.reads)))
+
+    def __repr__(self) -> str:
+        return f"<Student of {self.name!r}, taught with {self.labels:,} labels>"
+
+
+def distil(  # noqa: PLR0913 - what is bought, and who is taught
+    curation: Curation,
+    model: Model,
+    public: object,
+    student: Any,  # noqa: ANN401 - any scikit-learn estimator
+    *,
+    labels: int | None,
+    groups: int | None,
+    epsilon: Number | None,
+    mu: Number | None,
+    screen: Number | None,
+    analyst: str | None,
+) -> Student:
+    """Buy labels for public points, as many as asked for, and teach a student with them.
+
+    With ``groups`` the points are gathered into so many groups of like ones, by public numbers only, and one label is bought
+    for all of a group at the price of one point; all groups are one charge. BudgetExceeded means that nothing was spent.
+    """
+    learner = _copy(student)  # refused before anything is bought
+    points = model.points(public)
+    if groups is not None:
+        if mu is not None or screen is not None:
+            raise InvalidParameter("groups", groups, "left out, or mu and screen: a group has a label by soft majority")
+        bought = _grouped(curation, model, points, count("groups", groups), epsilon, analyst)
+        return Student(model.asked.name, _taught(learner, model.read(points), bought), groups, model)
+    number = len(points) if labels is None else count("labels", labels)
+    if number > len(points) or not points:
+        raise InvalidParameter("labels", labels, f"at most the number of public points, {len(points)}")
+    # Spread evenly, since files are often sorted.
+    taken = [points[place * len(points) // number] for place in range(number)]
+    table = {name: [point[name] for point in taken] for name in model.reads}
+    given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": "soft-majority", "screen": screen}
+    told = predict(curation, model, table, key=None, analyst=analyst, **given)
+    kept = [place for place, answer in enumerate(told) if answer.label is not None]
+    if not kept:
+        message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
+        raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
+    taught = _taught(learner, model.read([taken[place] for place in kept]), [told[place].label for place in kept])
+    return Student(model.asked.name, taught, len(kept), model)
+
+
+def _copy(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
+    from sklearn.base import clone
+
+    try:
+        copy = clone(student)
+    except Exception:  # noqa: BLE001 - somebody else's object
+        copy = None
+    if not hasattr(copy, "fit") or not hasattr(copy, "predict"):
+        raise InvalidParameter("student", type(student).__name__, "a scikit-learn estimator")
+    return copy
+
+
+def group(
+    groups: Sequence[Sequence[Mapping[str, object]]], *, curation: Curation, model: Model, epsilon: Number
+) -> tuple[Offer, Release]:
+    """Return the release of one label for each of several groups of public points, each at the cost of one prediction.
+
+    Votes are added over the points of a group. One row moves one member, and so at most one vote a point: scaled by their
+    number, that is what one vote at one point is (E4). A member that errs at random over the points errs on few of them.
+    """
+    votes = model.asked.cut.votes
+    rules = [SoftMajority(epsilon, points=votes * len(points)) for points in groups]
+    ends = np.cumsum([len(points) for points in groups])
+
+    def draw(seen: Any) -> list[Any]:  # noqa: ANN401 - votes, a line for each point of each group in turn
+        pooled = [lines.sum(axis=0) for lines in np.split(np.asarray(seen), ends[:-1])]
+        return [rule.release(counts) for rule, counts in zip(rules, pooled, strict=True)]
+
+    offer = Offer.of(model, rules[0], curation.limit)
+    named = [_whole(points) for points in groups]
+    return offer, offer.release({offer.part(whole): whole for whole in named}, draw=draw)
+
+
+def _whole(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return what names a group: how many points it has, and the digest of all of them."""
+    return {"points": len(points), "digest": digest_of({"points": [dict(point) for point in points]})}
+
+
+def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
+    curation: Curation,
+    model: Model,
+    points: list[dict[str, object]],
+    groups: int,
+    epsilon: Number | None,
+    analyst: str | None,
+) -> list[Any]:
+    """Return a label for every point; those of the groups that have none yet are bought by one charge."""
+    if model.asked.labels is None:
+        raise InvalidParameter("groups", groups, "left out: it is about labels, and this model gives numbers")
+    if not groups <= len(points):
+        raise InvalidParameter("groups", groups, f"at most the number of public points, {len(points)}")
+    privacy = epsilon_of_use(curation.plan) if epsilon is None else epsilon
+    features = model.read(points)
+    members = _gathered(features, groups)
+    gathered = [[points[place] for place in places] for places in members]
+    offer, whole = group(gathered, curation=curation, model=model, epsilon=privacy)
+    request = encode({"verb": "predict"} | whole.request)
+
+    def plan(answered: Answered) -> Planned:
+        new = [number for number, part in enumerate(whole.parts) if not answered.has(part)]
+        release = whole.without_parts()
+        if new:
+            _, release = group([gathered[number] for number in new], curation=curation, model=model, epsilon=privacy)
+        places = [place for number in new for place in members[number]]
+        return plan_purchase(offer, whole.parts, release, features[places], request)
+
+    said = curation.run(Job(plan, analyst=analyst))
+    found: list[Any] = [None] * len(points)
+    for places, answer in zip(members, said, strict=True):
+        for place in places:
+            found[place] = answer.label if isinstance(answer, Prediction) else None
+    return found
+
+
+def _gathered(features: npt.NDArray[np.float64], groups: int) -> list[list[int]]:
+    """Return the places of the points of each group: like ones together, by public numbers only."""
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit_transform(np.nan_to_num(features))
+    places = KMeans(groups, n_init=1, random_state=0).fit_predict(scaled)
+    listed = [np.flatnonzero(places == number).tolist() for number in range(groups)]
+    return [found for found in listed if found]
+
+
+def _taught(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator
+    """Return a student that was fitted; one label among all of them is learned by heart."""
+    from sklearn.dummy import DummyClassifier
+
+    if len(set(labels)) > 1 or isinstance(labels[0], float):
+        return student.fit(np.nan_to_num(rows), np.asarray(labels))
+    return DummyClassifier(strategy="most_frequent").fit(rows, np.asarray(labels))

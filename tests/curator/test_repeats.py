@@ -1,14 +1,12 @@
 """A repeat is recognised by public things only: the text of a query or a public name, never by private contents."""
 
 import hashlib
-from functools import partial
 
 import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.curator.pipeline import Job
-from holdtrue.verbs import plan_single
+from holdtrue.verbs.asking import Asking
 
 ROWS = 5000
 
@@ -53,14 +51,13 @@ def test_equal_private_vectors_are_never_told_apart_from_unequal_ones(sick):
 
 def test_names_made_of_the_contents_tell_one_row_for_nothing(sick, monkeypatch):
     # The planted fault: what a private vector holds names it, as a keyed hash did.
-    def name_by_contents(self, values, _, key, analyst):
-        numbers = self._clamped(values)
-        known_as = hashlib.sha256(numbers.tobytes()).hexdigest()
-        measure = partial(self.pipeline.engine.sum_values, numbers, bits=self.plan.bits)
-        plan = partial(plan_single, self._asking.values(known_as), measure=lambda: [measure()])
-        return self.pipeline.run(Job(plan, key, analyst))[0]
+    ask_values = Asking.ask_values
 
-    monkeypatch.setattr(ht.Curator, "_ask_values", name_by_contents)
+    def name_by_contents(self, pipeline, values, *, known_as, **given):  # noqa: ARG001 - what should name them
+        contents = hashlib.sha256(np.asarray(values, dtype=float).tobytes()).hexdigest()
+        return ask_values(self, pipeline, values, known_as=contents, **given)
+
+    monkeypatch.setattr(Asking, "ask_values", name_by_contents)
     seen = []
     for value in (False, True):
         rows = sick.copy()

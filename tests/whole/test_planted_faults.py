@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,12 +13,13 @@ from sklearn.dummy import DummyClassifier
 
 import holdtrue as ht
 from holdtrue.curator import pipeline
-from holdtrue.curator.pipeline import Job, Pipeline
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.estimators import handles
 from holdtrue.holdouts import gating, questions, sparse, transcripts
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
-from holdtrue.verbs import plan_single, predicting
+from holdtrue.verbs import predicting
+from holdtrue.verbs.asking import Asking
 from whole import holdout_machine
 from whole.curator_machine import PARTS, CuratorMachine
 
@@ -69,13 +69,14 @@ def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
 
 
 def test_private_numbers_that_are_recognised_by_what_they_hold(monkeypatch):
-    def name_by_contents(self, values, name, key, analyst):
-        known_as = name or hashlib.sha256(values.tobytes()).hexdigest()
-        measure = partial(self.pipeline.engine.sum_values, values, bits=self.plan.bits)
-        plan = partial(plan_single, self._asking.values(known_as), measure=lambda: [measure()])
-        return self.pipeline.run(Job(plan, key, analyst))[0]
+    ask_values = Asking.ask_values
 
-    monkeypatch.setattr(ht.Curator, "_ask_values", name_by_contents)
+    def name_by_contents(self, pipeline, values, *, known_as, **given):
+        public = known_as.startswith("named ")
+        named = known_as if public else hashlib.sha256(values.tobytes()).hexdigest()
+        return ask_values(self, pipeline, values, known_as=named, **given)
+
+    monkeypatch.setattr(Asking, "ask_values", name_by_contents)
     assert "recognised" in breaks(CuratorMachine)
 
 

@@ -5,14 +5,12 @@ sees what it measured; *respond* sees only the drawn value; the answer is stored
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.history import Line, history_of
@@ -21,22 +19,19 @@ from holdtrue.curator.opening import open_all
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, array_of, count, integer, listed
+from holdtrue.exact import Number, count
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
-from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
-from holdtrue.verbs import Answered, Planned, asking, plan_single, selecting
+from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, distil
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 
 __all__ = ["Curator"]
-
-_CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
 class Curator:
@@ -130,26 +125,15 @@ class Curator:
         if (queries is None) == (values is None) or (values is None and name is not None):
             raise InvalidParameter("queries", queries, "given, or values (with a name, if any) in its place")
         if values is not None:
-            return self._ask_values(values, name, key, analyst)
-        texts = _texts(queries)
+            known_as = name_private(name, key=key)
+            return self._asking.ask_values(self.pipeline, values, known_as=known_as, key=key, analyst=analyst)
+        texts = asking.read_texts(queries)
         found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
         return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
 
     def ask_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
-
-    def _ask_values(self, values: object, name: str | None, key: str | None, analyst: str | None) -> Answer:
-        pipeline = self.pipeline
-        pipeline.check_open()
-        numbers, known_as = self._clamped(values), name_private(name, key=key)
-
-        def plan(answered: Answered) -> Planned:
-            measure = partial(pipeline.engine.sum_values, numbers, bits=self.plan.bits)
-            return plan_single(self._asking.values(known_as), answered, measure=lambda: [measure()])
-
-        (found,) = pipeline.run(Job(plan, key, analyst))
-        return found  # type: ignore[return-value]  # the response to a question
 
     def select(
         self,
@@ -166,21 +150,10 @@ class Curator:
         are known by their text. Whole scores are private: they are a new request each time, unless ``name``, a public name
         of theirs, was used before with these candidates and this epsilon.
         """
-        pipeline = self.pipeline
-        pipeline.check_open()
-        listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
-        named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
-        prepared: dict[str, Query | int] = {
-            str(label): pipeline.parse(value) if isinstance(value, str) else integer("candidates", value)
-            for label, value in named.items()
-        }
-        scores = any(isinstance(value, int) for value in prepared.values())
-        if name is not None and not scores:
-            raise InvalidParameter("name", name, "left out: queries are known by their text")
-        scored = name_private(name, key=key) if scores else ""
-        release = selecting.select(prepared, plan=self.plan, limit=pipeline.limit, epsilon=epsilon, scored=scored)
-        (found,) = pipeline.run(Job(partial(plan_single, release), key, analyst))
-        return found  # type: ignore[return-value]  # the response to a selection
+        self.pipeline.check_open()
+        known_as = name_private(name, key=key)
+        given: dict[str, Any] = {"epsilon": epsilon, "name": name, "known_as": known_as, "key": key, "analyst": analyst}
+        return selecting.choose(self.pipeline, candidates, **given)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,
@@ -372,26 +345,3 @@ class Curator:
         rows, columns = self.card.rows, len(self.card.columns)
         planned = f"{self.plan.queries:,} questions {'planned' if isinstance(self.plan, Plan) else 'at most'}"
         return f"<Curator of {rows:,} rows and {columns} columns; {planned}; ledger {state}>"
-
-    def _clamped(self, values: object) -> npt.NDArray[np.float64]:
-        """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
-        expected, numbers = "an array of numbers, one for each row", None
-        with suppress(Exception):  # values are private, and so is what NumPy says of them
-            numbers = array_of("values", values, expected=expected).astype(np.float64)
-        if numbers is None:
-            raise InvalidParameter("values", type(values).__name__, expected)
-        if numbers.shape != (self.card.rows,):
-            raise InvalidParameter(
-                "values", f"an array of shape {numbers.shape}", f"one number for each of {self.card.rows} rows"
-            )
-        return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-
-
-def _texts(queries: object) -> tuple[str, ...]:
-    """Return one question or several as texts."""
-    expected = "a question in text, or a list of them"
-    several = [queries] if isinstance(queries, str) else listed("queries", queries, expected=expected)
-    texts = tuple([text for text in several if isinstance(text, str)])
-    if len(texts) < len(several):
-        raise InvalidParameter("queries", type(queries).__name__, expected)
-    return texts

@@ -1,14 +1,19 @@
 """ASK: the mean of a query over the rows, with noise, and an interval for the population (T5, T6, T6b, T7)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.codec import encode
-from holdtrue.errors import InsufficientSamples, NotCertified
+from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
+from holdtrue.exact import array_of, listed
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning.plans import AnyPlan, find_intervals
@@ -16,9 +21,9 @@ from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Certificate, Interval, Response
-from holdtrue.verbs import Answered, Planned, Release, Standing
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, plan_single
 
-__all__ = ["NOT_INDEPENDENT", "Asking", "cached_parser", "part_of", "part_of_values"]
+__all__ = ["NOT_INDEPENDENT", "Asking", "cached_parser", "part_of", "part_of_values", "read_texts"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
 _NO_THEOREM = "the plan's theorem is about queries, not about per-row numbers; plan by the transfer theorem"
@@ -78,6 +83,16 @@ class Asking:
         request = encode({"queries": [query.text for query in queries], "verb": "ask"})
         return Planned(parts, self.queries(list(fresh.values())), request)
 
+    def ask_values(
+        self, curation: Curation, values: object, *, known_as: str, key: str | None, analyst: str | None
+    ) -> Answer:
+        """Return the mean of private per-row numbers, one for each row; ``known_as`` is their public name."""
+        numbers = _clamped(values, rows=self.rows)
+        measure = partial(curation.engine.sum_values, numbers, bits=self.plan.bits)
+        plan = partial(plan_single, self.values(known_as), measure=lambda: [measure()])
+        (found,) = curation.run(Job(plan, key, analyst))
+        return found  # type: ignore[return-value]  # the response to a question
+
     def queries(self, queries: Sequence[Query]) -> Release:
         """Return the release of answers to several different queries, charged and measured together."""
         parts = tuple(part_of(query) for query in queries)
@@ -131,3 +146,25 @@ def _times(event: Event, times: int) -> Event:
             return event
         case _:
             return Repeated(event, times)
+
+
+def read_texts(queries: object) -> tuple[str, ...]:
+    """Return one question or several as texts."""
+    expected = "a question in text, or a list of them"
+    several = [queries] if isinstance(queries, str) else listed("queries", queries, expected=expected)
+    texts = tuple([text for text in several if isinstance(text, str)])
+    if len(texts) < len(several):
+        raise InvalidParameter("queries", type(queries).__name__, expected)
+    return texts
+
+
+def _clamped(values: object, *, rows: int) -> npt.NDArray[np.float64]:
+    """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
+    expected, numbers = "an array of numbers, one for each row", None
+    with suppress(Exception):  # values are private, and so is what NumPy says of them
+        numbers = array_of("values", values, expected=expected).astype(np.float64)
+    if numbers is None:
+        raise InvalidParameter("values", type(values).__name__, expected)
+    if numbers.shape != (rows,):
+        raise InvalidParameter("values", f"an array of shape {numbers.shape}", f"one number for each of {rows} rows")
+    return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)

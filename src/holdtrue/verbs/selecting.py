@@ -3,20 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import UNIT, Number, positive
+from holdtrue.exact import UNIT, Number, integer, listed, positive
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Choice, Response
-from holdtrue.verbs import Measured, Release, Standing
+from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 
-__all__ = ["epsilon_of_use", "select"]
+__all__ = ["choose", "epsilon_of_use", "select"]
+
+_CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
 def epsilon_of_use(plan: AnyPlan) -> Fraction:
@@ -32,6 +35,35 @@ def epsilon_of_use(plan: AnyPlan) -> Fraction:
             return Fraction(epsilon_each(1, rho=total))
         case _:
             return total
+
+
+def choose(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation,
+    candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str],
+    *,
+    epsilon: Number | None,
+    name: str | None,
+    known_as: str,
+    key: str | None,
+    analyst: str | None,
+) -> Choice:
+    """Return the candidate that most rows speak for; ``known_as`` names whole scores, which are private, by ``name`` or not.
+
+    Failure: InvalidParameter for candidates that are neither queries nor whole scores, and for a name of queries, which are
+    known by their text.
+    """
+    listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
+    named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
+    prepared: dict[str, Query | int] = {
+        str(label): curation.parse(value) if isinstance(value, str) else integer("candidates", value)
+        for label, value in named.items()
+    }
+    scores = any(isinstance(value, int) for value in prepared.values())
+    if name is not None and not scores:
+        raise InvalidParameter("name", name, "left out: queries are known by their text")
+    release = select(prepared, plan=curation.plan, limit=curation.limit, epsilon=epsilon, scored=known_as if scores else "")
+    (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
+    return found  # type: ignore[return-value]  # the response to a selection
 
 
 def select(

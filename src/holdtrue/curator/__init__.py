@@ -26,6 +26,7 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
+from holdtrue.requests import Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, distil
 from holdtrue.verbs.learning import LearningTask
@@ -68,27 +69,12 @@ class Curator:
         analyst: str = "analyst",
         progress: Progress | None = None,
     ) -> None:
-        opened = open_all(
-            data,
-            ledger,
-            plan=plan,
-            queries=queries,
-            alpha=alpha,
-            beta=beta,
-            epsilon=epsilon,
-            delta=delta,
-            reserve=reserve,
-            uses=uses,
-            cap=cap,
-            iid=iid,
-            pure=pure,
-            types=types,
-            bounds=bounds,
-            labels=labels,
-            header=header,
-            second_budget=second_budget,
-            progress=progress,
-        )
+        given: dict[str, Any] = {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta}
+        given |= {"reserve": reserve, "uses": uses, "cap": cap, "iid": iid, "pure": pure, "second_budget": second_budget}
+        given |= {"types": types, "bounds": bounds, "labels": labels, "header": header}
+        # Numbers of any kind, and iid=None where nothing is said of it: they are checked where they are used.
+        terms = Terms(**given)
+        opened = open_all(data, ledger, terms, plan=plan, progress=progress)
         self.pipeline = Pipeline(
             plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
         )

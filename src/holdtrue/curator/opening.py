@@ -1,21 +1,23 @@
 """Open data and ledger together, by a plan that is made before the first question and never changes."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from holdtrue.codec import convert, encode
 from holdtrue.curator.second_budget import refuse_second_budget
-from holdtrue.engines import Engine, Header, Progress, open_engine
+from holdtrue.engines import Engine, Progress, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
-from holdtrue.exact import Number, truth
+from holdtrue.exact import truth
 from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning.asking import open_plan
 from holdtrue.planning.asking import plan as make_plan
 from holdtrue.planning.plans import AnyPlan, read_plan
 from holdtrue.queries.cards import Card
+from holdtrue.requests import Terms
 
 __all__ = ["Opened", "open_all"]
 
@@ -29,27 +31,8 @@ class Opened:
     plan: AnyPlan
 
 
-def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is created
-    data: object,
-    ledger: "str | PathLike[str] | None",
-    *,
-    plan: AnyPlan | None = None,
-    queries: int | None = None,
-    alpha: Number | None = None,
-    beta: Number = 0.05,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    reserve: Number = 0.25,
-    uses: int = 10,
-    cap: str | None = None,
-    iid: bool | None = None,
-    pure: bool = False,
-    types: Mapping[str, str] | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    labels: Mapping[str, Sequence[object]] | None = None,
-    header: Header | None = None,
-    second_budget: bool = False,
-    progress: Progress | None = None,
+def open_all(
+    data: object, ledger: "str | PathLike[str] | None", terms: Terms, *, plan: AnyPlan | None, progress: Progress | None
 ) -> Opened:
     """Open an existing ledger with its own plan and card, or create one.
 
@@ -58,77 +41,84 @@ def open_all(  # noqa: PLR0913 - everything that is fixed when a ledger is creat
     epsilon and delta alone, questions have no set number and their intervals grow with what is spent (T7). It is refused
     where the same rows have a ledger nearby, unless ``second_budget`` is said.
     """
-    _check_given(plan, iid=iid, pure=pure)
+    _check_given(plan, iid=terms.iid, pure=terms.pure)
     stored = _stored(ledger)
     if stored is not None:
-        card, frozen, independent = stored
-        if plan is not None and plan != frozen:
-            raise InvalidParameter("plan", "another plan", "left out: the ledger was created with its own")
-        if iid is not None and iid != independent:
-            raise InvalidParameter("iid", iid, f"left out, or {independent}, as the ledger was created with")
-        _check_pure(pure, frozen)
-        engine = open_engine(
-            data,
-            types={column.name: column.type for column in card.columns},
-            bounds={column.name: column.bounds for column in card.columns if column.bounds is not None},
-            labels={column.name: column.labels for column in card.columns if column.labels is not None},
-            header=header,
-            names=[column.name for column in card.columns],
-            spill=_spill(ledger),
-        )
-        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), frozen)
-    engine = open_engine(data, types=types, bounds=bounds, labels=labels, header=header, spill=_spill(ledger))
-    refuse_second_budget(data, engine, meant=second_budget)
-    if plan is None and queries is None and alpha is None:
-        if epsilon is None or cap not in (None, "privacy"):
-            raise InvalidParameter(
-                "queries", None, "given, or alpha, or epsilon and delta alone for questions without a number"
-            )
-        plan = open_plan(
-            rows=engine.card.rows,
-            epsilon=epsilon,
-            delta=delta or 0,
-            beta=beta,
-            reserve=reserve,
-            uses=uses,
-            iid=bool(iid),
-            pure=pure,
-        )
-    elif plan is None:
-        plan = make_plan(
-            rows=engine.card.rows,
-            queries=queries,
-            alpha=alpha,
-            beta=beta,
-            epsilon=epsilon,
-            delta=delta,
-            reserve=reserve,
-            uses=uses,
-            cap=cap,  # type: ignore[arg-type]  # checked by the planner
-            iid=bool(iid),
-            pure=pure,
-        )
-    elif iid is not None and iid != plan.iid:
-        raise InvalidParameter("iid", iid, f"left out, or {plan.iid}, as the plan says")
-    _check_pure(pure, plan)
-    if plan.ledger is None:
-        raise InvalidParameter("plan", plan.method, "by a method that keeps privacy")
-    made = open_ledger(
+        _check_agreement(stored, terms, plan)
+        engine = _open_as(stored.card, data, terms, spill=_spill(ledger))
+        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), stored.plan)
+    engine = open_engine(
+        data, types=terms.types, bounds=terms.bounds, labels=terms.labels, header=terms.header, spill=_spill(ledger)
+    )
+    refuse_second_budget(data, engine, meant=terms.second_budget)
+    made = _make_plan(terms, rows=engine.card.rows) if plan is None else plan
+    if plan is not None and _differs(terms.iid, plan.iid):
+        raise InvalidParameter("iid", terms.iid, f"left out, or {plan.iid}, as the plan says")
+    _check_pure(terms, made)
+    if made.ledger is None:
+        raise InvalidParameter("plan", made.method, "by a method that keeps privacy")
+    new = open_ledger(
         ledger,
-        kind=plan.ledger,
-        cap=plan.cap_units,
-        plan=encode(plan),
+        kind=made.ledger,
+        cap=made.cap_units,
+        plan=encode(made),
         card=encode(engine.card),
-        iid=plan.iid,
+        iid=made.iid,
         fingerprint=_fingerprint(engine, progress),
     )
-    return Opened(engine, made, plan)
+    return Opened(engine, new, made)
 
 
-def _check_pure(pure: bool, plan: AnyPlan) -> None:  # noqa: FBT001 - as it was said
+def _make_plan(terms: Terms, *, rows: int) -> AnyPlan:
+    """Return the plan of the numbers that were given: for a number of questions, or for as many as epsilon pays for."""
+    shared: dict[str, Any] = {
+        "rows": rows,
+        "beta": terms.beta,
+        "epsilon": terms.epsilon,
+        "reserve": terms.reserve,
+        "uses": terms.uses,
+        "iid": bool(terms.iid),
+        "pure": terms.pure,
+    }
+    if terms.queries is not None or terms.alpha is not None:
+        return make_plan(queries=terms.queries, alpha=terms.alpha, delta=terms.delta, cap=terms.cap, **shared)
+    if terms.epsilon is None or terms.cap not in (None, "privacy"):
+        raise InvalidParameter("queries", None, "given, or alpha, or epsilon and delta alone for questions without a number")
+    return open_plan(delta=terms.delta or 0, **shared)
+
+
+def _check_agreement(stored: "_Stored", terms: Terms, plan: AnyPlan | None) -> None:
+    """Refuse whatever is said differently when a ledger is opened again."""
+    if plan is not None and plan != stored.plan:
+        raise InvalidParameter("plan", "another plan", "left out: the ledger was created with its own")
+    if _differs(terms.iid, stored.iid):
+        raise InvalidParameter("iid", terms.iid, f"left out, or {stored.iid}, as the ledger was created with")
+    _check_pure(terms, stored.plan)
+
+
+def _differs(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a declaration, None where it was left out
+    return said is not None and said != known
+
+
+def _open_as(card: Card, data: object, terms: Terms, *, spill: Path | None) -> Engine:
+    """Return an engine whose columns are those of a card that is fixed already."""
+    return open_engine(
+        data,
+        types={column.name: column.type for column in card.columns},
+        bounds={column.name: column.bounds for column in card.columns if column.bounds is not None},
+        labels={column.name: column.labels for column in card.columns if column.labels is not None},
+        header=terms.header,
+        names=[column.name for column in card.columns],
+        spill=spill,
+    )
+
+
+def _check_pure(terms: Terms, plan: AnyPlan) -> None:
     """Refuse to call a ledger pure that counts in something else."""
-    if pure and plan.ledger != "pure":
-        raise InvalidParameter("pure", pure, f"left out: this plan's ledger counts in {plan.ledger}, not in pure epsilon")
+    if terms.pure and plan.ledger != "pure":
+        raise InvalidParameter(
+            "pure", terms.pure, f"left out: this plan's ledger counts in {plan.ledger}, not in pure epsilon"
+        )
 
 
 def _check_given(plan: object, *, iid: object, pure: object) -> None:
@@ -144,7 +134,16 @@ def _spill(ledger: "str | PathLike[str] | None") -> Path | None:
     return None if ledger is None or "://" in fspath(ledger) else Path(f"{fspath(ledger)}.spill")
 
 
-def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] | None:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a ledger that exists was created with."""
+
+    card: Card
+    plan: AnyPlan
+    iid: bool
+
+
+def _stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
     """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
     if ledger is None:
         return None
@@ -152,14 +151,14 @@ def _stored(ledger: "str | PathLike[str] | None") -> tuple[Card, AnyPlan, bool] 
         account = open_ledger(ledger)
     except UnknownName:
         return None
-    terms = account.terms
+    kept = account.terms
     account.close()
-    card = json.loads(terms.card)
+    card = json.loads(kept.card)
     if not card or "holdout" in card:
         counted = "a holdout's looks" if card else "estimators' fits"
         message = f"this ledger counts {counted}, and no curator can open it; give the curator a ledger of its own"
         raise FingerprintMismatch(message)
-    return convert(card, Card), read_plan(terms.plan), terms.iid
+    return _Stored(convert(card, Card), read_plan(kept.plan), kept.iid)
 
 
 def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:

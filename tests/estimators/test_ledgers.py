@@ -1,6 +1,7 @@
 """Ledgers of estimators: one form of entry, rows of their own, and nobody else's ledger (w1, w2)."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,7 @@ from holdtrue.estimators import (
     ThresholdClassifier,
     handles,
 )
-from holdtrue.ledgers import open_ledger
+from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.ledgers.entries import Charge
 from holdtrue.planning.plans import read_plan
 from laws import generator
@@ -184,11 +185,15 @@ def test_a_response_that_cannot_be_stored_keeps_what_was_drawn(rows, monkeypatch
     """What was drawn leaves only once the ledger has that it did; the charge stays."""
     handle = Handle(epsilon=8, delta=1e-6)
 
-    def fails(_self, _entry):
-        message = "the disk is full"
-        raise ht.ReleaseError(message)
+    settle = Ledger.settle
 
-    monkeypatch.setattr(Handle, "complete", fails)
+    def fails(self, bodies, charges):
+        if bodies:
+            message = "the disk is full"
+            raise ht.ReleaseError(message)
+        return settle(self, bodies, charges)
+
+    monkeypatch.setattr(Ledger, "settle", fails)
     for estimator, fits, _ in every_estimator(handle):
         spent = handle.spent
         if fits:
@@ -201,3 +206,52 @@ def test_a_response_that_cannot_be_stored_keeps_what_was_drawn(rows, monkeypatch
                 estimator.predict(rows[0][:3])
             assert estimator.released_ == {}
         assert handle.spent > spent
+
+
+def test_equal_fits_are_charged_each_however_many_there_were(rows, monkeypatch):
+    """A release without parts is charged for what it costs, also where no more free keys are taken."""
+    monkeypatch.setattr("holdtrue.curator.answer_index._MOST_FREE_KEYS", 2)
+    handle = Handle(epsilon=8, delta=1e-6)
+    learner = PrivateLearner(STUMPS, epsilon=0.2, ledger=handle)
+    spent = [learner.fit(*rows) and handle.spent for _ in range(6)]
+    assert len(set(spent)) == 6
+    assert handle.charges == 6
+    assert ht.audit_ledger(handle.ledger).breaches == ()
+
+
+def test_a_release_without_parts_that_is_taken_for_a_known_one_is_caught(rows, monkeypatch):
+    """The control: a pipeline that calls known whatever has no parts would let fits out for nothing."""
+    monkeypatch.setattr("holdtrue.curator.answer_index._MOST_FREE_KEYS", 0)
+    monkeypatch.setattr("holdtrue.curator.pipeline._Item.is_known", property(lambda item: not item.planned.release.parts))
+    handle = Handle(epsilon=8, delta=1e-6)
+    with pytest.raises(ht.ReleaseError, match="nothing was drawn"):  # since nothing was charged
+        PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)
+    assert handle.charges == 0
+
+
+def test_fits_in_threads_are_charged_each(rows, tmp_path):
+    handle = Handle(tmp_path / "fits.ledger", epsilon=8, delta=1e-6)
+    learners = [PrivateLearner(STUMPS, epsilon=0.1, ledger=handle) for _ in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda learner: learner.fit(*rows), learners))
+    assert handle.charges == 8
+    assert ht.verify(tmp_path / "fits.ledger").charges == 8
+    assert sum(learner.excess_error_ is not None for learner in learners) == 1  # the first charge of all
+
+
+def test_a_failed_fit_leaves_the_handle_of_use(rows, monkeypatch):
+    handle = Handle(epsilon=8, delta=1e-6)
+
+    def fails(*_, **__):
+        message = "canary"
+        raise SystemExit(message)
+
+    broken = PrivateLearner(STUMPS, epsilon=0.1, ledger=handle)
+    with monkeypatch.context() as planted:
+        planted.setattr(type(STUMPS), "error_counts", fails)
+        with pytest.raises(ht.ReleaseError, match="charge stays") as caught:
+            broken.fit(*rows)
+    assert (caught.value.entry, handle.charges) == (1, 1)
+    assert "canary" not in str(caught.value)
+    assert PrivateLearner(STUMPS, epsilon=0.1, ledger=handle).fit(*rows).excess_error_ is None
+    assert handle.charges == 2

@@ -61,7 +61,7 @@ class AnswerIndex:
         self.charges, self.draws, self.spent, self.other_cost = entry.charges, entry.draws, entry.spent, entry.other_spent
         if entry.kind == "charge":
             self._open[entry.number] = read_charge(entry).parts if parts is None else parts
-            self._free_keys += not self._open[entry.number]
+            self._free_keys += not self._open[entry.number] and not entry.cost
         elif entry.kind == "repeat":
             self._free_keys += 1
         elif entry.kind == "response" and entry.body is not None and entry.answers in self._open:

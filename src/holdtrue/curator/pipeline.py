@@ -31,7 +31,7 @@ from holdtrue.records import Certificate, Response, mark_repeat
 from holdtrue.verbs import Job, Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import cached_parser
 
-__all__ = ["Inbox", "Job", "Pending", "Pipeline", "may_answer", "name_private"]
+__all__ = ["Inbox", "Job", "Pending", "Pipeline", "ReleasePipeline", "may_answer", "name_private"]
 
 T = TypeVar("T")
 _LONGEST_NAME = 200
@@ -60,6 +60,11 @@ class _Item:
     body: str = ""
     told: list[Response] = field(default_factory=list)
     error: HoldtrueError | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether older answers serve the request whole; whatever costs anything is charged."""
+        return not self.planned.release.parts and not self.planned.release.cost
 
     @property
     def number(self) -> int | None:
@@ -102,28 +107,25 @@ class Inbox(Generic[T]):
             return sum(map(len, self._waiting.values()))
 
 
-class Pipeline:
-    """Plan, ledger, engine and answer index of one dataset in this process; one inbox, served by one thread at a time.
+class ReleasePipeline:
+    """Ledger and answer index of one dataset in this process; one inbox, served by one thread at a time.
 
     Law: an entry is durable before its rows are measured (P3); what was measured goes to its release's ``draw`` and nowhere
     else; a response leaves only once it is stored, and of what is drawn for a charge only what is stored first. A charge
     that a crash left unanswered is answered by a release for the same parts with the same event and no higher cost, and by
     nothing else. Each request has its own outcome: the same as if requests had come one after the other. A response says
     that it is a repeat exactly if another charge than this request's own paid for it (P5).
+
+    ``limits`` are what a plan holds beside the ledger's cap. Every release brings its own ``measure``.
     """
 
-    def __init__(
-        self, *, plan: AnyPlan, ledger: Ledger, engine: Engine, analyst: str, progress: Progress | None = None
-    ) -> None:
-        self.plan, self.ledger, self.engine, self.progress, self.analyst = plan, ledger, engine, progress, analyst
-        self.card: Card = engine.card
+    def __init__(self, *, ledger: Ledger, analyst: str, limits: Limits | None = None) -> None:
+        self.ledger, self.analyst = ledger, analyst
         self.limit: Filter = ledger.terms.filter
         self.index = AnswerIndex(ledger)
-        # Parsing depends on text and card alone, and agents ask the same things in the same words.
-        self.parse: Callable[[str], Query] = cached_parser(self.card)
         self.lock = threading.RLock()
         self.closed = False
-        self._limits = Limits(plan.queries, max(0, plan.reserve_units))
+        self._limits = limits
         self._inbox: Inbox[Job] = Inbox()
         self._measured: deque[_Item] = deque()  # slow ones, drawn and to be stored
         self._measuring: set[str] = set()  # the parts of slow ones that are being measured
@@ -189,11 +191,6 @@ class Pipeline:
         entry = self.ledger.find(request_id=key)
         return None if entry is None else entry.request_digest
 
-    def left_beside_asks(self, analyst: str | None) -> int:
-        """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
-        reserve = self.plan.reserve_units - self.index.other_cost
-        return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst)))
-
     def close(self) -> None:
         """Finish what is under way, and let go of data and ledger."""
         with self.lock:
@@ -203,8 +200,10 @@ class Pipeline:
         self._worker.shutdown()
         self._slow.shutdown()
         with self.lock:
-            self.engine.close()
-            self.ledger.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.ledger.close()
 
     def _serve_until_idle(self) -> None:
         while True:
@@ -269,7 +268,7 @@ class Pipeline:
                 item = _Item(job, job.plan(self.index))
                 if not claimed.isdisjoint(item.planned.parts):
                     later.append(job)
-                elif not item.planned.release.parts and not self.index.binds(job.key):
+                elif item.is_known and not self.index.binds(job.key):
                     known.append(item)
                 else:
                     item.charge = self._charge(job, item.planned)
@@ -364,24 +363,13 @@ class Pipeline:
 
     def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
         """Return the sums of each release's queries, all in one pass."""
-        queries = [query for release in releases for query in release.queries]
-        sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
-        return [[next(sums) for _ in release.queries] for release in releases]
+        raise NotImplementedError
 
     def _certificate(self, entry: Entry, release: Release) -> Certificate:
-        """Return what an entry proves."""
-        plan, units = self.plan, UNIT.denominator
-        return Certificate(
-            release.event,
-            entry.cost / units,
-            entry.spent / units,
-            (self.ledger.terms.cap - entry.spent) / units,
-            entry.number,
-            entry.digest,
-            plan.theorem,
-            plan.epsilon or 0.0,
-            plan.delta or 0.0,
-        )
+        """Return what an entry proves: what was spent on which event."""
+        units, left = UNIT.denominator, self.ledger.terms.cap - entry.spent
+        figures = (entry.cost / units, entry.spent / units, left / units)
+        return Certificate(release.event, *figures, entry.number, entry.digest, None, 0.0, 0.0)
 
     def _take_stored(self, item: _Item, outcome: Entry | HoldtrueError) -> None:
         """Take what the ledger stored as a response: this one, or the one that another process stored first."""
@@ -415,6 +403,49 @@ class Pipeline:
                 item.error = ReleaseError(_NOT_STORED)
                 return
             item.told.append(mark_repeat(response, repeated=response.certificate.entry != own))
+
+
+class Pipeline(ReleasePipeline):
+    """The pipeline of rows that an engine holds and a plan limits: sums of queries are measured for all requests at once."""
+
+    def __init__(
+        self, *, plan: AnyPlan, ledger: Ledger, engine: Engine, analyst: str, progress: Progress | None = None
+    ) -> None:
+        super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units)))
+        self.plan, self.engine, self.progress = plan, engine, progress
+        self.card: Card = engine.card
+        # Parsing depends on text and card alone, and agents ask the same things in the same words.
+        self.parse: Callable[[str], Query] = cached_parser(self.card)
+
+    def left_beside_asks(self, analyst: str | None) -> int:
+        """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
+        reserve = self.plan.reserve_units - self.index.other_cost
+        return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst)))
+
+    def _let_go(self) -> None:
+        self.engine.close()
+        super()._let_go()
+
+    def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
+        """Return the sums of each release's queries, all in one pass."""
+        queries = [query for release in releases for query in release.queries]
+        sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
+        return [[next(sums) for _ in release.queries] for release in releases]
+
+    def _certificate(self, entry: Entry, release: Release) -> Certificate:
+        """Return what an entry proves."""
+        plan, units = self.plan, UNIT.denominator
+        return Certificate(
+            release.event,
+            entry.cost / units,
+            entry.spent / units,
+            (self.ledger.terms.cap - entry.spent) / units,
+            entry.number,
+            entry.digest,
+            plan.theorem,
+            plan.epsilon or 0.0,
+            plan.delta or 0.0,
+        )
 
 
 def may_answer(entry: Entry, release: Release) -> bool:

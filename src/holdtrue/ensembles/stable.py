@@ -310,8 +310,16 @@ class NoisyPrediction(Mechanism):
 
     def release(self, X: Matrix) -> Floats:
         """Return a prediction for each row, within the labels' public bounds; each costs the event."""
+        return self.draw(self.on_grid(X))
+
+    def on_grid(self, X: Matrix) -> npt.NDArray[np.object_]:
+        """Return the fit's own predictions as whole multiples of the grid. Private."""
         predictions = np.einsum("ij,j->i", self.fit.features.rows(X), self.fit._weights)  # noqa: SLF001 - likewise
-        noisy = drawn_by(self, self.noise).release(_on_grid(predictions, self.grid))
+        return _on_grid(predictions, self.grid)
+
+    def draw(self, exact: npt.NDArray[np.object_]) -> Floats:
+        """Return predictions with noise, from those that :meth:`on_grid` returned."""
+        noisy = drawn_by(self, self.noise).release(exact)
         return self.fit.labels.write(np.asarray(noisy, dtype=np.float64) * self.grid)
 
 

@@ -1,21 +1,39 @@
 """A ledger that estimators charge, and that survives what scikit-learn does to parameters: copies, threads, processes."""
 
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.codec import encode
+from holdtrue.curator.pipeline import ReleasePipeline
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.events import Event
 from holdtrue.exact import LedgerKind as Kind
 from holdtrue.exact import Number, amount, positive, probability, round_down
-from holdtrue.ledgers import Entry, Ledger, open_ledger
+from holdtrue.ledgers import Ledger, open_ledger
+from holdtrue.records import Certificate, Response
+from holdtrue.verbs import Job, Planned, Release, Standing
 
-__all__ = ["Handle", "handle_of"]
+__all__ = ["Handle", "Released", "handle_of"]
 
 _ROWS = "rows of estimators"
-_DONE = "[]"  # the responses to a request without parts
+_NOT_DRAWN = "the ledger has this request already, and nothing was drawn for it; fit or predict again"
+_MAKING = threading.Lock()
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Generic[T]):
+    """What was drawn, and where its charge stands in the ledger."""
+
+    value: T
+    standing: Standing
 
 
 class Handle:
@@ -33,6 +51,7 @@ class Handle:
     def __init__(self, path: str | PathLike[str] | None = None, *, epsilon: Number | None = None, delta: Number = 0) -> None:
         self.path = None if path is None else fspath(path)
         self._ledger: Ledger | None = None
+        self._pipeline: ReleasePipeline | None = None
         if epsilon is not None:
             slack = round_down(probability("delta", delta, zero=True))
             kind: Kind = "gdp" if slack else "pure"
@@ -49,6 +68,14 @@ class Handle:
             _refuse_foreign(self.path)
             self._ledger = open_ledger(self.path, fingerprint=lambda _: _ROWS)
         return self._ledger
+
+    @property
+    def pipeline(self) -> ReleasePipeline:
+        """Return where releases are submitted, made when it is first needed in this process."""
+        with _MAKING:
+            if self._pipeline is None:
+                self._pipeline = ReleasePipeline(ledger=self.ledger, analyst="estimator")
+            return self._pipeline
 
     @property
     def kind(self) -> str:
@@ -70,26 +97,48 @@ class Handle:
         """Return how many fits and predictions were charged."""
         return sum(entry.kind == "charge" for entry in self.ledger.entries())
 
-    def charge(self, event: Event, *, verb: str, estimator: object) -> Entry:
-        """Charge an event, durably where there is a path, before its rows are read.
+    def release(
+        self, event: Event, *, verb: str, estimator: object, measure: Callable[[], S], draw: Callable[[S], T]
+    ) -> "Released[T]":
+        """Return what is drawn from what is measured of private rows, by the one road of every release.
 
-        Each call is a request of its own: equal fits draw afresh. The entry has the form that every ledger's has, so that
-        whoever reads ledgers can read it; its request names the estimator's class and the epsilon that it was given.
+        Law: the event is charged, durably where there is a path, before ``measure`` is called; only ``draw`` sees what it
+        returns; and what is drawn is returned once the ledger has that it was. Each call is a request of its own: equal fits
+        draw afresh. The entry has the form that every ledger's has, so that whoever reads ledgers can read it; its request
+        names the estimator's class and the epsilon that it was given, and what was drawn is the estimator's to keep.
+        Failure: BudgetExceeded or NotPrivate, with nothing charged; ReleaseError, whatever ``measure`` raises, and the
+        charge stays. Fits and predictions of several threads take turns.
         """
         number = SYSTEM.words(4).tobytes().hex()
-        request = {"verb": verb, "estimator": type(estimator).__name__, "epsilon": str(getattr(estimator, "epsilon", ""))}
-        return self.ledger.charge(
-            request_id=number,
-            request_digest=number,
-            analyst="estimator",
-            verb=verb,
-            event=event,
-            request=encode(request),
-        )
+        request: dict[str, object] = {"verb": verb, "estimator": type(estimator).__name__}
+        request["epsilon"] = str(getattr(estimator, "epsilon", ""))
+        found: list[Released[T]] = []
 
-    def complete(self, entry: Entry) -> None:
-        """Enter that what was charged is done, before anything of it leaves; what was drawn is the estimator's to keep."""
-        self.ledger.respond(entry.number, _DONE)
+        def respond(drawn: Sequence[Any], _: Certificate, standing: Standing) -> list[Response]:
+            found.append(Released(drawn[0], standing))
+            return []
+
+        pipeline = self.pipeline
+        planned = Planned(
+            (),
+            Release(
+                verb=verb,
+                request=request,
+                parts=(),
+                event=event,
+                cost=pipeline.limit.cost(event),
+                draws=0,
+                queries=(),
+                draw=lambda measured: [draw(measured)],  # type: ignore[arg-type, list-item]  # the estimator's own
+                respond=respond,
+            ),
+            encode(request | {"id": number}),
+            measure,  # type: ignore[arg-type]  # likewise
+        )
+        pipeline.run(Job(lambda _: planned, key=number))
+        if not found:  # nothing was charged by this request, so nothing was drawn for it
+            raise ReleaseError(_NOT_DRAWN)
+        return found[0]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":
         return self

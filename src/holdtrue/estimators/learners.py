@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from holdtrue.bounds.learning import fixed_excess
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.estimators.handles import Handle, handle_of
-from holdtrue.estimators.masking import MaskedScore, find_labels, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import unchanged_if_refused
+from holdtrue.estimators.masking import MaskedScore, find_labels, read_points, read_rows
+from holdtrue.estimators.releasing import charge_and_draw, unchanged_if_refused
 from holdtrue.exact import Number, positive, probability
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
@@ -73,14 +73,16 @@ class PrivateLearner(MaskedScore, ClassifierMixin, BaseEstimator):  # type: igno
         # Without a ledger, or on a pure one, permute-and-flip costs as much and picks better (B3).
         plain = handle is None or handle.kind == "pure"
         mechanism = (PermuteAndFlip if plain else Exponential)(epsilon=privacy, sensitivity=1)
-        entry = None if handle is None else handle.charge(mechanism.event, verb="fit", estimator=self)
-        counts = run_quietly(lambda: settled.error_counts(rows, codes == 1), entry=entry)
-        index = int(mechanism.release(-counts))
-        if handle is not None and entry is not None:
-            handle.complete(entry)
+        index, first = charge_and_draw(
+            handle,
+            mechanism.event,
+            verb="fit",
+            estimator=self,
+            measure=lambda: settled.error_counts(rows, codes == 1),
+            draw=lambda counts: int(mechanism.release(-counts)),
+        )
         self.hypotheses_, self.index_, self.hypothesis_ = settled, index, settled.describe(index)
-        # Nothing left this ledger before its first entry, so nothing on it led to the class.
-        first = entry is None or entry.number == 1
+        # Nothing left this ledger before its first charge, so nothing on it led to the class.
         self.excess_error_ = (
             fixed_excess([settled.size], handicaps=[0], place=0, rows=len(rows), epsilon=privacy, beta=failure)
             if first

@@ -15,7 +15,7 @@ from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
 from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
 from holdtrue.exact import Number, positive
-from holdtrue.kernels import Floats, Integers
+from holdtrue.kernels import Integers
 
 __all__ = ["SoftMajorityClassifier"]
 
@@ -96,12 +96,18 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         points = points_of(self.ensemble_.domain.clamped(read_points(self, X)))
         said = answered(
-            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+            points,
+            known=self.released_,
+            event=self.event_,
+            handle=self.handle_,
+            estimator=self,
+            measure=self.ensemble_.votes,
+            draw=self._drawn,
         )
         return self.classes_[np.array(said, dtype=np.int64)]
 
-    def _drawn(self, points: Floats) -> Integers:
-        return np.asarray(self._rule.release(self.ensemble_.votes(points)), dtype=np.int64)
+    def _drawn(self, votes: Integers) -> Integers:
+        return np.asarray(self._rule.release(votes), dtype=np.int64)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
         tags = super().__sklearn_tags__()

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
-from holdtrue.ledgers import Entry
+from holdtrue.errors import HoldtrueError, RequestError
 from holdtrue.silence import silence
 
 __all__ = ["MaskedScore", "find_labels", "read_points", "read_rows", "run_masked", "run_quietly"]
@@ -22,7 +21,6 @@ __all__ = ["MaskedScore", "find_labels", "read_points", "read_rows", "run_masked
 T = TypeVar("T")
 
 _FAILED = "the estimator failed on these rows"
-_CHARGED = "the estimator failed on these rows; the charge stays"
 _LABELS = "the labels in y cannot be told apart: give all of them as strings, or all of them as whole numbers"
 _NUMBERS = "X and y cannot be read: every argument must be a number, or a string that reads as a number"
 
@@ -68,10 +66,10 @@ def run_masked(action: Callable[[], T], *, failure: Callable[[str], HoldtrueErro
     raise found
 
 
-def run_quietly(action: Callable[[], T], *, entry: Entry | None = None) -> T:
+def run_quietly(action: Callable[[], T]) -> T:
     """Return what code on private rows returns; no warning is heard, and its failure is one text, whatever it said."""
     with silence(), np.errstate(all="ignore"):
-        return run_masked(action, failure=lambda _: _failed(entry))
+        return run_masked(action, failure=lambda _: RequestError(_FAILED))
 
 
 def read_rows(
@@ -106,10 +104,6 @@ class MaskedScore:
         check_is_fitted(self)
         known: Any = super()
         return float(run_masked(lambda: known.score(X, y, sample_weight=sample_weight), failure=_refusal))
-
-
-def _failed(entry: Entry | None) -> HoldtrueError:
-    return RequestError(_FAILED) if entry is None else ReleaseError(_CHARGED, entry=entry.number)
 
 
 def _refusal(text: str) -> HoldtrueError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,10 @@ from holdtrue.estimators.masking import find_labels, run_quietly
 from holdtrue.events import Event, Repeated
 from holdtrue.kernels import Floats, Integers
 
-__all__ = ["answered", "coded", "points_of", "unchanged_if_refused"]
+__all__ = ["answered", "charge_and_draw", "coded", "points_of", "unchanged_if_refused"]
 
+S = TypeVar("S")
+T = TypeVar("T")
 _LEAST = 2
 
 
@@ -52,6 +54,25 @@ def points_of(X: npt.NDArray[Any]) -> Floats:
     return np.ascontiguousarray(X, dtype=np.float64) + 0.0
 
 
+def charge_and_draw(  # noqa: PLR0913 - what is released, and who pays
+    handle: Handle | None, event: Event, *, verb: str, estimator: object, measure: Callable[[], S], draw: Callable[[S], T]
+) -> tuple[T, bool]:
+    """Return what is drawn from what is measured, charged first where there is a ledger, and whether nothing was before it.
+
+    Without a ledger nobody counts, and nothing is known to have been before.
+    """
+    if handle is None:
+        return run_quietly(lambda: draw(measure())), True
+    found = handle.release(
+        event,
+        verb=verb,
+        estimator=estimator,
+        measure=lambda: run_quietly(measure),
+        draw=lambda measured: run_quietly(lambda: draw(measured)),
+    )
+    return found.value, found.standing.charges == 0
+
+
 def answered(  # noqa: PLR0913 - what is asked, who asks and who pays
     points: Floats,
     *,
@@ -59,21 +80,27 @@ def answered(  # noqa: PLR0913 - what is asked, who asks and who pays
     event: Event,
     handle: Handle | None,
     estimator: object,
-    draw: Callable[[Floats], Sequence[Any] | npt.NDArray[Any]],
+    measure: Callable[[Floats], S],
+    draw: Callable[[S], Sequence[Any] | npt.NDArray[Any]],
 ) -> list[Any]:
     """Return an answer for each point, drawn once and then kept in ``known``.
 
-    Guarantee: each point that is not known yet is charged with the event, all of them at once and before anything is drawn;
-    equal points share one answer and one charge, and a known one costs nothing. Failure: BudgetExceeded, with nothing
-    charged, drawn or kept.
+    Guarantee: each point that is not known yet is charged with the event, all of them at once and before anything is
+    measured; equal points share one answer and one charge, and a known one costs nothing. Failure: BudgetExceeded, with
+    nothing charged, drawn or kept.
     """
     keys = [point.tobytes() for point in points]
     fresh = {key: place for place, key in enumerate(keys) if key not in known}
     if fresh:
-        entry = None if handle is None else handle.charge(Repeated(event, len(fresh)), verb="predict", estimator=estimator)
-        drawn = run_quietly(lambda: draw(points[list(fresh.values())]), entry=entry)
-        if handle is not None and entry is not None:
-            handle.complete(entry)
+        new = points[list(fresh.values())]
+        drawn, _ = charge_and_draw(
+            handle,
+            Repeated(event, len(fresh)),
+            verb="predict",
+            estimator=estimator,
+            measure=lambda: measure(new),
+            draw=draw,
+        )
         for key, answer in zip(fresh, drawn, strict=True):
             known.setdefault(key, answer)
     return [known[key] for key in keys]

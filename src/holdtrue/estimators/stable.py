@@ -28,7 +28,7 @@ from holdtrue.ensembles.stable import (
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
+from holdtrue.estimators.releasing import answered, charge_and_draw, coded, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
 from holdtrue.kernels import Floats
@@ -112,12 +112,14 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         mechanism = OutputPerturbation(self._share)
         self.event_ = _times(mechanism.event, fits)
         self.epsilon_per_prediction_ = 0.0
-        entry = None if self.handle_ is None else self.handle_.charge(self.event_, verb="fit", estimator=self)
-        fitted = run_quietly(lambda: [fit_stable(rows, target, **settings) for target in targets], entry=entry)
-        self.models_ = [mechanism.release(fit) for fit in fitted]
-        self.stability_ = fitted[0].stability
-        if self.handle_ is not None and entry is not None:
-            self.handle_.complete(entry)
+        (self.models_, self.stability_), _ = charge_and_draw(
+            self.handle_,
+            self.event_,
+            verb="fit",
+            estimator=self,
+            measure=lambda: [fit_stable(rows, target, **settings) for target in targets],
+            draw=lambda fitted: ([mechanism.release(fit) for fit in fitted], fitted[0].stability),
+        )
 
     def _read(self, fit: StableFit) -> StableFit:
         """Return a fit as it is asked; its slope is of no more use, and would keep it from other processes."""
@@ -131,12 +133,18 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Return points by fits, each answered with noise of its own and charged."""
         points = self._points(X)
         said = answered(
-            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+            points,
+            known=self.released_,
+            event=self.event_,
+            handle=self.handle_,
+            estimator=self,
+            measure=lambda new: [rule.on_grid(new) for rule in self._rules],
+            draw=self._drawn,
         )
         return np.array(said)
 
-    def _drawn(self, points: Floats) -> Floats:
-        return np.column_stack([rule.release(points) for rule in self._rules])
+    def _drawn(self, exact: list[npt.NDArray[np.object_]]) -> Floats:
+        return np.column_stack([rule.draw(values) for rule, values in zip(self._rules, exact, strict=True)])
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
         tags = super().__sklearn_tags__()

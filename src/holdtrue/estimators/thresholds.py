@@ -92,12 +92,18 @@ class ThresholdClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type:
         check_is_fitted(self)
         points = points_of(read_points(self, X))
         said = answered(
-            points, known=self.released_, event=self.event_, handle=self.handle_, estimator=self, draw=self._drawn
+            points,
+            known=self.released_,
+            event=self.event_,
+            handle=self.handle_,
+            estimator=self,
+            measure=self._class.minima,
+            draw=self._drawn,
         )
         return self.classes_[np.array(said, dtype=np.int64)]
 
-    def _drawn(self, points: Floats) -> Integers:
-        zero, one = self._class.minima(points)
+    def _drawn(self, minima: tuple[Integers, Integers]) -> Integers:
+        zero, one = minima
         said = self._rule.answer(np.maximum(zero, 0), np.maximum(one, 0))
         # A label that no hypothesis gives the point is never answered; the class is public, so this tells nothing.
         return np.where(zero < 0, 1, np.where(one < 0, 0, said))

@@ -6,6 +6,8 @@ import json
 import httpx
 import pytest
 
+from holdtrue.errors import InvalidParameter
+from holdtrue.requests import Register
 from holdtrue.service import bodies
 from holdtrue.service.problems import Refused
 
@@ -151,6 +153,61 @@ def test_huge_and_strange_headers_are_refused_or_ignored(held):
         strange, sent(held, [("POST", path, {"content": body, "headers": good | each}) for each in strange]), strict=True
     ):
         check_refused(reply, str(given)[:60])
+
+
+MISTAKES = [
+    ("ask", {}, "query"),
+    ("ask", {"query": "a", "queries": ["b"]}, "query"),
+    ("ask", {"query": "age > 1", "name": "zzmarkzz"}, "query"),
+    ("ask", {"query": ""}, "query"),
+    ("ask", {"query": 7}, "query"),
+    ("ask", {"query": "zzmarkzz" * 600}, "query"),
+    ("ask", {"queries": ["age > 1", 7]}, "queries[1]"),
+    ("ask", {"query": "age > 1", "verb": "zzmarkzz"}, "verb"),
+    ("ask", {"query": "age > 1", "zzmarkzz": 1}, "the body"),
+    ("ask", {"query": "age > 1", "zzmarkzz.query": 1}, "the body"),
+    ("ask", [], "the body"),
+    ("select", {"candidates": {"a": "age > 1"}, "epsilon": 0}, "epsilon"),
+    ("select", {"candidates": {"a": 1}}, "candidates"),
+    ("select", {}, "candidates"),
+    ("learn", {"target": "smoker", "hypotheses": {"class": "zzmarkzz"}}, "hypotheses.class"),
+    ("train", {"name": "zz mark", "estimator": {"kind": "ridge"}, "target": "age"}, "name"),
+    ("train", {"name": "a", "estimator": {"kind": "zzmarkzz"}, "target": "age"}, "estimator.kind"),
+    ("train", {"name": "a", "estimator": {"kind": "ridge", "zzmarkzz": 1}, "target": "age"}, "estimator"),
+    ("train", {"name": "a", "estimator": {"kind": "ridge"}, "target": "age", "parts": 2.5}, "parts"),
+    ("train", {"name": "a", "estimator": {"kind": "ridge"}, "target": "age", "order": "zzmarkzz"}, "order"),
+    ("predict", {"model": "a", "row": {"zzmarkzz": []}}, "row"),
+    ("predict", {"model": "a", "row": {"age": 1}, "screen": 1}, "screen"),
+    ("verify", {"receipts": [{"entry": 1, "digest": "zzmarkzz"}]}, "receipts[0].digest"),
+]
+
+
+@pytest.mark.parametrize(("verb", "body", "parameter"), MISTAKES)
+def test_a_malformed_body_is_told_by_its_field_and_spends_nothing(held, verb, body, parameter):
+    head = held.service.registry.dataset("people").curator.pipeline.ledger.head
+    reply = sent(held, [("POST", f"/v1/datasets/people/{verb}", {"json": body, "headers": headers(held, "owner")})])[0]
+    assert reply.status_code == 422
+    check_refused(reply, verb)
+    told = reply.json()
+    assert (told["type"], told["parameter"]) == ("urn:holdtrue:invalid-parameter", parameter)
+    assert told["detail"].startswith(f"{parameter} must be ")
+    assert "\n" not in told["detail"]
+    assert held.service.registry.dataset("people").curator.pipeline.ledger.head == head
+
+
+def test_a_pattern_is_told():
+    with pytest.raises(InvalidParameter, match=r"name must be text that matches \^\[a-z\]"):
+        bodies.decode_body({"name": "ZZ", "path": "people.parquet"}, Register)
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"query": "a", "query": "b"}', b'{"query": null, "query": null}', b'{"query": "a\x00"}']
+)
+def test_the_short_way_of_a_question_is_as_strict(held, content):
+    given = {"content": content, "headers": headers(held, "analyst")}
+    reply = sent(held, [("POST", "/v1/datasets/people/ask", given)])[0]
+    assert reply.status_code == 400
+    check_refused(reply, str(content))
 
 
 def test_a_body_whose_length_is_not_told_is_bounded_too(held):

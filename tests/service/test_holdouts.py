@@ -248,6 +248,20 @@ def test_a_key_is_answered_in_the_same_bytes_after_a_restart_and_later_looks(tmp
     assert all(before == after for before, after in told.values())
 
 
+def test_results_are_compared_under_a_public_name(owner, analyst):
+    registered(owner, "named")
+    body = {"first": GOOD, "second": TRUTH, "results": True, "name": "monday"}
+    first = posted(analyst, "named", "compare", body, "a").json()
+    again = posted(analyst, "named", "compare", body, "b").json()
+    assert (again["value"], again["repeated"]) == (first["value"], True)
+    told = refused(posted(analyst, "named", "compare", {"first": GOOD, "second": TRUTH, "name": "monday"}, "c"), 422)
+    assert told["parameter"] == "name"
+
+
+def test_a_holdout_keeps_a_reserve(owner):
+    assert registered(owner, "whole")["alpha"] < registered(owner, "reserved", reserve=0.5)["alpha"]
+
+
 def test_labels_come_from_files_in_the_folders_for_data_only(owner, served, tmp_path):
     folder = served.folder
     np.save(folder / "labels.npy", np.array(TRUTH))

@@ -6,34 +6,39 @@ that nothing behind this door meets a value that JSON does not have.
 
 import json
 import math
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal, NoReturn
+import re
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar, get_args
 
+import msgspec
+from fastapi import Depends
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdtrue.codec import convert, plain
+from holdtrue.errors import InvalidParameter
+from holdtrue.requests import Request as AnyRequest
 from holdtrue.service.callers import caller_of
 from holdtrue.service.problems import FIELD_NAMES, Refused
 
 __all__ = [
-    "AskBody",
-    "DatasetBody",
-    "EstimatorBody",
-    "LearnBody",
-    "PredictBody",
-    "PreviewBody",
-    "ReceiptBody",
-    "SelectBody",
     "Strict",
     "StrictModel",
-    "TrainBody",
-    "VerifyBody",
+    "body_of",
     "check_media",
+    "decode_body",
+    "describe_body",
+    "describe_documents",
+    "fields_of",
     "loads",
     "read",
 ]
+
+Kind = TypeVar("Kind", bound=Struct)
 
 _DEEPEST = 32
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -171,126 +176,69 @@ class StrictModel(BaseModel):
         FIELD_NAMES.update(cls.__annotations__)
 
 
-Text = Annotated[str, Field(min_length=1, max_length=4096)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-Epsilon = Annotated[float | None, Field(gt=0, le=1000)]
-Number = Annotated[float, Field(ge=-1e300, le=1e300)]
-Label = bool | int | Number | Annotated[str, Field(max_length=1024)]
-Cell = Label | None
-Columns = Annotated[list[Text], Field(min_length=1, max_length=4096)]
-Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
-Bounds = Annotated[dict[Text, Pair], Field(max_length=4096)]
-Labels = Annotated[list[Label], Field(min_length=1, max_length=4096)]
+def decode_body(document: object, kind: type[Kind]) -> Kind:
+    """Return a body as the request record that it must be.
+
+    Failure: InvalidParameter with the field's name in one line. Nothing of the body is repeated: a field that the record
+    does not declare is not named.
+    """
+    try:
+        return convert(document, kind)
+    except InvalidParameter as error:
+        found = error
+    name, expected = found.parameter, found.expected.replace("'", "")  # quoted, a pattern would be masked as a value
+    if expected.startswith("left out"):
+        outer = re.split(r"[.\[]", name)[0]
+        name = outer if outer in kind.__struct_fields__ and outer != name else "document"
+        expected = "without fields that /openapi.json does not describe"
+    raise InvalidParameter.without_value("the body" if name == "document" else name, expected)
 
 
-class AskBody(StrictModel):
-    """One query, or several that are charged and measured together."""
+def body_of(kind: type[Kind]) -> Any:  # noqa: ANN401 - FastAPI's own marker
+    """Return the dependency that gives a route its body as a record.
 
-    query: Text | None = None
-    queries: Annotated[list[Text], Field(min_length=1, max_length=1000)] | None = None
+    Guarantee: nothing of a body is read or checked for somebody without a valid key.
+    """
 
+    async def decode(request: Request) -> Kind:
+        await caller_of(request)
+        return decode_body(await read(request), kind)
 
-class PreviewBody(StrictModel):
-    """One query."""
-
-    query: Text
-
-
-class SelectBody(StrictModel):
-    """Candidates: queries by name, or a list of queries."""
-
-    candidates: (
-        Annotated[dict[Text, Text], Field(min_length=1, max_length=10_000)]
-        | Annotated[list[Text], Field(min_length=1, max_length=10_000)]
-    )
-    epsilon: Epsilon = None
+    return Depends(decode)
 
 
-class LearnBody(StrictModel):
-    """A finite class as JSON, and the question to predict."""
-
-    hypotheses: dict[str, Any] | Annotated[list[dict[str, Any]], Field(min_length=1, max_length=64)]
-    target: Text
-    features: Columns | None = None
-    epsilon: Epsilon = None
-    alpha: Annotated[float | None, Field(gt=0, lt=1)] = None
-    beta: Annotated[float | None, Field(gt=0, lt=1)] = None
-    weights: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=2, max_length=64)] | None = None
-    anyway: bool = False
+def fields_of(body: Struct) -> dict[str, Any]:
+    """Return what a record holds as plain JSON, without what is null."""
+    given: dict[str, Any] = plain(body)
+    given.pop(body.__struct_config__.tag_field or "", None)  # the address names the verb
+    return {name: value for name, value in given.items() if value is not None}
 
 
-class EstimatorBody(StrictModel):
-    """A scikit-learn estimator by name, with parameters from a short public list."""
+def describe_body(kind: type[Struct], *, only: Collection[str] | None = None) -> dict[str, Any]:
+    """Return how the document of the API describes a body: ``openapi_extra=describe_body(Select)``.
 
-    kind: Literal[
-        "logistic-regression",
-        "decision-tree",
-        "gaussian-naive-bayes",
-        "linear-regression",
-        "ridge",
-        "decision-tree-regressor",
-    ]
-    parameters: Annotated[dict[str, bool | int | Number | str | None], Field(max_length=16)] = {}
-
-
-class TrainBody(StrictModel):
-    """A model to train on disjoint parts of the rows."""
-
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    estimator: EstimatorBody
-    target: Text
-    features: Columns | None = None
-    parts: Annotated[int, Field(ge=1, le=100_000)] = 200
-    labels: Labels | None = None
-    bounds: Bounds | None = None
+    ``only`` are the fields that the route takes, where it does not take all of them.
+    """
+    _, found = _schemas([kind])
+    schema = found[kind.__name__]
+    taken = [name for name in kind.__struct_fields__ if only is None or name in only]
+    schema["properties"] = {name: schema["properties"][name] for name in taken}
+    schema["required"] = [name for name in schema["required"] if name in taken]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-class PredictBody(StrictModel):
-    """One row, or several, for a model."""
-
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    row: Annotated[dict[Text, Cell], Field(min_length=1, max_length=4096)] | None = None
-    rows: (
-        Annotated[
-            list[Annotated[dict[Text, Cell], Field(min_length=1, max_length=4096)]], Field(min_length=1, max_length=1000)
-        ]
-        | None
-    ) = None
-    epsilon: Epsilon = None
+def describe_documents() -> dict[str, Any]:
+    """Return the schemas of what request records are made of, such as classes of hypotheses, by name."""
+    kinds = get_args(AnyRequest)
+    _, found = _schemas(kinds)
+    return {name: schema for name, schema in found.items() if name not in {kind.__name__ for kind in kinds}}
 
 
-class ReceiptBody(StrictModel):
-    """A receipt that was kept outside: the number of an entry, and its digest."""
-
-    entry: Annotated[int, Field(ge=0, le=2**53)]
-    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+def _schemas(kinds: Iterable[type[Struct]]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    return msgspec.json.schema_components(kinds, schema_hook=_schema_of, ref_template="#/components/schemas/{name}")
 
 
-class VerifyBody(StrictModel):
-    """Receipts to hold the ledger against; none are needed."""
-
-    receipts: Annotated[list[ReceiptBody], Field(max_length=1000)] = []
-
-
-class DatasetBody(StrictModel):
-    """Data to guard: where they are, what is public about them, and the plan. Everything here is fixed for good."""
-
-    name: Name
-    path: Annotated[str, Field(min_length=1, max_length=4096)]
-    description: Annotated[str, Field(max_length=4096)] = ""
-    unit: Literal["row"] = "row"
-    queries: Annotated[int | None, Field(ge=1, le=10**12)] = None
-    alpha: Annotated[float | None, Field(gt=0, lt=1)] = None
-    beta: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    epsilon: Epsilon = None
-    delta: Annotated[float | None, Field(ge=0, lt=1)] = None
-    reserve: Annotated[float, Field(ge=0, lt=1)] = 0.25
-    uses: Annotated[int, Field(ge=1, le=10**9)] = 10
-    cap: Literal["validity", "privacy"] | None = None
-    iid: bool = False
-    pure: bool = False
-    second_budget: bool = False
-    types: Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Field(max_length=4096)] | None = None
-    bounds: Bounds | None = None
-    labels: Annotated[dict[Text, Labels], Field(max_length=4096)] | None = None
-    header: bool | Annotated[list[Text], Field(min_length=1, max_length=4096)] | None = None
+def _schema_of(kind: type) -> dict[str, Any]:
+    if kind is not Fraction:
+        raise NotImplementedError
+    return {"type": "string", "pattern": "^-?[0-9]+(/[1-9][0-9]*)?$"}

@@ -5,6 +5,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from holdtrue.service.bodies import describe_documents
+
 __all__ = ["describe"]
 
 _WORDS = """Ask a dataset as many questions as its plan holds, each chosen after the last. Rows keep their secrets, and
@@ -24,6 +26,7 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=_WORDS, routes=app.routes)
             document.setdefault("components", {}).setdefault("securitySchemes", {}).setdefault("key", _SCHEME)
+            document["components"].setdefault("schemas", {}).update(describe_documents())
             _require_keys(document)
             app.openapi_schema = document
         return app.openapi_schema

@@ -22,7 +22,7 @@ MEDIA = "application/problem+json"
 _FIELDS = ("required", "requested", "left", "unit", "entry", "parameter")
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _OURS = frozenset({"'pattern'", "'population'", "'sample'", "'-'", "'_'", "'soft-majority'", "'validity'", "'privacy'"})
-_WORD = re.compile(r"[a-z][a-z_, ]{0,60}")
+_WORD = re.compile(r"[a-z][a-z_, ]{0,60}|[a-z_]{1,40}(\[[0-9]{1,8}\])?(\.[a-z_]{1,40}(\[[0-9]{1,8}\])?){0,4}")
 _LOGGER = logging.getLogger("holdtrue.service")
 
 

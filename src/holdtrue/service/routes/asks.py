@@ -6,8 +6,10 @@ takes and gives stands in the API's document all the same.
 
 import re
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,7 +18,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdtrue.codec import encode
-from holdtrue.errors import HoldtrueError, RefusedError
+from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError
+from holdtrue.requests import Ask
 from holdtrue.service import bodies
 from holdtrue.service.callers import Caller, caller_in, headers_of, request_id_of
 from holdtrue.service.problems import PROBLEMS, Refused, refusal
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane", "is_hot", "router"]
 
-_LONGEST = 4096
-_MOST = 1000
+_QUOTES = 4
+_READER = msgspec.json.Decoder(Ask)
 _KEY = re.compile(r"[ -~]{1,128}")
 _PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
 _JSON = (b"content-type", b"application/json")
@@ -113,13 +116,14 @@ async def _answered(service: "Service", scope: Scope, name: str, body: Callable[
         raise RefusedError(message)
     key = _key(scope, caller)
     bodies.check_media(next(iter(headers_of(scope, b"content-type")), ""))
-    queries, one = _queries(bodies.loads(await body()))
+    asked = _decode(await body())
+    queries = (asked.query,) if asked.query is not None else asked.queries or ()
     dataset = await service.registry.find(name)
     answers = await dataset.desk.ask(queries, key, caller.name)
     newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
     scope["entry"] = newest.entry
     service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
-    return encode(answers[0] if one else {"answers": answers}).encode()
+    return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
 
 
 def _key(scope: Scope, caller: Caller) -> str:
@@ -131,35 +135,23 @@ def _key(scope: Scope, caller: Caller) -> str:
     return request_id_of(caller, given[0])
 
 
-def _queries(document: object) -> tuple[list[str], bool]:
-    """Return the queries of a body, and whether it asked a single one."""
-    if isinstance(document, dict) and len(document) == 1:
-        query = document.get("query")
-        if isinstance(query, str) and 0 < len(query) <= _LONGEST:
-            return [query], True
-        queries = document.get("queries")
-        if isinstance(queries, list) and 0 < len(queries) <= _MOST and all(_fits(each) for each in queries):
-            return queries, False
-    detail = f"the body must hold a query, a text of 1 to {_LONGEST} characters, or queries, a list of up to {_MOST} of them"
-    raise Refused(422, "invalid request", detail)
+def _decode(content: bytes) -> Ask:
+    """Return a body as the question, or the questions, that it asks.
+
+    Needs: a body that msgspec reads at once has four quotes and no backslash, and so one name and one text: nothing in it
+    can come twice, be nested, or be no number. Whatever else there is goes through the strict reader.
+    """
+    if content.count(b'"') == _QUOTES and b"\\" not in content:
+        with suppress(ValueError):
+            asked = _READER.decode(content)
+            if asked.query is not None:
+                return asked
+    asked = bodies.decode_body(bodies.loads(content), Ask)
+    if asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask():
+        raise InvalidParameter.without_value("query", "given, or queries in its place, and nothing else")
+    return asked
 
 
-def _fits(query: object) -> bool:
-    return isinstance(query, str) and 0 < len(query) <= _LONGEST
-
-
-_TEXT = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
-_BODY = {
-    "oneOf": [
-        {"type": "object", "additionalProperties": False, "required": ["query"], "properties": {"query": _TEXT}},
-        {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["queries"],
-            "properties": {"queries": {"type": "array", "minItems": 1, "maxItems": _MOST, "items": _TEXT}},
-        },
-    ]
-}
 _HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -177,10 +169,7 @@ router.add_api_route(
     summary="Ask.",
     response_class=Response,
     responses={**PROBLEMS, 200: _ANSWER},
-    openapi_extra={
-        "parameters": [_NAME, _HEADER],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}},
-        "security": [{"key": []}],
-    },
+    openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
+    | bodies.describe_body(Ask, only=("query", "queries")),
 )
 _ROUTE = router.routes[-1]

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Path, Request, Response
 
 from holdtrue.codec import encode, plain
 from holdtrue.curator import Curator
-from holdtrue.service.bodies import DatasetBody, Strict
+from holdtrue.requests import Register
+from holdtrue.service.bodies import body_of, describe_body, fields_of
 from holdtrue.service.callers import Anyone, Owner
 from holdtrue.service.problems import PROBLEMS
 from holdtrue.service.registry import Dataset
@@ -14,7 +15,8 @@ from holdtrue.service.state import service_of
 
 __all__ = ["budget_document", "router"]
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=Strict, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEMS)
+RegisterBody = Annotated[Register, body_of(Register)]
 DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
 _JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
@@ -53,14 +55,19 @@ async def datasets(request: Request, _: Anyone) -> Response:
     return _reply({"datasets": await anyio.to_thread.run_sync(listed)})
 
 
-@router.post("", response_class=Response, status_code=201, responses={201: {"description": "It is registered.", **_JSON}})
-async def register(request: Request, caller: Owner, body: DatasetBody) -> Response:
+@router.post(
+    "",
+    response_class=Response,
+    status_code=201,
+    responses={201: {"description": "It is registered.", **_JSON}},
+    openapi_extra=describe_body(Register),
+)
+async def register(request: Request, caller: Owner, body: RegisterBody) -> Response:
     """Put data under guard: open them with a new ledger and a plan that is fixed for good."""
     import anyio
 
     registry = service_of(request).registry
-    given = body.model_dump(exclude_none=True)
-    document = {name: value for name, value in given.items() if name != "name"} | {"owner": caller.name}
+    document = {name: value for name, value in fields_of(body).items() if name != "name"} | {"owner": caller.name}
     made = await anyio.to_thread.run_sync(registry.register, body.name, document)
     return _reply(await made.desk.call(_dataset_document, made), 201)
 

@@ -4,13 +4,15 @@ import time
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Request
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from holdtrue.codec import plain
+from holdtrue.requests import DatasetName
 from holdtrue.service.allowances import grant, share_of
-from holdtrue.service.bodies import Name, Strict, StrictModel
+from holdtrue.service.bodies import body_of, describe_body
 from holdtrue.service.callers import Anyone, Owner
 from holdtrue.service.keys import Key, check_record
 from holdtrue.service.problems import PROBLEMS
@@ -19,19 +21,27 @@ from holdtrue.service.state import service_of
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["keys"], route_class=Strict, responses=PROBLEMS)
+router = APIRouter(prefix="/v1", tags=["keys"], responses=PROBLEMS)
 
 _DAY = 86_400
 _Prefix = Annotated[str, Path(pattern=r"^[a-z2-7]{8}$", description="The eight characters after ht_.")]
 
 
-class KeyBody(StrictModel):
-    """Whom a key is for, what it may do, how many asks of which dataset, and for how many days (for ever, if left out)."""
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to give."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    role: Role
-    allowances: Annotated[dict[Name, Annotated[int, Field(ge=0, le=10**12)]], Field(max_length=1000, default_factory=dict)]
-    days: Annotated[int | None, Field(ge=1, le=36_500)] = None
+    name: Annotated[str, Meta(min_length=1, max_length=100, description="Whom it is for.")]
+    role: Annotated[Role, Meta(description="What it may do.")]
+    allowances: Annotated[
+        dict[DatasetName, Annotated[int, Meta(ge=0, le=10**12)]],
+        Meta(max_length=1000, description="How many asks of which dataset."),
+    ] = msgspec.field(default_factory=dict)
+    days: Annotated[
+        Annotated[int, Meta(ge=1, le=36_500)] | None, Meta(description="For how many days; for good unless given.")
+    ] = None
+
+
+NewKeyBody = Annotated[NewKey, body_of(NewKey)]
 
 
 @router.get("/me")
@@ -52,8 +62,8 @@ async def keys(request: Request, _: Owner) -> dict[str, Any]:
     return {"keys": [_document(key) for key in found]}
 
 
-@router.post("/keys", status_code=201)
-async def create_key(request: Request, body: KeyBody, _: Owner) -> dict[str, Any]:
+@router.post("/keys", status_code=201, openapi_extra=describe_body(NewKey))
+async def create_key(request: Request, _: Owner, body: NewKeyBody) -> dict[str, Any]:
     """Give a key. Its text is in this response and can never be seen again.
 
     Allowances belong to the name and stand in the datasets' ledgers before the key exists; a further key of the same name

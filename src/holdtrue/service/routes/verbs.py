@@ -5,9 +5,10 @@ import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request, Response
+from msgspec.structs import asdict
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
@@ -16,10 +17,12 @@ from holdtrue.curator import Curator
 from holdtrue.curator.budget import Preview
 from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.records import Choice, Hypothesis, Prediction
 from holdtrue.reports import html_report
-from holdtrue.service.bodies import LearnBody, PredictBody, PreviewBody, SelectBody, Strict, TrainBody, VerifyBody
+from holdtrue.requests import Ask, Learn, Predict, Select, Train, Verify
+from holdtrue.service.bodies import body_of, describe_body
 from holdtrue.service.callers import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
 from holdtrue.service.problems import PROBLEMS, Refused
 from holdtrue.service.registry import Dataset
@@ -29,7 +32,13 @@ from holdtrue.service.state import service_of
 
 __all__ = ["preview_for", "report_text", "router", "visible_page"]
 
-router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], route_class=Strict, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
+AskBody = Annotated[Ask, body_of(Ask)]
+LearnBody = Annotated[Learn, body_of(Learn)]
+PredictBody = Annotated[Predict, body_of(Predict)]
+SelectBody = Annotated[Select, body_of(Select)]
+TrainBody = Annotated[Train, body_of(Train)]
+VerifyBody = Annotated[Verify, body_of(Verify)]
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
@@ -87,26 +96,29 @@ def _paid(request: Request, dataset: Dataset, verb: str, responses: Sequence[Cho
     service_of(request).metrics.asked(dataset.name, verb, charged=charged, left=newest.left)
 
 
-@router.post("/select", response_class=Response, responses=_said("The choice."))
+@router.post("/select", response_class=Response, responses=_said("The choice."), openapi_extra=describe_body(Select))
 async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:
-    """Choose the candidate that most rows speak for."""
+    """Choose the candidate that the most rows satisfy. Candidates are questions: whole scores come from the rows."""
+    if isinstance(body.candidates, dict) and not all(isinstance(each, str) for each in body.candidates.values()):
+        raise InvalidParameter.without_value("candidates", "questions in text, by name or as a list")
     dataset = await _found(request, name)
-
-    chosen = partial(dataset.curator.select, body.candidates, epsilon=body.epsilon, key=key, analyst=caller.name)
+    candidates = cast("dict[str, str] | tuple[str, ...]", body.candidates)
+    chosen = partial(dataset.curator.select, candidates, epsilon=body.epsilon, name=body.name, key=key, analyst=caller.name)
     choice = await dataset.desk.work(caller.name, chosen)
     _paid(request, dataset, "select", [choice])
     return _reply(choice)
 
 
-@router.post("/learn", response_class=Response, responses=_said("The hypothesis."))
+@router.post("/learn", response_class=Response, responses=_said("The hypothesis."), openapi_extra=describe_body(Learn))
 async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: LearnBody) -> Response:
     """Pick a hypothesis that errs about as seldom as the best of a finite class."""
     dataset = await _found(request, name)
-    given = body.model_dump(exclude={"hypotheses"})
+    given = asdict(body)
+    several = given.pop("hypotheses")
     settings = service_of(request).settings
 
     def learned() -> Hypothesis:
-        classes = _classes(body.hypotheses)
+        classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
         check_size(classes, columns=_width(dataset, body), rows=dataset.curator.card.rows, settings=settings)
         return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
@@ -115,7 +127,7 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     return _reply(hypothesis)
 
 
-def _width(dataset: Dataset, body: LearnBody) -> int:
+def _width(dataset: Dataset, body: Learn) -> int:
     """Return how many columns a class goes over that does not say so itself, at most."""
     return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
 
@@ -133,43 +145,42 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
     raise Refused(422, "class too large", detail)
 
 
-def _classes(documents: dict[str, Any] | list[dict[str, Any]]) -> Any:  # noqa: ANN401 - one class, or several
-    from holdtrue.hypotheses import read_class
-
-    try:
-        return read_class(documents) if isinstance(documents, dict) else [read_class(each) for each in documents]
-    except InvalidParameter:
-        raise
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise InvalidParameter("hypotheses", None, "the document of a class, such as Stumps") from None
-
-
-@router.post("/train", response_class=Response, responses=_said("What is public about the model."))
+@router.post(
+    "/train",
+    response_class=Response,
+    responses=_said("What is public about the model."),
+    openapi_extra=describe_body(Train),
+)
 async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
     from holdtrue.service.estimators import estimator_of
 
     dataset = await _found(request, name)
     estimator = estimator_of(body.estimator.kind, body.estimator.parameters)
-    bounds = None if body.bounds is None else {column: (pair[0], pair[1]) for column, pair in body.bounds.items()}
-    given = body.model_dump(include={"target", "features", "parts", "labels"})
-    made = await dataset.desk.work(caller.name, partial(dataset.curator.train, body.name, estimator, bounds=bounds, **given))
+    given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
+    made = await dataset.desk.work(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
     asked = made.asked
     document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(made.columns)}
     labels = None if asked.labels is None else list(asked.labels)
     return _reply(document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)})
 
 
-@router.post("/predict", response_class=Response, responses=_said("The prediction, or the predictions."))
+@router.post(
+    "/predict",
+    response_class=Response,
+    responses=_said("The prediction, or the predictions."),
+    openapi_extra=describe_body(Predict),
+)
 async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: PredictBody) -> Response:
     """Return private predictions of a trained model, for one row or several."""
     if (body.row is None) == (body.rows is None):
         raise InvalidParameter("row", None, "given, or rows in its place")
     dataset = await _found(request, name)
-    rows = [body.row] if body.row is not None else body.rows or []
+    rows = [body.row] if body.row is not None else body.rows or ()
+    given: dict[str, Any] = {each: getattr(body, each) for each in ("epsilon", "mu", "method", "screen")}
 
     def predicted() -> list[Prediction]:
-        found = dataset.curator.predict(body.model, _table(rows), epsilon=body.epsilon, key=key, analyst=caller.name)
+        found = dataset.curator.predict(body.model, _table(rows), key=key, analyst=caller.name, **given)
         return found if isinstance(found, list) else [found]
 
     predictions = await dataset.desk.work(caller.name, predicted)
@@ -192,12 +203,19 @@ def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return table
 
 
-@router.post("/preview", response_class=Response, responses=_said("What it would cost, and how wide it would be."))
-async def preview(request: Request, caller: Analyst, name: DatasetName, body: PreviewBody) -> Response:
+@router.post(
+    "/preview",
+    response_class=Response,
+    responses=_said("What it would cost, and how wide it would be."),
+    openapi_extra=describe_body(Ask, only=("query",)),
+)
+async def preview(request: Request, caller: Analyst, name: DatasetName, body: AskBody) -> Response:
     """Say what a question would cost and how wide its answer would be. Free; no row is read.
 
     Whether others asked it before is not told.
     """
+    if body != Ask(query=body.query) or body.query is None:
+        raise InvalidParameter.without_value("query", "given, and nothing else")
     dataset = await _found(request, name)
     return _reply(await dataset.desk.call(preview_for, dataset.curator, body.query, caller))
 
@@ -255,7 +273,9 @@ async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Respon
     return FileResponse(place, media_type="application/vnd.sqlite3", filename=place.name, background=removed)
 
 
-@router.post("/verify", response_class=Response, responses=_said("The ledger is whole."))
+@router.post(
+    "/verify", response_class=Response, responses=_said("The ledger is whole."), openapi_extra=describe_body(Verify)
+)
 async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
     """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
     from holdtrue.ledgers import verify as recompute

@@ -1,10 +1,13 @@
-"""Verb by door: what can be asked in Python, by the command, over HTTP, by the client and on the page.
+"""Verb by door: what can be asked in Python, by the command, over HTTP, by the client and on the page; and field by door.
 
-Every hole has its reason here; a verb that is new, or a door that lost one, makes this test fail until that is said.
+Every hole has its reason here; a verb or a field that is new, or a door that lost one, makes this test fail until that is
+said.
 """
 
+import inspect
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
@@ -13,6 +16,7 @@ import holdtrue as ht
 from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
 from holdtrue.clients.remotes import Remote
 from holdtrue.command import application
+from holdtrue.requests import Request
 from service.conftest import closed, made
 
 DOORS = ("Python", "command", "HTTP", "client", "page")
@@ -80,6 +84,75 @@ HOLES = {
     ("standings", "page"): "the holdout's page shows them",
     ("plan", "page"): "the page /planner has it",
 }
+
+
+# The record, its address, and the methods of the client that send it.
+RECORDS = {
+    "Ask": ("/v1/datasets/{name}/ask", [Remote.ask]),
+    "Select": ("/v1/datasets/{name}/select", [Remote.select]),
+    "Learn": ("/v1/datasets/{name}/learn", [Remote.learn]),
+    "Train": ("/v1/datasets/{name}/train", [Remote.train]),
+    "Predict": ("/v1/datasets/{name}/predict", [Remote.predict]),
+    "Distill": (None, []),
+    "Score": ("/v1/holdouts/{name}/score", [RemoteHoldout.score]),
+    "Compare": ("/v1/holdouts/{name}/compare", [RemoteHoldout.compare, RemoteHoldout.compare_cases]),
+    "Gate": ("/v1/holdouts/{name}/gate", [RemoteHoldout.gate]),
+    "Certify": ("/v1/holdouts/{name}/certify", [RemoteHoldout.certify]),
+    "Submit": ("/v1/holdouts/{name}/submit", [RemoteLeaderboard.submit]),
+    "Grant": (None, []),
+    "Verify": ("/v1/datasets/{name}/verify", [Remote.verify]),
+    "Register": ("/v1/datasets", []),
+    "RegisterHoldout": ("/v1/holdouts", []),
+}
+ROWS = "numbers for each row are for whoever has the rows"
+EITHER = "one argument takes one or several"
+FIELD_HOLES = {
+    ("Ask", "values", "HTTP"): ROWS,
+    ("Ask", "values", "client"): ROWS,
+    ("Ask", "name", "HTTP"): "the name of values",
+    ("Ask", "name", "client"): "the name of values",
+    ("Ask", "query", "client"): EITHER,
+    ("Predict", "model", "client"): "called name, as in Python",
+    ("Predict", "row", "client"): EITHER,
+    ("Compare", "results", "client"): "which of the two methods is meant",
+}
+# A record without an address, or without a method, has its reason among the verbs above, or here.
+WHOLE_HOLES = {
+    ("Distill", "HTTP"): LATER,
+    ("Distill", "client"): LOCAL,
+    ("Grant", "HTTP"): "an owner gives an allowance with a key",
+    ("Grant", "client"): "as above",
+    ("Register", "client"): "an owner registers by the command or over HTTP",
+    ("RegisterHoldout", "client"): "as above",
+}
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    held = made(tmp_path_factory.mktemp("fields"))
+    described = held.app.openapi()
+    closed(held)
+    return described
+
+
+def test_every_field_goes_over_http_and_through_the_client_or_says_why_not(document):
+    assert set(RECORDS) == {kind.__name__ for kind in get_args(Request)}
+    shut, whole = set(), set()
+    for kind in get_args(Request):
+        address, methods = RECORDS[kind.__name__]
+        whole |= {(kind.__name__, door) for door, way in (("HTTP", address), ("client", methods)) if not way}
+        taken = {name for method in methods for name in inspect.signature(method).parameters}
+        described = set()
+        if address is not None:
+            body = document["paths"][address]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            described = set(body["properties"])
+            assert described <= set(kind.__struct_fields__), kind
+            assert not body.get("additionalProperties", True), kind
+        for field in kind.__struct_fields__:
+            shut |= {(kind.__name__, field, "HTTP")} if address is not None and field not in described else set()
+            shut |= {(kind.__name__, field, "client")} if methods and field not in taken else set()
+    assert shut == set(FIELD_HOLES)
+    assert whole == set(WHOLE_HOLES)
 
 
 @pytest.fixture(scope="module")

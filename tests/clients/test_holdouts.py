@@ -44,6 +44,36 @@ def test_scores_are_the_holdouts_own_records(served, analyst):
     assert "scores" in analyst.holdouts
 
 
+def test_a_key_is_the_callers_to_choose_and_a_name_is_public(served, analyst, owner):
+    registered(served, "chosen", looks=10)
+    holdout = analyst.holdout("chosen")
+    cases = GOOD.astype(float)
+    looks = (
+        lambda given: holdout.score(GOOD, key=given),
+        lambda given: holdout.compare(BETTER, GOOD, key=given),
+        lambda given: holdout.compare_cases(GOOD, BETTER, key=given),
+    )
+    for number, look in enumerate(looks):
+        assert look(f"key {number}") == look(f"key {number}")
+    assert holdout.looks_left == 7
+    first = holdout.score(cases=cases, name="monday")
+    again = holdout.score(cases=cases, name="monday")
+    assert (again.value, again.repeated) == (first.value, True)
+    first = holdout.compare_cases(GOOD, BETTER, name="tuesday")
+    assert holdout.compare_cases(GOOD, BETTER, name="tuesday").repeated
+    assert holdout.looks_left == 5
+    registered(served, "chosen-gate", looks=10, yes=3, incumbent=GOOD.tolist())
+    gate = analyst.holdout("chosen-gate")
+    assert gate.gate(BETTER, key="a") == gate.gate(BETTER, key="a")
+    certified = owner.holdout("chosen-gate").certify(key="b")
+    assert owner.holdout("chosen-gate").certify(key="b") == certified
+    registered(served, "chosen-board", kind="leaderboard", submissions=5)
+    board = analyst.leaderboard("chosen-board")
+    assert board.submit("one", GOOD, key="a") == board.submit("one", GOOD, key="a")
+    with pytest.raises(ht.RefusedError):
+        board.submit("one", BETTER, key="a")
+
+
 def test_a_gate_says_yes_or_no(served, analyst, owner):
     registered(served, "gate", looks=20, yes=3, incumbent=GOOD.tolist())
     gate = analyst.holdout("gate")

@@ -41,6 +41,15 @@ def test_select_returns_a_choice(analyst, curator):
     assert analyst.select(["age > 99", "age >= 0"], epsilon=0.05).name == "age >= 0"
 
 
+def test_whole_scores_are_the_owners_and_known_by_their_name(owner, analyst):
+    scores = {"a": 900, "b": 20}
+    with pytest.raises(ht.RefusedError, match="owner"):
+        analyst.select(scores, epsilon=0.05)
+    choice = owner.select(scores, epsilon=0.05, name="monday")
+    assert (choice.name, choice.repeated) == ("a", False)
+    assert owner.select(scores, epsilon=0.05, name="monday").repeated
+
+
 def test_a_learned_hypothesis_predicts_here(analyst, curator, served):
     stumps = ht.Stumps(bounds={"age": (0, 100), "bmi": (10, 60)}, steps=50)
     learned = analyst.learn(stumps, target="sick = 1", epsilon=0.1)
@@ -72,6 +81,23 @@ def test_train_and_predict(owner, analyst, curator):
     several = analyst.predict("risk", table, epsilon=0.3)
     assert [each.label for each in several] == [1, 0]
     assert (several[0].certificate.entry, several[0].repeated) == (said.certificate.entry, True)
+
+
+def test_a_model_by_key_predicts_by_any_method(owner, analyst, curator):
+    features = {"target": "sick", "features": ["age"], "parts": 20}
+    made = {
+        name: owner.train(name, "logistic-regression", **features, **given)
+        for name, given in (("content", {}), ("keyed", {"key": "region"}), ("placed", {"order": "fixed"}))
+    }
+    assert len({each["digest"] for each in made.values()}) == 3
+    said = analyst.predict("placed", {"age": 90}, mu=0.05, method="noisy-max")
+    assert said == curator.history[-1].responses[0]
+    with pytest.raises(ht.InvalidParameter, match="screen"):
+        analyst.predict("placed", {"age": 90}, screen=2)
+    with pytest.raises(ht.InvalidParameter, match="mu"):
+        analyst.predict("placed", {"age": 90}, mu="much")
+    bounded = owner.train("years", "ridge", target="age", features=["bmi"], parts=20, bounds={"age": (0, 100)})
+    assert bounded["bounds"] == [0, 100]
 
 
 def test_a_prediction_sent_again_is_charged_once_and_a_row_that_cannot_be_read_costs_nothing(owner, analyst, curator):

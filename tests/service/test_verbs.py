@@ -15,6 +15,7 @@ from holdtrue.service import bodies
 from holdtrue.service.problems import Refused
 from holdtrue.service.routes import verbs
 from holdtrue.service.settings import Settings
+from service.conftest import PEOPLE
 
 ASK = "/v1/datasets/people/ask"
 STUMPS = plain(Stumps(bounds={"age": (0, 100)}, steps=20).document)
@@ -189,24 +190,23 @@ def test_estimators_are_a_short_list_without_code(owner):
 
 
 def test_a_model_is_trained_by_key_or_by_order(owner, analyst):
+    assert owner.post("/v1/datasets", json=PEOPLE | {"name": "dealt"}).status_code == 201
     train = {"estimator": {"kind": "logistic-regression"}, "target": "smoker", "features": ["age"], "parts": 20}
     digests = set()
     for number, given in enumerate(({}, {"key": "note"}, {"order": "fixed"})):
-        made = owner.post("/v1/datasets/people/train", json=train | given | {"name": f"dealt{number}"})
+        made = owner.post("/v1/datasets/dealt/train", json=train | given | {"name": f"dealt{number}"})
         assert made.status_code == 200, made.text
         digests.add(made.json()["digest"])
     assert len(digests) == 3
-    both = owner.post("/v1/datasets/people/train", json=train | {"name": "both", "key": "note", "order": "fixed"})
+    both = owner.post("/v1/datasets/dealt/train", json=train | {"name": "both", "key": "note", "order": "fixed"})
     assert both.status_code == 422
     asked = {"model": "dealt1", "row": {"age": 71}, "mu": 0.01, "method": "noisy-max"}
-    first = analyst.post("/v1/datasets/people/predict", json=asked, headers=key("mu"))
+    first = analyst.post("/v1/datasets/dealt/predict", json=asked, headers=key("mu"))
     assert first.status_code == 200, first.text
-    other = analyst.post(
-        "/v1/datasets/people/predict", json=asked | {"row": {"age": 30}, "screen": 0.99}, headers=key("screened")
-    )
-    assert other.status_code == 200, other.text
-    assert other.json()["certificate"]["entry"] != first.json()["certificate"]["entry"]
-    both = analyst.post("/v1/datasets/people/predict", json=asked | {"epsilon": 0.1}, headers=key("both"))
+    screened = asked | {"row": {"age": 30}, "screen": 0.99}  # a screen has its own price, more than this plan's reserve
+    other = analyst.post("/v1/datasets/dealt/predict", json=screened, headers=key("screened"))
+    assert other.json()["type"] == "urn:holdtrue:budget-exceeded"
+    both = analyst.post("/v1/datasets/dealt/predict", json=asked | {"epsilon": 0.1}, headers=key("both"))
     assert both.status_code == 422
 
 

@@ -73,27 +73,32 @@ class RemoteHoldout(_Kept):
         train: object = None,
         of: object = None,
         ids: object = None,
+        name: str | None = None,
+        threshold: Number | None = None,
         key: str | None = None,
     ) -> Score:
         """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case."""
         if not isinstance(metric, str):
             raise InvalidParameter("metric", type(metric).__name__, "the name of a metric; give cases= for one of your own")
-        asked = _submitted(y_pred, cases, ids) | {"train": _row("train", train), "of": of}
+        asked = _submitted(y_pred, cases, ids) | {"train": _row("train", train), "of": of, "name": name}
+        if threshold is not None:
+            asked["threshold"] = float(threshold)
         if y_pred is not None:
             asked["metric"] = metric
         return self._look("score", asked, Score, key)
 
-    def gate(
+    def gate(  # noqa: PLR0913 - a submission, how it is known, and its key
         self,
         y_pred: object = None,
         *,
         margin: Number = 0,
         cases: object = None,
         ids: object = None,
+        name: str | None = None,
         key: str | None = None,
     ) -> Verdict:
         """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent."""
-        asked = _submitted(y_pred, cases, ids) | {"margin": float(margin)}
+        asked = _submitted(y_pred, cases, ids) | {"margin": float(margin), "name": name}
         return self._look("gate", asked, Verdict, key)
 
     def certify(self, *, key: str | None = None) -> Score:
@@ -105,8 +110,15 @@ class RemoteHoldout(_Kept):
         asked = {"first": _row("first", first), "second": _row("second", second), "ids": _row("ids", ids)}
         return self._look("compare", asked, Score, key)
 
-    def compare_cases(
-        self, first: object, second: object, *, differ: object = None, ids: object = None, key: str | None = None
+    def compare_cases(  # noqa: PLR0913 - two submissions, how they are known, and a key
+        self,
+        first: object,
+        second: object,
+        *,
+        differ: object = None,
+        ids: object = None,
+        name: str | None = None,
+        key: str | None = None,
     ) -> Score:
         """Return by how much the first submission's results are above the second's: one look."""
         asked = {
@@ -114,6 +126,7 @@ class RemoteHoldout(_Kept):
             "second": _row("second", second),
             "ids": _row("ids", ids),
             "differ": _row("differ", differ),
+            "name": name,
             "results": True,
         }
         return self._look("compare", asked, Score, key)

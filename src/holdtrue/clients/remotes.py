@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -124,21 +124,20 @@ class Remote:
 
     def select(
         self,
-        candidates: Mapping[str, str] | Sequence[str],
+        candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str],
         *,
         epsilon: Number | None = None,
+        name: str | None = None,
         key: str | None = None,
     ) -> Choice:
         """Pick a candidate that is true of about as many rows as the best.
 
-        Candidates are questions. Whole scores are for a curator in its own process: they come from the rows, which are not
-        here.
+        Candidates are questions. Whole scores come from the rows, so they are for the service's owner; ``name`` is the
+        public name by which they are known again.
         """
         named = dict(candidates) if isinstance(candidates, Mapping) else list(candidates)
-        texts = named.values() if isinstance(named, dict) else named
-        if not all(isinstance(each, str) for each in texts):
-            raise InvalidParameter("candidates", "what was given", "questions in text, by name or as a list")
-        return self._send("/select", {"candidates": named, "epsilon": _number(epsilon)}, Choice, key)
+        asked = {"candidates": named, "epsilon": _number("epsilon", epsilon), "name": name}
+        return self._send("/select", asked, Choice, key)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick
         self,
@@ -154,7 +153,8 @@ class Remote:
         key: str | None = None,
     ) -> Hypothesis:
         """Pick a hypothesis that errs about as seldom as the best of a finite class; it predicts here, for nothing."""
-        numbers = {"epsilon": _number(epsilon), "alpha": _number(alpha), "beta": _number(beta)}
+        given = {"epsilon": epsilon, "alpha": alpha, "beta": beta}
+        numbers = {each: _number(each, value) for each, value in given.items()}
         asked = {
             "hypotheses": plain(_joined(hypotheses, weights).document),
             "target": target,
@@ -173,10 +173,15 @@ class Remote:
         features: Sequence[str] | None = None,
         parts: int = 200,
         labels: Sequence[Any] | None = None,
+        bounds: Mapping[str, tuple[Number, Number]] | None = None,
+        key: str | None = None,
+        order: Literal["fixed"] | None = None,
     ) -> dict[str, Any]:
         """Let the service train a model on disjoint parts of the rows; for its owner. Releases nothing.
 
-        ``estimator`` is the name of one that the service knows, with ``parameters``: code is never sent.
+        ``estimator`` is the name of one that the service knows, with ``parameters``: code is never sent. ``key`` is the
+        column of public keys by which rows are dealt to parts, and ``order`` declares that no value decides their order, as
+        in :meth:`Curator.train <holdtrue.Curator.train>`; neither names the request.
         """
         if not isinstance(estimator, str):
             raise InvalidParameter("estimator", type(estimator).__name__, "the name of an estimator that the service knows")
@@ -187,21 +192,33 @@ class Remote:
             "features": None if features is None else list(features),
             "parts": parts,
             "labels": None if labels is None else listed("labels", labels),
+            "bounds": None if bounds is None else _bounds(bounds),
+            "key": key,
+            "order": order,
         }
         return self._send("/train", asked, dict[str, Any], None, spends=False)
 
-    def predict(
-        self, name: str, rows: object, *, epsilon: Number | None = None, key: str | None = None
+    def predict(  # noqa: PLR0913 - one request, and its key
+        self,
+        name: str,
+        rows: object,
+        *,
+        epsilon: Number | None = None,
+        mu: Number | None = None,
+        method: Literal["soft-majority", "agnostic", "noisy-max"] = "soft-majority",
+        screen: Number | None = None,
+        key: str | None = None,
     ) -> Prediction | list[Prediction]:
         """Return a private prediction for one record, or a list of them for a table."""
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
         points = _points(rows)
-        asked = {"model": name, "epsilon": _number(epsilon)} | ({"row": points[0]} if one else {"rows": points})
+        given = {"epsilon": epsilon, "mu": mu, "screen": screen}
+        asked = {"model": name, "method": method} | {each: _number(each, value) for each, value in given.items()}
         if not points:
             return []
         if one:
-            return self._send("/predict", asked, Prediction, key)
-        return self._send("/predict", asked, _Predictions, key).predictions
+            return self._send("/predict", asked | {"row": points[0]}, Prediction, key)
+        return self._send("/predict", asked | {"rows": points}, _Predictions, key).predictions
 
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
@@ -278,13 +295,17 @@ def _labels(
     return kind.evaluate(read, index)
 
 
-def _number(value: Number | None) -> float | None:
+def _bounds(bounds: Mapping[str, tuple[Number, Number]]) -> dict[str, list[float | None]]:
+    return {column: [_number("bounds", low), _number("bounds", high)] for column, (low, high) in bounds.items()}
+
+
+def _number(name: str, value: Number | None) -> float | None:
     if value is None:
         return None
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidParameter("epsilon", type(value).__name__, "a number") from None
+        raise InvalidParameter(name, type(value).__name__, "a number") from None
 
 
 def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:

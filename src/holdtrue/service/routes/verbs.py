@@ -98,15 +98,21 @@ def _paid(request: Request, dataset: Dataset, verb: str, responses: Sequence[Cho
 
 @router.post("/select", response_class=Response, responses=_said("The choice."), openapi_extra=describe_body(Select))
 async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:
-    """Choose the candidate that the most rows satisfy. Candidates are questions: whole scores come from the rows."""
-    if isinstance(body.candidates, dict) and not all(isinstance(each, str) for each in body.candidates.values()):
-        raise InvalidParameter.without_value("candidates", "questions in text, by name or as a list")
+    """Choose the candidate that the most rows satisfy. The owner may give whole scores, which come from the rows."""
+    candidates = body.candidates
+    if isinstance(candidates, dict) and caller.role != "owner" and not all(map(_is_text, candidates.values())):
+        message = "whole scores come from the rows: only the owner gives them; candidates are questions in text"
+        raise RefusedError(message)
     dataset = await _found(request, name)
-    candidates = cast("dict[str, str] | tuple[str, ...]", body.candidates)
-    chosen = partial(dataset.curator.select, candidates, epsilon=body.epsilon, name=body.name, key=key, analyst=caller.name)
+    given: dict[str, Any] = {"epsilon": body.epsilon, "name": body.name}
+    chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), key=key, analyst=caller.name, **given)
     choice = await dataset.desk.work(caller.name, chosen)
     _paid(request, dataset, "select", [choice])
     return _reply(choice)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 @router.post("/learn", response_class=Response, responses=_said("The hypothesis."), openapi_extra=describe_body(Learn))

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +113,60 @@ def _route(method: str, path: str, operation: Document, document: Document, role
         lines += ["", *_table("parameter", table, document)]
     for body in operation.get("requestBody", {}).get("content", {}).values():
         for number, schema in enumerate(_choices(body["schema"], document)):
-            needed = schema.get("required", [])
-            table = [(name, each, name in needed) for name, each in schema.get("properties", {}).items()]
-            lines += [*(["", "or"] if number else []), "", *_table("field", table, document)]
+            needed, fields = schema.get("required", []), schema.get("properties", {})
+            record = _records().get(schema.get("title", ""))
+            table = [(name, each, name in needed) for name, each in fields.items()]
+            rows = _table("field", table, document) if record is None else _fields(record, only=fields, needed=needed)
+            lines += [*(["", "or"] if number else []), "", *rows]
     return "\n".join(lines) + "\n"
+
+
+def _records() -> dict[str, Any]:
+    """Return the records that bodies are read into, by name."""
+    from typing import get_args
+
+    from holdtrue import requests
+    from holdtrue.service.routes.keys import NewKey
+
+    return {kind.__name__: kind for kind in (*get_args(requests.Request), NewKey)}
+
+
+def _fields(record: Any, *, only: Collection[str] | None = None, needed: Collection[str] = ()) -> Iterator[str]:  # noqa: ANN401 - a kind of record
+    """Yield a table of a record's fields in its own words, those that are needed first."""
+    from holdtrue.requests import describe
+
+    taken = [field for field in describe(record) if only is None or field.name in only]
+    fields = sorted(taken, key=lambda field: not (field.required or field.name in needed))
+    if not fields:
+        yield "The body is an empty object, `{}`."
+        return
+    yield "| field | is | unless given | what it is |"
+    yield "|---|---|---|---|"
+    for field in fields:
+        without = (
+            "needed"
+            if field.required or field.name in needed
+            else ""
+            if field.default in (None, "", (), {})
+            else f"`{_json(field.default)}`"
+        )
+        limits = f"; {field.range}" if field.range and not field.range.startswith("matches") else ""
+        kind = field.type.replace(" or null", "").replace("'", "`")
+        yield f"| `{field.name}` | {kind}{limits} | {without} | {field.sentence} |"
+
+
+def documents() -> str:
+    """Return the documents that bodies hold: estimators, receipts and classes of hypotheses."""
+    from typing import get_args
+
+    from holdtrue import requests
+
+    told = []
+    for kind in (requests.EstimatorDocument, requests.ReceiptDocument):
+        told += [f"### {kind.__name__.removesuffix('Document')}\n", f"{kind.__doc__}\n", *_fields(kind), ""]
+    for kind in get_args(requests.ClassDocument):
+        told += [f'### `"class": "{kind.__struct_config__.tag}"`\n', f"{kind.__doc__}\n", *_fields(kind), ""]
+    return "\n".join(told)
 
 
 def _choices(schema: Document, document: Document) -> list[Document]:
@@ -231,7 +281,7 @@ def _value(node: ast.expr, module: object) -> object:
 
 _PARTS = {
     "command.md": {"help": help_texts},
-    "http.md": {"routes": routes, "problems": problems},
+    "http.md": {"routes": routes, "documents": documents, "problems": problems},
 }
 
 

@@ -550,7 +550,10 @@ def _type_in_words(kind: inspect.Type) -> str:
         case inspect.Metadata():
             return _type_in_words(kind.type)
         case inspect.UnionType():
-            return " or ".join(dict.fromkeys(map(_type_in_words, kind.types)))
+            found = dict.fromkeys(map(_type_in_words, kind.types))
+            if set(_VALUE) <= set(found):
+                found = {"value": None} | {words: None for words in found if words not in _VALUE}
+            return " or ".join(found)
         case inspect.LiteralType():
             return " or ".join(repr(value) for value in kind.values)
         case inspect.VarTupleType():
@@ -560,11 +563,12 @@ def _type_in_words(kind: inspect.Type) -> str:
         case inspect.DictType():
             return f"object of {_type_in_words(kind.value_type)} by name"
         case inspect.StructType():
-            return "class of hypotheses" if kind.tag_field == "class" else kind.cls.__name__
+            return "class of hypotheses" if kind.tag_field == "class" else kind.cls.__name__.removesuffix("Document").lower()
         case _:
             return _TYPES.get(type(kind), "rational")
 
 
+_VALUE = ("true or false", "whole number", "number", "text")
 _TYPES: dict[type, str] = {
     inspect.IntType: "whole number",
     inspect.FloatType: "number",
@@ -590,6 +594,9 @@ def _range_in_words(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.UnionType):
         return "; ".join(dict.fromkeys(filter(None, map(_range_in_words, kind.types))))
     limits = [(words, getattr(kind, name, None)) for name, words in _LIMITS.items()]
+    shortest, longest = getattr(kind, "min_length", None), getattr(kind, "max_length", None)
+    if shortest is not None and longest is not None:
+        return f"length {_number(shortest)} to {_number(longest)}"
     return ", ".join(words.format(_number(limit)) for words, limit in limits if limit is not None)
 
 

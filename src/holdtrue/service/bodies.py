@@ -217,13 +217,13 @@ def fields_of(body: Struct) -> dict[str, Any]:
 def describe_body(kind: type[Struct], *, only: Collection[str] | None = None) -> dict[str, Any]:
     """Return how the document of the API describes a body: ``openapi_extra=describe_body(Select)``.
 
-    ``only`` are the fields that the route takes, where it does not take all of them.
+    ``only`` are the fields that the route takes, where it does not take all of them; a single one is needed.
     """
     _, found = _schemas([kind])
     schema = found[kind.__name__]
     taken = [name for name in kind.__struct_fields__ if only is None or name in only]
     schema["properties"] = {name: schema["properties"][name] for name in taken}
-    schema["required"] = [name for name in schema["required"] if name in taken]
+    schema["required"] = list(only) if only and len(only) == 1 else [name for name in schema["required"] if name in taken]
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

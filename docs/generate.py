@@ -22,7 +22,11 @@ Document = Mapping[str, Any]
 _PAGES = Path(__file__).parent
 _MARKED = "<!-- generated: {} -->\n"
 _END = "<!-- end of what is generated -->"
-_FAMILIES = ("asks", "verbs", "datasets", "plans", "holdouts", "inference", "keys", "health")
+_FAMILIES = (
+    "http.fast_path",
+    *(f"http.routes.{name}" for name in ("verbs", "datasets", "plans", "holdouts", "keys", "health")),
+    "inference.routes",
+)
 _TITLES = {
     "verbs": "Verbs of a dataset",
     "datasets": "Datasets",
@@ -79,12 +83,12 @@ def routes() -> str:
 
 def _roles() -> dict[tuple[str, str], str]:
     """Return who may call a route, by what the route depends on."""
-    from holdtrue.service import callers
+    from holdtrue.service.identity import authentication as callers
 
     named = {callers._owner: "owner", callers._auditor: "auditor, owner", callers._analyst: "analyst, owner"}  # noqa: SLF001
     found: dict[tuple[str, str], str] = {}
     for family in _FAMILIES:
-        for route in importlib.import_module(f"holdtrue.service.routes.{family}").router.routes:
+        for route in importlib.import_module(f"holdtrue.service.{family}").router.routes:
             calls = set(_calls(route.dependant))
             role = next((role for call, role in named.items() if call in calls), None)
             role = role or ("everybody with a key" if callers._anyone in calls else "everybody, without a key")  # noqa: SLF001
@@ -126,7 +130,7 @@ def _records() -> dict[str, Any]:
     from typing import get_args
 
     from holdtrue import requests
-    from holdtrue.service.routes.keys import NewKey
+    from holdtrue.service.http.routes.keys import NewKey
 
     return {kind.__name__: kind for kind in (*get_args(requests.Request), NewKey)}
 
@@ -234,7 +238,7 @@ def _range(schema: Document) -> str:
 def problems() -> str:
     """Return every type of problem document: those of the error tree, and those that only HTTP knows."""
     from holdtrue import errors
-    from holdtrue.service.problems import _kebab
+    from holdtrue.service.http.problems import _kebab
 
     lines = ["| type | status | means | was budget spent? |", "|---|---|---|---|"]
     for name in errors.__all__:
@@ -257,7 +261,7 @@ def problems() -> str:
 def _raised() -> Iterator[tuple[str, int, str]]:
     """Yield (type, status, what the status means) of every refusal that the service's own code writes down."""
     import holdtrue.service
-    from holdtrue.service.problems import _PHRASES, _SAID, _kebab
+    from holdtrue.service.http.problems import _PHRASES, _SAID, _kebab
 
     for name, code in (("NotFound", 404), ("MethodNotAllowed", 405)):  # what the framework refuses by itself
         yield _kebab(name), code, f"{_PHRASES[code].capitalize()}."

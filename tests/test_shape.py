@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (275, 240),
-    "lines of code": (34_394, 29_500),
-    "longest import chain": (28, 20),
+    "modules": (261, 240),
+    "lines of code": (34_048, 29_500),
+    "longest import chain": (26, 20),
     "layers": (13, 15),
 }
 

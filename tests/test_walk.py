@@ -26,7 +26,7 @@ LIMITS = {
     "ask": (24, 54),
     "repeat": (8, 11),
     "score": (18, 55),
-    "HTTP ask": (38, 112),  # 35, 110
+    "HTTP ask": (33, 104),
     "predict": (25, 60),
 }
 

@@ -15,9 +15,8 @@ import uvicorn
 
 import holdtrue as ht
 from holdtrue.clients import Remote
-from holdtrue.service import create
+from holdtrue.service import Service, create
 from holdtrue.service.settings import Settings
-from holdtrue.service.state import Service
 
 ROWS = 20_000
 PEOPLE = {

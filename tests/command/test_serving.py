@@ -13,8 +13,8 @@ import holdtrue as ht
 from holdtrue.command import main
 from holdtrue.errors import Unauthorized
 from holdtrue.service.database import open_database
-from holdtrue.service.keys import Keyring
-from holdtrue.service.metrics import Metrics
+from holdtrue.service.http.telemetry import Metrics
+from holdtrue.service.identity.api_keys import Keyring
 from holdtrue.service.registry import Registry
 from holdtrue.service.settings import Settings
 

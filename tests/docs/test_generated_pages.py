@@ -74,8 +74,8 @@ def test_the_hot_route_has_the_roles_that_the_page_says():
     """Its roles are written by hand, since it is answered without FastAPI's dependencies."""
     from inspect import getsource
 
-    from holdtrue.service.routes import asks
+    from holdtrue.service.http import fast_path
 
-    assert 'caller.role == "auditor"' in getsource(asks)
+    assert 'caller.role == "auditor"' in getsource(fast_path)
     _, _, after = HTTP.partition("#### POST /v1/datasets/{name}/ask\n")
     assert "*Who:* analyst, owner." in after.partition("####")[0]

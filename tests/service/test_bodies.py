@@ -8,8 +8,8 @@ import pytest
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.requests import Register
-from holdtrue.service import bodies
-from holdtrue.service.problems import Refused
+from holdtrue.service.http import bodies
+from holdtrue.service.http.problems import Refused
 
 MARK = "zzmarkzz"
 DEEP = b"[" * 100_000 + b"]" * 100_000

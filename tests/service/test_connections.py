@@ -18,8 +18,8 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from holdtrue.service.protocols import BoundedProtocol, Connections
-from holdtrue.service.serving import _most_connections
+from holdtrue.service.http.serving import _most_connections
+from holdtrue.service.http.uvicorn_protocol import BoundedProtocol, Connections
 from holdtrue.service.settings import Settings
 from service.conftest import PEOPLE, write_people
 from service.living import Command
@@ -183,7 +183,7 @@ def test_connections_stay_below_the_limit_of_open_files(tmp_path):
         assert _most_connections(Settings(home=tmp_path, connections=500)) == 500
         script = (
             "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600));"
-            "from holdtrue.service.serving import _most_connections; from holdtrue.service.settings import Settings;"
+            "from holdtrue.service.http.serving import _most_connections; from holdtrue.service.settings import Settings;"
             "print(_most_connections(Settings(home=sys.argv[1])))"
         )
         done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)  # noqa: S603

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from holdtrue.errors import RefusedError
 from holdtrue.service import database as module
 from holdtrue.service.database import KEYS, RECEIPTS, open_database
-from holdtrue.service.keys import Keyring
+from holdtrue.service.identity.api_keys import Keyring
 from holdtrue.service.migrations import HEAD, VERSIONS
 from holdtrue.service.settings import Settings
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start

@@ -8,7 +8,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.curator.pipeline import Pending
 from holdtrue.ledgers import verify
-from holdtrue.service.desks import Desk
+from holdtrue.service.dispatch import Desk
 
 
 @pytest.fixture

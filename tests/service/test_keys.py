@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from holdtrue.errors import InvalidParameter, RefusedError, Unauthorized, UnknownName
-from holdtrue.service import keys
-from holdtrue.service.callers import Caller
 from holdtrue.service.database import open_database
-from holdtrue.service.keys import Keyring
-from holdtrue.service.problems import Refused
-from holdtrue.service.sessions import SECONDS
+from holdtrue.service.http.problems import Refused
+from holdtrue.service.identity import api_keys as keys
+from holdtrue.service.identity.api_keys import Keyring
+from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity.sessions import SECONDS
 from holdtrue.service.settings import Settings
 from service.conftest import made
 from service.living import living

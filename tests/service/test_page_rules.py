@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from holdtrue.service import logs
-from holdtrue.service.page import statics
-from holdtrue.service.page.guards import home_address
-from holdtrue.service.page.statics import address
+from holdtrue.service.http import telemetry
+from holdtrue.service.page import rendering
+from holdtrue.service.page.access import home_address
+from holdtrue.service.page.rendering import address
 
 
 def test_without_a_session_the_page_asks_for_a_key(served):
@@ -130,7 +130,7 @@ def test_files_are_kept_by_browsers_and_carry_their_licences(served):
     assert httpx.get(f"{served.url}/static/old/style.css").headers["cache-control"] == "no-cache"
     for path in ("nothing.js", "..%2froutes.py", "vendor/../../routes.py", "%2e%2e/routes.py"):
         assert httpx.get(f"{served.url}/static/x/{path}").status_code == 404
-    folder = statics._FOLDER
+    folder = rendering._FOLDER
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 1_500_000
     for file in [*folder.glob("vendor/*.js"), *folder.glob("fonts/*.woff2")]:
         name = file.name.split(".")[0].removesuffix("-latin").removesuffix("-greek")
@@ -187,7 +187,7 @@ def contrast(first, second):
 
 
 def test_text_has_the_contrast_that_wcag_aa_asks_for():
-    style = (statics._FOLDER / "style.css").read_text()
+    style = (rendering._FOLDER / "style.css").read_text()
     themes = [
         dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root[^{]*\{([^}]*)\}", style)
     ]
@@ -210,7 +210,7 @@ def test_text_has_the_contrast_that_wcag_aa_asks_for():
 def test_requests_of_the_page_are_logged_with_the_keys_prefix(served):
     stream, logger = io.StringIO(), logging.getLogger("holdtrue.service")
     before = logger.handlers[:], logger.level, logger.propagate
-    logs.configure(stream)
+    telemetry.configure_logs(stream)
     try:
         with httpx.Client(base_url=served.url, headers={"Origin": served.url}) as client:
             client.post("/page/login", data={"key": served.keys["auditor"]})

@@ -23,8 +23,8 @@ from holdtrue.errors import (
 )
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.parser import parse
-from holdtrue.service import logs
-from holdtrue.service.problems import Refused, problem_of
+from holdtrue.service.http import telemetry
+from holdtrue.service.http.problems import Refused, problem_of
 from service.conftest import CANARY, CANARY_NUMBER, closed, made
 
 MARK = "zzmarkzz"
@@ -159,7 +159,7 @@ def test_an_unforeseen_failure_is_told_by_its_type_in_the_log_alone(tmp_path):
     lines = io.StringIO()
     logger = logging.getLogger("holdtrue.service")
     before = logger.handlers[:], logger.level, logger.propagate
-    logs.configure(lines)
+    telemetry.configure_logs(lines)
     try:
         (reply,) = sent(found.app, [("GET", "/fails", {})])
     finally:
@@ -233,7 +233,7 @@ def test_p8_the_canary_is_in_no_log_metric_header_or_body(tmp_path):
     lines = io.StringIO()
     logger = logging.getLogger("holdtrue.service")
     before = logger.handlers[:], logger.level, logger.propagate
-    logs.configure(lines)
+    telemetry.configure_logs(lines)
     try:
         requests = [
             item

@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
-from holdtrue.service import logs
-from holdtrue.service.callers import Caller
-from holdtrue.service.protocols import _Joining
-from holdtrue.service.reading import Version
+from holdtrue.service.database import Version
+from holdtrue.service.http import telemetry
+from holdtrue.service.http.uvicorn_protocol import _Joining
+from holdtrue.service.identity.authentication import Caller
 
 
 class Transport:
@@ -87,11 +87,11 @@ def lines():
 
 def logged(number, **more):
     scope = {"request_id": f"id{number}", "method": 'PO"ST', "caller": Caller("ann", "owner", "abc"), "entry": number} | more
-    logs.request(scope, route="/v1/datasets/{name}/ask", status=200)
+    telemetry.log_request(scope, route="/v1/datasets/{name}/ask", status=200)
 
 
 def test_a_line_is_json_with_the_same_names_as_ever(lines):
-    logs.configure(lines)
+    telemetry.configure_logs(lines)
     logged(7)
     logged(8, caller=None, entry=None)
     first, second = map(json.loads, lines.getvalue().splitlines())
@@ -101,7 +101,7 @@ def test_a_line_is_json_with_the_same_names_as_ever(lines):
 
 
 def test_lines_of_one_turn_are_written_together_and_in_their_order(lines):
-    logs.configure(lines)
+    telemetry.configure_logs(lines)
 
     async def turn():
         logged(1)
@@ -118,10 +118,10 @@ def test_lines_of_one_turn_are_written_together_and_in_their_order(lines):
 
 
 def test_a_log_that_cannot_be_written_keeps_nothing_back(lines):
-    logs.configure(lines)
+    telemetry.configure_logs(lines)
     lines.close()
     logged(1)
-    logs.configure(io.StringIO())
+    telemetry.configure_logs(io.StringIO())
 
 
 def test_a_version_is_looked_up_after_the_call_and_once_for_all_of_a_turn(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from holdtrue.curator.pipeline import Inbox
 from holdtrue.errors import CuratorClosed
-from holdtrue.service.queues import FairThreads
+from holdtrue.service.dispatch import FairThreads
 
 
 def test_everyone_has_a_turn_before_anyone_has_a_second():

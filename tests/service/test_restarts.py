@@ -16,10 +16,9 @@ from holdtrue.errors import IntegrityError, RefusedError, UnknownName
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.service import create
 from holdtrue.service.database import RECEIPTS
-from holdtrue.service.holdout_desks import HoldoutDesks
-from holdtrue.service.receipts import read_state
+from holdtrue.service.holdouts import HoldoutDesks
+from holdtrue.service.receipts import accept_ledger, read_state
 from holdtrue.service.registry import Registry, _given
-from holdtrue.service.restoring import accept_ledger
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living

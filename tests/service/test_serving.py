@@ -18,7 +18,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.errors import RefusedError
-from holdtrue.service import serving
+from holdtrue.service.http import serving
 from holdtrue.service.settings import Settings
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.living import Command

@@ -9,10 +9,9 @@ import selectors
 import httpx
 import pytest
 
-from holdtrue.service.envelope import Envelope
-from holdtrue.service.metrics import Metrics
+from holdtrue.service.http.middleware import Departure, Envelope
+from holdtrue.service.http.telemetry import Metrics
 from holdtrue.service.settings import Settings
-from holdtrue.service.ticking import Departure
 
 TICK = 0.025
 ASKS = 600

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from holdtrue.errors import RequestError, Unauthorized
-from holdtrue.service.callers import Caller
 from holdtrue.service.database import open_database
-from holdtrue.service.keys import Keyring
+from holdtrue.service.identity.api_keys import Keyring
+from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity.oidc import Tokens
 from holdtrue.service.settings import Issuer, Settings
-from holdtrue.service.tokens import Tokens
 
 URL, AUDIENCE = "https://login.example.org", "holdtrue"
 DAY = 86_400

@@ -11,9 +11,9 @@ from holdtrue import RefusedError, Stumps, Thresholds, verify
 from holdtrue.codec import convert, decode, plain
 from holdtrue.hypotheses.classes import MOST_STEPS
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
-from holdtrue.service import bodies
-from holdtrue.service.problems import Refused
-from holdtrue.service.routes import verbs
+from holdtrue.service.http import bodies
+from holdtrue.service.http.problems import Refused
+from holdtrue.service.http.routes import verbs
 from holdtrue.service.settings import Settings
 from service.conftest import PEOPLE
 

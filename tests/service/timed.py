@@ -19,8 +19,8 @@ import uvicorn
 
 from holdtrue.queries.emitters import duckdb_condition
 from holdtrue.service import create
+from holdtrue.service.http.middleware import Departure
 from holdtrue.service.settings import Settings
-from holdtrue.service.ticking import Departure
 
 ROWS = 1_000_000
 CELL = 5_000_000

@@ -14,7 +14,7 @@ from holdtrue.command.output import Json, print_json, print_table
 from holdtrue.errors import InvalidParameter, MissingExtra, printable
 
 if TYPE_CHECKING:
-    from holdtrue.service.keys import Key, Keyring
+    from holdtrue.service.identity.api_keys import Key, Keyring
     from holdtrue.service.settings import Settings
 
 __all__ = ["keys", "ledgers", "serve"]
@@ -59,7 +59,7 @@ def serve(
     The first start makes the owner's key and shows it once.
     """
     settings = _settings(config, home=home, ledger=ledger, host=host, port=port, workers=workers, tick=tick)
-    from holdtrue.service.serving import run
+    from holdtrue.service.http.serving import run
 
     run(settings)
 
@@ -87,7 +87,7 @@ def create(
     """Give a key. It is shown this once, and kept nowhere."""
     allowances = dict(map(_allowance, allow or ()))
     with _keyring(config, home=home, ledger=ledger) as (keyring, settings):
-        from holdtrue.service.keys import check_record
+        from holdtrue.service.identity.api_keys import check_record
 
         check_record(name, role, allowances)
         if allowances:
@@ -161,9 +161,9 @@ def accept(
 
     given = read_receipt(receipt)
     with _keyring(config, home=home, ledger=ledger) as (keyring, settings):
-        from holdtrue.service.metrics import Metrics
+        from holdtrue.service.http.telemetry import Metrics
+        from holdtrue.service.receipts import accept_ledger
         from holdtrue.service.registry import Registry
-        from holdtrue.service.restoring import accept_ledger
 
         registry = Registry(settings, keyring.database, Metrics())
         found = accept_ledger(registry, name, kind="holdout" if holdout else "dataset", receipt=given)
@@ -190,7 +190,7 @@ def _settings(config: Path | None, **given: Any) -> "Settings":  # noqa: ANN401 
 def _keyring(config: Path | None, **given: Any) -> "Iterator[tuple[Keyring, Settings]]":  # noqa: ANN401 - checked by Settings
     settings = _settings(config, **given)
     from holdtrue.service.database import open_database
-    from holdtrue.service.keys import Keyring
+    from holdtrue.service.identity.api_keys import Keyring
 
     if settings.ledger is None and not settings.home.exists():
         typer.echo(f"no service has run here yet: creating {settings.home} for it", err=True)
@@ -204,8 +204,8 @@ def _keyring(config: Path | None, **given: Any) -> "Iterator[tuple[Keyring, Sett
 
 
 def _grant(settings: "Settings", keyring: "Keyring", name: str, allowances: dict[str, int]) -> None:
-    from holdtrue.service.allowances import grant_offline
-    from holdtrue.service.metrics import Metrics
+    from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.identity.api_keys import grant_offline
     from holdtrue.service.registry import Registry
 
     grant_offline(Registry(settings, keyring.database, Metrics()), keyring.database, name, allowances)

@@ -2,31 +2,56 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.requests import HTTPConnection
 
+    from holdtrue.service.database import Database
+    from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.identity.api_keys import Keyring
+    from holdtrue.service.identity.authentication import Rates
+    from holdtrue.service.registry import Registry
     from holdtrue.service.settings import Settings
 
-__all__ = ["create"]
+__all__ = ["Service", "create", "service_of"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Service:
+    """What one worker of the service holds, made once at its start."""
+
+    settings: "Settings"
+    database: "Database"
+    registry: "Registry"
+    keyring: "Keyring"
+    rates: "Rates"
+    metrics: "Metrics"
+
+
+def service_of(request: "HTTPConnection") -> Service:
+    """Return the service that a request came to."""
+    found: Service = request.app.state.service
+    return found
 
 
 def create(settings: "Settings") -> "FastAPI":
     """Return the application for one worker. Needs the extra ``server``."""
     from holdtrue import __version__
-    from holdtrue.service.applications import Application
     from holdtrue.service.database import open_database
-    from holdtrue.service.envelope import Envelope
-    from holdtrue.service.keys import Keyring
-    from holdtrue.service.metrics import Metrics
-    from holdtrue.service.openapi import describe
-    from holdtrue.service.page.routes import mount
-    from holdtrue.service.problems import add_handlers
-    from holdtrue.service.rates import Rates
+    from holdtrue.service.http import fast_path
+    from holdtrue.service.http.middleware import Envelope
+    from holdtrue.service.http.openapi import describe
+    from holdtrue.service.http.problems import add_handlers
+    from holdtrue.service.http.routes import datasets, health, holdouts, keys, plans, verbs
+    from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.identity.api_keys import Keyring
+    from holdtrue.service.identity.authentication import Rates
+    from holdtrue.service.inference import routes as inference
+    from holdtrue.service.page import mount
     from holdtrue.service.registry import Registry
-    from holdtrue.service.routes import asks, datasets, health, holdouts, inference, keys, plans, verbs
-    from holdtrue.service.state import Service
 
     database, metrics = open_database(settings), Metrics()
     service = Service(
@@ -46,16 +71,16 @@ def create(settings: "Settings") -> "FastAPI":
         service.keyring.close()
         database.close()
 
-    app = Application(
+    app = fast_path.Application(
         title="Holdtrue", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )
     app.state.service = service
     add_handlers(app)
-    for family in (asks, verbs, datasets, plans, holdouts, inference, keys, health):
+    for family in (fast_path, verbs, datasets, plans, holdouts, inference, keys, health):
         app.include_router(family.router)
     mount(app)
     app.add_middleware(Envelope, settings=settings, metrics=metrics)
     # A question passes the lane alone; whatever else comes, FastAPI's own layers.
-    app.lane = Envelope(asks.Lane(app, service=service), settings=settings, metrics=metrics)
+    app.lane = Envelope(fast_path.Lane(service), settings=settings, metrics=metrics)
     describe(app)
     return app

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from holdtrue.errors import CuratorClosed, FingerprintMismatch, HoldtrueError, IntegrityError, RefusedError, ReleaseError
 from holdtrue.ledgers import Busy, Ledger, open_ledger
-from holdtrue.service.problems import Refused
+from holdtrue.service.http.problems import Refused
 from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
 
 __all__ = ["OpenLedgers", "hide_place", "unavailable"]

@@ -6,31 +6,32 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from holdtrue.curator import Curator
+from holdtrue.curator.second_budget import find_budget, folders_of, has_budget
+from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, UnknownName
-from holdtrue.records import Answer
+from holdtrue.ledgers import open_ledger
 from holdtrue.service.database import DATASETS, Database, lock
-from holdtrue.service.desks import Desk
-from holdtrue.service.holdout_desks import HoldoutDesk, HoldoutDesks
-from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable
-from holdtrue.service.problems import Refused
+from holdtrue.service.dispatch import Desk
+from holdtrue.service.holdouts import HoldoutDesk, HoldoutDesks
+from holdtrue.service.http.problems import Refused
+from holdtrue.service.open_ledgers import OpenLedgers, hide_place
 from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
-from holdtrue.service.second_budgets import refuse_second_budget
 
 if TYPE_CHECKING:
-    from holdtrue.service.metrics import Metrics
+    from holdtrue.service.http.telemetry import Metrics
     from holdtrue.service.settings import Settings
 
 __all__ = ["Dataset", "Registry", "check_name"]
@@ -42,8 +43,6 @@ _CONFLICT = 409
 _WATCH_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
 _PAUSE = 0.5
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 # What a dataset is opened with besides its path; the same names as Curator has.
 PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure")
 CARD = ("types", "bounds", "labels", "header")
@@ -66,46 +65,6 @@ def check_name(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidParameter("name", name, "a lower-case letter, then up to 62 of a-z, 0-9, - and _")
     return name
-
-
-class WatchedDesk(Desk):
-    """A desk whose errors are told as the registry explains them: 503 while the ledger is being opened again."""
-
-    def __init__(self, curator: Curator, explain: Callable[[HoldtrueError], HoldtrueError]) -> None:
-        super().__init__(curator)
-        self._explain = explain
-        self._closed = False
-
-    async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
-        """Return the answers to one request, as :class:`Desk` does."""
-        with self._explained():
-            return await super().ask(queries, key, analyst)
-
-    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run any other method of the curator, as :class:`Desk` does."""
-        with self._explained():
-            return await super().call(function, *args, **given)
-
-    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run what may take long, as :class:`Desk` does."""
-        with self._explained():
-            return await super().work(owner, function, *args, **given)
-
-    def close(self) -> None:
-        """Finish what is under way and let go of the curator."""
-        self._closed = True
-        super().close()
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except HoldtrueError as error:
-            raise self._explain(error) from None
-        except RuntimeError:
-            if not self._closed:
-                raise
-            raise unavailable() from None  # the threads of a desk that was closed take nothing more
 
 
 class Registry:
@@ -346,7 +305,7 @@ class Registry:
     ) -> Dataset:
         self._metrics.left(name, curator.budget.left)
         ledger = curator.ledger
-        desk = WatchedDesk(curator, lambda error: self._datasets.explain(error, ledger))
+        desk = Desk(curator, lambda error: self._datasets.explain(error, ledger))
         return Dataset(name, curator, desk, str(document.get("description", "")), document, truth)
 
     def _place(self, path: object) -> str:
@@ -387,3 +346,39 @@ def _given(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _name_taken() -> Refused:
     return Refused(_CONFLICT, "name taken", "there is a dataset of that name already; take another")
+
+
+def refuse_second_budget(
+    place: str,
+    ledgers: Mapping[str, str | Path],
+    *,
+    own: str | Path | None = None,
+    header: Any = None,  # noqa: ANN401 - as the registration says
+) -> None:
+    """Refuse data whose rows a ledger guards already: one of those given by name, or with ``own`` one near the file.
+
+    ``own`` is where the ledger of this registration will be, which may be there from a registration that did not end. Data
+    that cannot be read are refused when they are opened, in words of their own.
+    """
+    try:
+        engine = open_engine(place, header=header)
+    except HoldtrueError:
+        return
+    try:
+        name = _find_named(place, engine, ledgers)
+        near = None if own is None else find_budget(place, engine, folders=folders_of(place))
+    finally:
+        engine.close()
+    if name is not None or (near is not None and near != Path(str(own)).resolve()):
+        where = "in a ledger near the file" if name is None else f"as the dataset {name}"
+        detail = f"these rows have a budget already, {where}; ask under it, or say second_budget to give them another"
+        raise Refused(_CONFLICT, "second budget", detail)
+
+
+def _find_named(place: str, engine: Engine, ledgers: Mapping[str, str | Path]) -> str | None:
+    """Return the name of a ledger that belongs to the rows; one that cannot be opened answers nothing by itself."""
+    for name, where in ledgers.items():
+        with suppress(HoldtrueError), open_ledger(where) as ledger:
+            if has_budget(ledger.terms, place, engine):
+                return name
+    return None

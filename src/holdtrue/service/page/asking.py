@@ -16,15 +16,15 @@ from holdtrue.exact import amount
 from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise
-from holdtrue.service.callers import Caller, request_id_of
-from holdtrue.service.page.guards import PageRoute, Visitor, demand
-from holdtrue.service.page.reading import form_of, text_of
+from holdtrue.service import service_of
+from holdtrue.service.http.problems import detail_of
+from holdtrue.service.http.routes.verbs import preview_for
+from holdtrue.service.identity.authentication import Caller, request_id_of
+from holdtrue.service.page.access import PageRoute, Visitor, demand
+from holdtrue.service.page.forms import form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
 from holdtrue.service.page.views import Asked, Standing, beyond, card_of, from_answer, plotted, standing
-from holdtrue.service.problems import detail_of
 from holdtrue.service.registry import Dataset
-from holdtrue.service.routes.verbs import preview_for
-from holdtrue.service.state import service_of
 
 __all__ = ["router"]
 

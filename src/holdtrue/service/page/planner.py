@@ -11,10 +11,10 @@ from starlette.responses import Response
 from holdtrue.errors import HoldtrueError
 from holdtrue.planning.asking import Intractable, plan
 from holdtrue.planning.plans import Plan
-from holdtrue.service.page.guards import PageRoute, Visitor
-from holdtrue.service.page.reading import number_of
+from holdtrue.service.http.problems import detail_of
+from holdtrue.service.page.access import PageRoute, Visitor
+from holdtrue.service.page.forms import number_of
 from holdtrue.service.page.rendering import asked_by_htmx, show
-from holdtrue.service.problems import detail_of
 
 __all__ = ["router"]
 

@@ -16,9 +16,9 @@ from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
-from holdtrue.service.callers import Caller
+from holdtrue.service.http.routes.verbs import visible_page
+from holdtrue.service.identity.authentication import Caller
 from holdtrue.service.registry import Dataset
-from holdtrue.service.routes.verbs import visible_page
 
 __all__ = ["Asked", "Gauge", "Standing", "asked_of", "beyond", "card_of", "from_answer", "plotted", "standing"]
 

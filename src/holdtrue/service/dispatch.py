@@ -1,0 +1,191 @@
+"""Requests of one dataset: asks that come together are charged together, slow verbs wait elsewhere, analysts take turns."""
+
+import asyncio
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from holdtrue.curator import Curator
+from holdtrue.curator.pipeline import Pending
+from holdtrue.errors import CuratorClosed, HoldtrueError
+from holdtrue.records import Answer, Response
+from holdtrue.service.open_ledgers import unavailable
+
+__all__ = ["Desk", "FairThreads"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_SLOW_VERBS = 2
+_READERS = 2
+
+
+class Desk:
+    """Takes requests of one event loop to one curator, in threads of its own.
+
+    Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
+    pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
+    of one refuses no other. Nobody is told of an answer before it is stored. Analysts come in turns: whoever sends a
+    thousand requests at once waits for them, and nobody else does.
+    """
+
+    def __init__(self, curator: Curator, explain: Callable[[HoldtrueError], HoldtrueError] | None = None) -> None:
+        """``explain`` gives the error to tell in the place of one: 503 while the ledger is being opened again."""
+        self.curator = curator
+        self._explain = explain
+        self._closed = False
+        self._outcomes: _Outcomes | None = None
+        self._others = ThreadPoolExecutor(_READERS, thread_name_prefix="reads")
+        self._slow = FairThreads(_SLOW_VERBS, name="verbs")
+
+    async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
+        """Return the answers to one request; a key that comes again gets the same ones, paid once."""
+        loop = asyncio.get_running_loop()
+        if self._outcomes is None or self._outcomes.loop is not loop:
+            self._outcomes = _Outcomes(loop)
+        told: asyncio.Future[list[Answer]] = loop.create_future()
+        with self._explained():
+            job = self.curator.ask_job(tuple(queries), key=key, analyst=analyst)
+            self.curator.pipeline.submit(job).add_done_callback(partial(self._outcomes.add, told))
+            try:
+                return await told
+            except Pending:
+                # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
+                return await self._slow.run(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
+
+    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what takes little time, such as a look at the budget, in this dataset's threads for that."""
+        with self._explained():
+            return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
+
+    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run what may take long, such as learning, when the turn of its owner comes: of the analyst who asked for it."""
+        with self._explained():
+            return await self._slow.run(owner, function, *args, **given)
+
+    def close(self) -> None:
+        """Finish what is under way and let go of the curator."""
+        self._closed = True
+        self._others.shutdown()
+        self._slow.close()
+        self.curator.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except HoldtrueError as error:
+            raise (error if self._explain is None else self._explain(error)) from None
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise unavailable() from None  # the threads of a desk that was closed take nothing more
+
+
+class _Outcomes:
+    """Passes what threads find out to those who wait in one event loop, which is woken once for all that come together."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._found: deque[tuple[asyncio.Future[list[Answer]], Future[list[Response]]]] = deque()
+        self._waking = False
+
+    def add(self, told: "asyncio.Future[list[Answer]]", done: "Future[list[Response]]") -> None:
+        """Take an outcome, in any thread."""
+        self._found.append((told, done))
+        if not self._waking:  # else the loop has not begun to look yet, and finds this one too
+            self._waking = True
+            # A loop that is closed has nobody who waits; what is under way is stored all the same.
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        self._waking = False
+        while self._found:
+            told, done = self._found.popleft()
+            if told.done():  # whoever asked has gone; the answer is in the ledger
+                continue
+            error = done.exception()
+            if error is not None:
+                told.set_exception(error)
+            else:
+                told.set_result(done.result())  # type: ignore[arg-type]  # the responses to questions are answers
+
+
+class FairThreads:
+    """Runs long work in a few threads.
+
+    Law: an owner's pieces run one after the other and in their order, and owners come in turns; so with two threads or more
+    one owner's long work never takes them all.
+    """
+
+    def __init__(self, threads: int, *, name: str) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
+        self._running: set[str] = set()
+
+    async def run(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Return what a function returns, run when its owner's turn comes."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+        task = partial(_run, loop, future, partial(function, *args, **given))
+        with self._lock:
+            self._waiting.setdefault(owner, deque()).append(task)
+        try:
+            self._pool.submit(self._work)
+        except RuntimeError:
+            message = "the service is stopping; ask again when it is back"
+            raise CuratorClosed(message) from None
+        return await future
+
+    def close(self) -> None:
+        """Finish what waits."""
+        self._pool.shutdown()
+
+    def _work(self) -> None:
+        """Do one piece of work; there is a call of this for each that waits, or another one does it on its way."""
+        found = self._next()
+        while found is not None:
+            owner, task = found
+            try:
+                task()
+            finally:
+                with self._lock:
+                    self._running.discard(owner)
+            # What waited for this owner's own work to end has lost its call of this by now.
+            found = self._next()
+
+    def _next(self) -> tuple[str, Callable[[], None]] | None:
+        with self._lock:
+            owner = next((each for each in self._waiting if each not in self._running), None)
+            if owner is None:
+                return None
+            tasks = self._waiting.pop(owner)
+            task = tasks.popleft()
+            if tasks:
+                self._waiting[owner] = tasks
+            self._running.add(owner)
+            return owner, task
+
+
+def _run(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+    try:
+        outcome: Any = function()
+        tell = partial(_settle, future, outcome, None)
+    except BaseException as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+        tell = partial(_settle, future, None, error)
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(tell)
+
+
+def _settle(future: "asyncio.Future[Any]", outcome: object, error: BaseException | None) -> None:
+    if future.done():  # whoever asked has gone
+        return
+    if error is None:
+        future.set_result(outcome)
+    else:
+        future.set_exception(error)

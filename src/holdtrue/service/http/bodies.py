@@ -1,0 +1,160 @@
+"""Bodies of requests: JSON read strictly before anything else sees it, and the forms that requests may have.
+
+Python's own reader takes NaN, Infinity, 1e400, keys that come twice and halves of surrogate pairs; here each is refused, so
+that nothing behind this door meets a value that JSON does not have.
+"""
+
+import json
+import math
+import re
+from typing import Any, NoReturn, TypeVar
+
+from fastapi import Depends
+from msgspec import Struct
+from starlette.requests import Request
+
+from holdtrue.codec import convert, plain
+from holdtrue.errors import InvalidParameter
+from holdtrue.service.http.problems import Refused
+from holdtrue.service.identity.authentication import caller_of
+
+__all__ = [
+    "body_of",
+    "check_media",
+    "decode_body",
+    "fields_of",
+    "loads",
+    "read",
+]
+
+Kind = TypeVar("Kind", bound=Struct)
+
+_DEEPEST = 32
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_BRACKETS = (b"[", b"{")
+_LONGEST_NUMBER = 400
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise Refused(400, "unreadable body", f"the body is not JSON as RFC 8259 and I-JSON have it: {detail}")
+
+
+def _whole(text: str) -> int:
+    number = int(text) if len(text) <= _LONGEST_NUMBER else _refuse("a number has too many digits")
+    return number if _SMALLEST <= number <= _LARGEST else _refuse("a whole number does not fit into 64 bits")
+
+
+def _real(text: str) -> float:
+    number = float(text) if len(text) <= _LONGEST_NUMBER else _refuse("a number has too many digits")
+    return number if math.isfinite(number) else _refuse("a number is too large")
+
+
+def _constant(_: str) -> NoReturn:
+    _refuse("NaN and Infinity are no numbers")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        _refuse("a name comes twice in one object")
+    return found
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=_constant, object_pairs_hook=_object)
+
+
+def loads(content: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Return what JSON text says. Raises 400 for whatever is not JSON in UTF-8, too deep, or no value of ours."""
+    try:
+        document = _DECODER.decode(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError:  # JSONDecodeError quotes the text in its attributes
+        reason = "it cannot be parsed"
+    else:
+        deep = sum(map(content.count, _BRACKETS)) > _DEEPEST
+        if deep or b"\\u" in content:
+            _check(document)
+        return document
+    _refuse(reason)
+
+
+def _check(document: object) -> None:
+    """Refuse what is nested too deeply, and texts that no database or file could hold."""
+    layer: list[object] = [document]
+    for _ in range(_DEEPEST + 1):
+        inner: list[object] = []
+        for value in layer:
+            if isinstance(value, dict):
+                for name in value:
+                    _check_text(name)
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+            elif isinstance(value, str):
+                _check_text(value)
+        if not inner:
+            return
+        layer = inner
+    _refuse("it is nested too deeply")
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        _refuse("a text holds the character NUL")
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        _refuse("a text holds half of a surrogate pair")
+
+
+async def read(request: Request) -> Any:  # noqa: ANN401 - any JSON
+    """Return the JSON body of a request: 415 for another type, 413 above the limit, 400 for what cannot be read."""
+    check_media(request.headers.get("content-type", ""))
+    return loads(await request.body())
+
+
+def check_media(media: str) -> None:
+    """Refuse a body of another type than JSON in UTF-8."""
+    kind, _, parameters = media.partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        raise Refused(415, "unsupported media type", "send the body as Content-Type: application/json, in UTF-8")
+
+
+def decode_body(document: object, kind: type[Kind]) -> Kind:
+    """Return a body as the request record that it must be.
+
+    Failure: InvalidParameter with the field's name in one line. Nothing of the body is repeated: a field that the record
+    does not declare is not named.
+    """
+    try:
+        return convert(document, kind)
+    except InvalidParameter as error:
+        found = error
+    name, expected = found.parameter, found.expected.replace("'", "")  # quoted, a pattern would be masked as a value
+    if expected.startswith("left out"):
+        outer = re.split(r"[.\[]", name)[0]
+        name = outer if outer in kind.__struct_fields__ and outer != name else "document"
+        expected = "without fields that /openapi.json does not describe"
+    raise InvalidParameter.without_value("the body" if name == "document" else name, expected)
+
+
+def body_of(kind: type[Kind]) -> Any:  # noqa: ANN401 - FastAPI's own marker
+    """Return the dependency that gives a route its body as a record.
+
+    Guarantee: nothing of a body is read or checked for somebody without a valid key.
+    """
+
+    async def decode(request: Request) -> Kind:
+        await caller_of(request)
+        return decode_body(await read(request), kind)
+
+    return Depends(decode)
+
+
+def fields_of(body: Struct) -> dict[str, Any]:
+    """Return what a record holds as plain JSON, without what is null."""
+    given: dict[str, Any] = plain(body)
+    given.pop(body.__struct_config__.tag_field or "", None)  # the address names the verb
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,184 @@
+"""The hot route: one question or several, gathered with those that others ask at the same moment.
+
+It is read, checked and answered without FastAPI's dependencies and models, which cost more than the answer does; what it
+takes and gives stands in the API's document all the same.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdtrue.codec import encode
+from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError
+from holdtrue.requests import Ask
+from holdtrue.service import service_of
+from holdtrue.service.http import bodies
+from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.problems import PROBLEMS, Refused, refusal
+from holdtrue.service.identity.authentication import Caller, caller_in, headers_of, request_id_of
+
+if TYPE_CHECKING:
+    from holdtrue.service import Service
+
+__all__ = ["Application", "Lane", "router"]
+
+_QUOTES = 4
+_READER = msgspec.json.Decoder(Ask)
+_KEY = re.compile(r"[ -~]{1,128}")
+_PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
+_JSON = (b"content-type", b"application/json")
+
+
+class Application(FastAPI):
+    """FastAPI, but for questions: they go to ``lane``, which answers them as the application's own route does."""
+
+    lane: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request, or the server's own messages."""
+        hot = scope["type"] == "http" and scope["method"] == "POST" and _PATH.fullmatch(scope["path"]) is not None
+        if hot and self.lane is not None:
+            scope["app"] = self
+            await self.lane(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+class Lane:
+    """Answers what is posted to the hot route, past the routing and the layers of the application.
+
+    The same endpoint stands in the application's own routes, where the document of the API finds it.
+    """
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a question."""
+        name = str(scope["path"]).split("/")[3]
+        scope["route"], scope["endpoint"], scope["path_params"] = _ROUTE, ask, {"name": name}
+        refused: Response | None = None
+        content = b""
+        try:
+            content = await _answered(self._service, scope, name, lambda: _body(receive))
+        except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
+            refused = await refusal(Request(scope, receive), error)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        headers = [(b"content-length", b"%d" % len(content)), _JSON]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+async def _body(receive: Receive) -> bytes:
+    """Return the whole body of a request."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        return bytes(message.get("body", b""))
+    parts = []
+    while message["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
+    raise ClientDisconnect
+
+
+class _Lean(APIRoute):
+    """A route that calls its endpoint with the request alone."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the endpoint."""
+        endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return endpoint
+
+
+router = APIRouter(tags=["verbs"], route_class=_Lean)
+
+
+async def ask(request: Request) -> Response:
+    """Answer one question, or several that are charged and measured together.
+
+    A question that was asked before is answered from the ledger and costs nothing.
+    """
+    content = await _answered(service_of(request), request.scope, request.path_params["name"], request.body)
+    return Response(content, media_type="application/json")
+
+
+async def _answered(service: "Service", scope: Scope, name: str, body: Callable[[], Awaitable[bytes]]) -> bytes:
+    """Return the answers to a request as JSON."""
+    caller = await caller_in(scope, service)
+    if caller.role == "auditor":
+        message = "this needs a key of analyst or owner"
+        raise RefusedError(message)
+    key = _key(scope, caller)
+    media = next(iter(headers_of(scope, b"content-type")), "")
+    if media != "application/json":
+        bodies.check_media(media)
+    asked = _decode(await body())
+    queries = (asked.query,) if asked.query is not None else asked.queries or ()
+    dataset = await service.registry.find(name)
+    answers = await dataset.desk.ask(queries, key, caller.name)
+    newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
+    scope["entry"] = newest.entry
+    service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
+    return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
+
+
+def _key(scope: Scope, caller: Caller) -> str:
+    """Return the ledger's request id, as the dependency IdempotencyKey does."""
+    given = headers_of(scope, b"idempotency-key")
+    if len(given) != 1 or not _KEY.fullmatch(given[0]):
+        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        raise Refused(400, "idempotency key needed", detail)
+    return request_id_of(caller, given[0])
+
+
+def _decode(content: bytes) -> Ask:
+    """Return a body as the question, or the questions, that it asks.
+
+    Needs: a body that msgspec reads at once has four quotes and no backslash, and so one name and one text: nothing in it
+    can come twice, be nested, or be no number. Whatever else there is goes through the strict reader.
+    """
+    if content.count(b'"') == _QUOTES and b"\\" not in content:
+        with suppress(ValueError):
+            asked = _READER.decode(content)
+            if asked.query is not None:
+                return asked
+    asked = bodies.decode_body(bodies.loads(content), Ask)
+    if asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask():
+        raise InvalidParameter.without_value("query", "given, or queries in its place, and nothing else")
+    return asked
+
+
+_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
+    "description": "Names this request: sent again with the same key it is charged once, and answered alike.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]{0,126}[!-~])?$"},
+}
+_NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 63}}
+_ANSWER = {"description": "The answer, or the answers.", "content": {"application/json": {"schema": {"type": "object"}}}}
+
+router.add_api_route(
+    "/v1/datasets/{name}/ask",
+    ask,
+    methods=["POST"],
+    summary="Ask.",
+    response_class=Response,
+    responses={**PROBLEMS, 200: _ANSWER},
+    openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
+    | describe_body(Ask, only=("query", "queries")),
+)
+_ROUTE = router.routes[-1]

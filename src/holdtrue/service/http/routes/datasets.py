@@ -1,0 +1,89 @@
+"""Datasets: what is guarded here, and what is public about it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from holdtrue.codec import encode, plain
+from holdtrue.curator import Curator
+from holdtrue.requests import Register
+from holdtrue.service import service_of
+from holdtrue.service.http.bodies import body_of, fields_of
+from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.problems import PROBLEMS
+from holdtrue.service.identity.authentication import Anyone, Owner
+from holdtrue.service.registry import Dataset
+
+__all__ = ["budget_document", "router"]
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEMS)
+RegisterBody = Annotated[Register, body_of(Register)]
+DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
+_JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+def budget_document(curator: Curator) -> dict[str, Any]:
+    """Return what is spent and left, over all analysts, and what was planned for."""
+    plan = curator.plan
+    found: dict[str, Any] = plain(curator.budget)
+    return found | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta}
+
+
+def _dataset_document(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset's card, plan and budget."""
+    return {
+        "name": dataset.name,
+        "description": dataset.description,
+        "unit": str(dataset.document.get("unit", "row")),
+        "card": dataset.curator.card,
+        "plan": dataset.curator.plan,
+        "budget": budget_document(dataset.curator),
+    }
+
+
+def _reply(document: dict[str, Any], status: int = 200) -> Response:
+    return Response(encode(document), status, media_type="application/json")
+
+
+@router.get("", response_class=Response, responses={200: {"description": "All datasets.", **_JSON}})
+async def datasets(request: Request, _: Anyone) -> Response:
+    """Return every dataset, by name, with its budget."""
+    import anyio
+
+    def listed() -> list[dict[str, Any]]:
+        return [_brief(each) for each in service_of(request).registry.datasets()]
+
+    return _reply({"datasets": await anyio.to_thread.run_sync(listed)})
+
+
+@router.post(
+    "",
+    response_class=Response,
+    status_code=201,
+    responses={201: {"description": "It is registered.", **_JSON}},
+    openapi_extra=describe_body(Register),
+)
+async def register(request: Request, caller: Owner, body: RegisterBody) -> Response:
+    """Put data under guard: open them with a new ledger and a plan that is fixed for good."""
+    import anyio
+
+    registry = service_of(request).registry
+    document = {name: value for name, value in fields_of(body).items() if name != "name"} | {"owner": caller.name}
+    made = await anyio.to_thread.run_sync(registry.register, body.name, document)
+    return _reply(await made.desk.call(_dataset_document, made), 201)
+
+
+@router.get("/{name}", response_class=Response, responses={200: {"description": "The card, the plan, the budget.", **_JSON}})
+async def dataset(request: Request, _: Anyone, name: DatasetName) -> Response:
+    """Return what is public about a dataset: its card, its plan and its budget."""
+    found = await service_of(request).registry.find(name)
+    return _reply(await found.desk.call(_dataset_document, found))
+
+
+def _brief(found: Dataset) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "description": found.description,
+        "rows": found.curator.card.rows,
+        "budget": budget_document(found.curator),
+    }

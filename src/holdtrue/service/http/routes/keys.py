@@ -1,0 +1,91 @@
+"""Keys, which the owner gives and takes back, and what the holder of one may still spend."""
+
+import time
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path, Request
+from msgspec import Meta, Struct
+
+from holdtrue.codec import plain
+from holdtrue.requests import DatasetName
+from holdtrue.service import service_of
+from holdtrue.service.http.bodies import body_of
+from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.problems import PROBLEMS
+from holdtrue.service.identity.api_keys import Key, check_record, grant, share_of
+from holdtrue.service.identity.authentication import Anyone, Owner
+from holdtrue.service.settings import Role
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["keys"], responses=PROBLEMS)
+
+_DAY = 86_400
+_Prefix = Annotated[str, Path(pattern=r"^[a-z2-7]{8}$", description="The eight characters after ht_.")]
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to give."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100, description="Whom it is for.")]
+    role: Annotated[Role, Meta(description="What it may do.")]
+    allowances: Annotated[
+        dict[DatasetName, Annotated[int, Meta(ge=0, le=10**12)]],
+        Meta(max_length=1000, description="How many asks of which dataset."),
+    ] = msgspec.field(default_factory=dict)
+    days: Annotated[
+        Annotated[int, Meta(ge=1, le=36_500)] | None, Meta(description="For how many days; for good unless given.")
+    ] = None
+
+
+NewKeyBody = Annotated[NewKey, body_of(NewKey)]
+
+
+@router.get("/me")
+async def me(request: Request, caller: Anyone) -> dict[str, Any]:
+    """Return who the key is for, its role, and what its name may spend, has spent and has left of each dataset."""
+    registry = service_of(request).registry
+    shares = []
+    for dataset in await run_sync(registry.datasets):
+        share = await dataset.desk.call(share_of, dataset.curator, dataset=dataset.name, name=caller.name)
+        shares.append(plain(share))
+    return {"name": caller.name, "role": caller.role, "prefix": caller.prefix, "datasets": shares}
+
+
+@router.get("/keys")
+async def keys(request: Request, _: Owner) -> dict[str, Any]:
+    """Return every key that was given, without its secret."""
+    found = await run_sync(service_of(request).keyring.list)
+    return {"keys": [_document(key) for key in found]}
+
+
+@router.post("/keys", status_code=201, openapi_extra=describe_body(NewKey))
+async def create_key(request: Request, _: Owner, body: NewKeyBody) -> dict[str, Any]:
+    """Give a key. Its text is in this response and can never be seen again.
+
+    Allowances belong to the name and stand in the datasets' ledgers before the key exists; a further key of the same name
+    shares them, and gives them anew where it has its own.
+    """
+    service = service_of(request)
+    check_record(body.name, body.role, body.allowances)
+    await grant(service.registry, body.name, body.allowances)
+    expires = None if body.days is None else int(time.time()) + body.days * _DAY
+    text, key = await run_sync(service.keyring.create, body.name, body.role, body.allowances, expires)
+    return {"key": text} | _document(key)
+
+
+@router.delete("/keys/{prefix}")
+async def revoke_key(request: Request, prefix: _Prefix, _: Owner) -> dict[str, Any]:
+    """Take a key back: no request that comes after this response passes with it, on any worker.
+
+    The last owner's key is not taken back here.
+    """
+    revoke = partial(service_of(request).keyring.revoke, keep_owner=True)
+    return _document(await run_sync(revoke, prefix))
+
+
+def _document(key: Key) -> dict[str, Any]:
+    return {name: getattr(key, name) for name in Key.__slots__}

@@ -1,0 +1,201 @@
+"""Plans over HTTP: numbers from theorems, before any data. No dataset is touched and nothing is spent."""
+
+import asyncio
+import warnings
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from holdtrue.codec import encode, plain
+from holdtrue.service.http.bodies import read
+from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS
+from holdtrue.service.identity.authentication import Anyone, caller_of
+
+__all__ = ["router"]
+
+
+class _Read(Request):
+    """A request whose body was read and checked."""
+
+    document: Any = None
+
+    async def json(self) -> Any:  # noqa: ANN401 - any JSON
+        """Return the document that was read."""
+        return self.document
+
+
+class Strict(APIRoute):
+    """A route whose JSON body is read by :func:`read` before FastAPI looks at it: ``APIRouter(route_class=Strict)``.
+
+    Guarantee: nothing of a body is read or checked for somebody without a valid key.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler behind the key and the strict reader, where the route has a body."""
+        inner = super().get_route_handler()
+        if self.body_field is None:
+            return inner
+
+        async def strict(request: Request) -> Response:
+            await caller_of(request)
+            document = await read(request)
+            checked = _Read(request.scope, request.receive)
+            checked.document = document
+            checked._body = await request.body()  # noqa: SLF001 - starlette's own place for a body that was read
+            return await inner(checked)
+
+        return strict
+
+
+class StrictModel(BaseModel):
+    """A form: nothing but its fields, finite numbers, no conversions of one type into another."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
+
+    def __init_subclass__(cls, **given: Any) -> None:  # noqa: ANN401 - pydantic's
+        super().__init_subclass__(**given)
+        FIELD_NAMES.update(cls.__annotations__)
+
+
+router = APIRouter(prefix="/v1/plan", tags=["plans"], route_class=Strict, responses=PROBLEMS)
+
+Count = Annotated[int | None, Field(ge=1, le=10**12)]
+Share = Annotated[float | None, Field(gt=0, lt=1)]
+Beta = Annotated[float, Field(gt=0, lt=1)]
+Epsilon = Annotated[float | None, Field(gt=0, le=1000)]
+
+# Plans are pure arithmetic; one thread keeps them from taking the processor from those who ask.
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="plans")
+
+
+class Asking(StrictModel):
+    """Leave out one of rows, queries and alpha."""
+
+    rows: Count = None
+    queries: Count = None
+    alpha: Share = None
+    beta: Beta = 0.05
+    epsilon: Epsilon = None
+    delta: Annotated[float | None, Field(ge=0, lt=1)] = None
+    reserve: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    uses: Annotated[int, Field(ge=1, le=10**9)] = 10
+    cap: Literal["validity", "privacy"] | None = None
+    method: Annotated[str, Field(min_length=1, max_length=64)] = "transfer-gaussian"
+    compare: bool = False
+
+
+class Learning(StrictModel):
+    """Leave out one of rows, alpha and epsilon."""
+
+    size: Annotated[int, Field(ge=1, le=10**15)]
+    alpha: Share = None
+    beta: Beta = 0.05
+    epsilon: Epsilon = None
+    rows: Count = None
+    method: Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"] = "best"
+    realizable: bool = False
+
+
+class Selection(StrictModel):
+    """Leave out one of epsilon and shortfall."""
+
+    candidates: Annotated[int, Field(ge=1, le=10**12)]
+    beta: Beta = 0.05
+    epsilon: Epsilon = None
+    shortfall: Annotated[float | None, Field(gt=0, le=1e15)] = None
+    monotone: bool = False
+
+
+class Prediction(StrictModel):
+    """Leave out one of alpha and rows."""
+
+    alpha: Share = None
+    beta: Beta = 0.05
+    epsilon: Epsilon = None
+    size: Annotated[int | None, Field(ge=1, le=10**15)] = None
+    dimension: Annotated[int | None, Field(ge=1, le=10**6)] = None
+    rows: Count = None
+    predictions: Annotated[int, Field(ge=1, le=10**9)] = 1
+    realizable: bool = True
+    method: Literal["best", "seed", "laplace"] = "best"
+
+
+class Holding(StrictModel):
+    """Every mode's width before the first look."""
+
+    # The work grows with looks and with yes: what takes longer than a few seconds is planned on one's own machine.
+    cases: Annotated[int, Field(ge=1, le=10**9)]
+    looks: Annotated[int, Field(ge=1, le=20_000)]
+    yes: Annotated[int | None, Field(ge=1, le=1_000)] = None
+    overfits: Annotated[int | None, Field(ge=1, le=50)] = None
+    beta: Beta = 0.05
+    private: bool | None = None
+    alpha: Share = None
+
+
+async def _planned(make: Callable[..., Any], form: StrictModel) -> Response:
+    given = form.model_dump()
+    compare = given.pop("compare", False)
+
+    def made() -> str:
+        with warnings.catch_warnings():
+            # That no efficient mechanism could do better is said by the plan's own width.
+            warnings.simplefilter("ignore")
+            found = make(**given)
+            lines = {"comparison": list(found.compare())} if compare else {}
+        return encode(plain(found) | lines)
+
+    body = await asyncio.get_running_loop().run_in_executor(_THREAD, made)
+    return Response(body, media_type="application/json")
+
+
+def _asking(**given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
+    from holdtrue.planning.asking import plan
+
+    return plan(**given)
+
+
+def _kind(name: str, **given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
+    import holdtrue
+
+    return getattr(holdtrue, name)(**given)
+
+
+def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str) -> None:
+    """Add one plan twice: by query parameters and by a JSON body."""
+    loose = type(f"{form.__name__}Query", (form,), {"model_config": ConfigDict(strict=False), "__module__": __name__})
+
+    async def by_query(_: Anyone, form: Any) -> Response:  # noqa: ANN401 - annotated below
+        return await _planned(make, form)
+
+    async def by_body(_: Anyone, form: Any) -> Response:  # noqa: ANN401 - annotated below
+        return await _planned(make, form)
+
+    by_query.__annotations__["form"] = Annotated[loose, Query()]
+    by_body.__annotations__["form"] = form
+    described: dict[int | str, dict[str, Any]] = {
+        200: {"description": "The plan.", "content": {"application/json": {"schema": {"type": "object"}}}}
+    }
+    for method, endpoint in (("GET", by_query), ("POST", by_body)):
+        router.add_api_route(
+            path,
+            endpoint,
+            methods=[method],
+            summary=f"Plan for {what}.",
+            operation_id=f"plan_{what.split(maxsplit=1)[0]}_{method.lower()}",
+            response_class=Response,
+            responses=described,
+        )
+
+
+_add("", Asking, _asking, "asking")
+_add("/learning", Learning, partial(_kind, "plan_learning"), "learning")
+_add("/selection", Selection, partial(_kind, "plan_selection"), "selection")
+_add("/prediction", Prediction, partial(_kind, "plan_prediction"), "prediction")
+_add("/holdout", Holding, partial(_kind, "plan_holdout"), "holdouts")

@@ -1,0 +1,296 @@
+"""The other verbs of a dataset, over HTTP: each in the dataset's own threads."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Query, Request, Response
+from msgspec.structs import asdict
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse
+
+from holdtrue.codec import encode
+from holdtrue.curator import Curator
+from holdtrue.curator.budget import Preview
+from holdtrue.curator.history import Page, history_page
+from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.hypotheses import read_class
+from holdtrue.hypotheses.classes import HypothesisClass
+from holdtrue.records import Choice, Hypothesis, Prediction
+from holdtrue.reports import html_report
+from holdtrue.requests import Ask, Learn, Predict, Select, Train, Verify
+from holdtrue.service import service_of
+from holdtrue.service.http.bodies import body_of
+from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.problems import PROBLEMS, Refused
+from holdtrue.service.http.routes.datasets import DatasetName, budget_document
+from holdtrue.service.identity.authentication import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
+from holdtrue.service.registry import Dataset
+from holdtrue.service.settings import Settings
+
+__all__ = ["preview_for", "report_text", "router", "visible_page"]
+
+router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
+AskBody = Annotated[Ask, body_of(Ask)]
+LearnBody = Annotated[Learn, body_of(Learn)]
+PredictBody = Annotated[Predict, body_of(Predict)]
+SelectBody = Annotated[Select, body_of(Select)]
+TrainBody = Annotated[Train, body_of(Train)]
+VerifyBody = Annotated[Verify, body_of(Verify)]
+_PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+
+
+def _said(text: str, media: str = "application/json") -> dict[int | str, dict[str, Any]]:
+    schema = {"type": "object"} if media == "application/json" else {"type": "string"}
+    return {200: {"description": text, "content": {media: {"schema": schema}}}}
+
+
+def _reply(document: object) -> Response:
+    return Response(encode(document), media_type="application/json")
+
+
+def preview_for(curator: Curator, query: str, caller: Caller) -> Preview:
+    """Return what a question would cost and how wide its answer would be, as a caller may see it.
+
+    An analyst is told that it was asked before where the same name paid for it: whether anybody else did is not told. The
+    owner, who sees the whole history, is told of everybody's.
+    """
+    return curator.preview(query, analyst=caller.name if caller.role == "analyst" else None)
+
+
+def visible_page(curator: Curator, caller: Caller, *, before: int | None = None, limit: int = 100) -> Page:
+    """Return the newest lines of a history that a caller may see: an analyst's own, or all for the owner and an auditor.
+
+    The curator's lock is not taken: the ledger is read a few hundred entries at a time.
+    """
+    analyst = caller.name if caller.role == "analyst" else None
+    return history_page(curator.ledger, before=before, limit=limit, analyst=analyst)
+
+
+def report_text(dataset: Dataset, caller: Caller, *, before: int | None = None, limit: int = 1000) -> str:
+    """Return plan, budget and the newest lines that a caller may see as one HTML page."""
+    curator = dataset.curator
+    shown = visible_page(curator, caller, before=before, limit=limit)
+    return html_report(
+        title=dataset.name,
+        plan=curator.plan,
+        budget=curator.budget,
+        history=shown.lines,
+        receipt=curator.ledger.head,
+        columns=[(column.name, column.type) for column in curator.card.columns],
+        whole=before is None and shown.before is None,
+    )
+
+
+async def _found(request: Request, name: str) -> Dataset:
+    return await service_of(request).registry.find(name)
+
+
+def _paid(request: Request, dataset: Dataset, verb: str, responses: Sequence[Choice | Hypothesis | Prediction]) -> None:
+    """Tell the log and the metrics what was charged."""
+    newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
+    request.scope["entry"] = newest.entry
+    charged = not all(response.repeated for response in responses)
+    service_of(request).metrics.asked(dataset.name, verb, charged=charged, left=newest.left)
+
+
+@router.post("/select", response_class=Response, responses=_said("The choice."), openapi_extra=describe_body(Select))
+async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:
+    """Choose the candidate that the most rows satisfy. The owner may give whole scores, which come from the rows."""
+    candidates = body.candidates
+    if isinstance(candidates, dict) and caller.role != "owner" and not all(map(_is_text, candidates.values())):
+        message = "whole scores come from the rows: only the owner gives them; candidates are questions in text"
+        raise RefusedError(message)
+    dataset = await _found(request, name)
+    given: dict[str, Any] = {"epsilon": body.epsilon, "name": body.name}
+    chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), key=key, analyst=caller.name, **given)
+    choice = await dataset.desk.work(caller.name, chosen)
+    _paid(request, dataset, "select", [choice])
+    return _reply(choice)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+@router.post("/learn", response_class=Response, responses=_said("The hypothesis."), openapi_extra=describe_body(Learn))
+async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: LearnBody) -> Response:
+    """Pick a hypothesis that errs about as seldom as the best of a finite class."""
+    dataset = await _found(request, name)
+    given = asdict(body)
+    several = given.pop("hypotheses")
+    settings = service_of(request).settings
+
+    def learned() -> Hypothesis:
+        classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
+        check_size(classes, columns=_width(dataset, body), rows=dataset.curator.card.rows, settings=settings)
+        return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
+
+    hypothesis = await dataset.desk.work(caller.name, learned)
+    _paid(request, dataset, "learn", [hypothesis])
+    return _reply(hypothesis)
+
+
+def _width(dataset: Dataset, body: Learn) -> int:
+    """Return how many columns a class goes over that does not say so itself, at most."""
+    return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
+
+
+def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns: int, rows: int, settings: Settings) -> None:
+    """Refuse classes that are larger, or longer to count, than the settings allow, together and before anything starts."""
+    several = [classes] if isinstance(classes, HypothesisClass) else list(classes)
+    settled = [each.over(columns) if each.width is None else each for each in several]
+    most = f"{settings.class_limit:,} in one request"
+    if sum(each.size for each in settled) <= settings.class_limit:
+        if sum(each.work(rows) for each in settled) <= settings.work_limit:
+            return
+        most = f"as many as {settings.work_limit:,} steps count on {rows:,} rows"
+    detail = f"these hypotheses are too many: this service takes at most {most}; take a smaller class"
+    raise Refused(422, "class too large", detail)
+
+
+@router.post(
+    "/train",
+    response_class=Response,
+    responses=_said("What is public about the model."),
+    openapi_extra=describe_body(Train),
+)
+async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
+    """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
+    from holdtrue.service.estimators import estimator_of
+
+    dataset = await _found(request, name)
+    estimator = estimator_of(body.estimator.kind, body.estimator.parameters)
+    given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
+    made = await dataset.desk.work(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
+    asked = made.asked
+    document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(made.columns)}
+    labels = None if asked.labels is None else list(asked.labels)
+    return _reply(document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)})
+
+
+@router.post(
+    "/predict",
+    response_class=Response,
+    responses=_said("The prediction, or the predictions."),
+    openapi_extra=describe_body(Predict),
+)
+async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: PredictBody) -> Response:
+    """Return private predictions of a trained model, for one row or several."""
+    if (body.row is None) == (body.rows is None):
+        raise InvalidParameter("row", None, "given, or rows in its place")
+    dataset = await _found(request, name)
+    rows = [body.row] if body.row is not None else body.rows or ()
+    given: dict[str, Any] = {each: getattr(body, each) for each in ("epsilon", "mu", "method", "screen")}
+
+    def predicted() -> list[Prediction]:
+        found = dataset.curator.predict(body.model, _table(rows), key=key, analyst=caller.name, **given)
+        return found if isinstance(found, list) else [found]
+
+    predictions = await dataset.desk.work(caller.name, predicted)
+    _paid(request, dataset, "predict", predictions)
+    return _reply(predictions[0] if body.row is not None else {"predictions": predictions})
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return rows as columns, each value as it was sent; all rows must have the same columns."""
+    import numpy as np
+
+    names = list(rows[0])
+    if any(set(row) != set(names) for row in rows):
+        raise InvalidParameter("rows", None, "rows that all have the same columns")
+    table = {}
+    for name in names:
+        column = np.empty(len(rows), dtype=object)
+        column[:] = [row[name] for row in rows]
+        table[name] = column
+    return table
+
+
+@router.post(
+    "/preview",
+    response_class=Response,
+    responses=_said("What it would cost, and how wide it would be."),
+    openapi_extra=describe_body(Ask, only=("query",)),
+)
+async def preview(request: Request, caller: Analyst, name: DatasetName, body: AskBody) -> Response:
+    """Say what a question would cost and how wide its answer would be. Free; no row is read.
+
+    Whether others asked it before is not told.
+    """
+    if body != Ask(query=body.query) or body.query is None:
+        raise InvalidParameter.without_value("query", "given, and nothing else")
+    dataset = await _found(request, name)
+    return _reply(await dataset.desk.call(preview_for, dataset.curator, body.query, caller))
+
+
+@router.get("/budget", response_class=Response, responses=_said("What is spent, and what is left."))
+async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
+    """Return what is spent and what is left, over all analysts."""
+    dataset = await _found(request, name)
+    return _reply(await dataset.desk.call(budget_document, dataset.curator))
+
+
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]
+Lines = Annotated[int, Query(ge=1, le=1000, description="At most so many charges.")]
+
+
+@router.get("/history", response_class=Response, responses=_said("Charges and their responses, oldest first."))
+async def history(
+    request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 100
+) -> Response:
+    """Return the newest charges and their responses: an analyst's own, or all for the owner and an auditor.
+
+    ``before`` in the response is what to ask for to see older ones, or null where there are none.
+    """
+    dataset = await _found(request, name)
+
+    page = partial(visible_page, dataset.curator, caller, before=before, limit=limit)
+    return _reply(await dataset.desk.work(caller.name, page))
+
+
+@router.get("/report", response_class=Response, responses=_said("One HTML page.", "text/html"))
+async def report(
+    request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 1000
+) -> Response:
+    """Return plan, budget and the newest questions and answers as one self-contained page; analysts see their own."""
+    dataset = await _found(request, name)
+    text = await dataset.desk.work(caller.name, report_text, dataset, caller, before=before, limit=limit)
+    headers = {"Content-Security-Policy": _PAGE_POLICY}
+    return Response(text, headers=headers, media_type="text/html")
+
+
+@router.get("/ledger", response_class=FileResponse, responses=_said("A SQLite file.", "application/vnd.sqlite3"))
+async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Response:
+    """Return a copy of the ledger for an auditor, to be verified offline; the key to the rows' fingerprint is not in it."""
+    from holdtrue.ledgers.exporting import export
+
+    dataset = await _found(request, name)
+    folder = FilePath(tempfile.mkdtemp(prefix="export-", dir=service_of(request).settings.home))
+    removed = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+    place = folder / f"{dataset.name}.ledger"
+    try:
+        await dataset.desk.work(caller.name, export, dataset.curator.ledger, place)
+    except BaseException:
+        await removed()
+        raise
+    return FileResponse(place, media_type="application/vnd.sqlite3", filename=place.name, background=removed)
+
+
+@router.post(
+    "/verify", response_class=Response, responses=_said("The ledger is whole."), openapi_extra=describe_body(Verify)
+)
+async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
+    """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
+    from holdtrue.ledgers import verify as recompute
+
+    dataset = await _found(request, name)
+    if len(body.receipts) > 1 and len({receipt.entry for receipt in body.receipts}) < len(body.receipts):
+        message = "two receipts are of one entry"
+        raise RefusedError(message)
+    receipts = [(receipt.entry, receipt.digest) for receipt in body.receipts]
+    found = await dataset.desk.work(caller.name, recompute, dataset.curator.ledger, receipts=receipts)
+    return _reply(found)

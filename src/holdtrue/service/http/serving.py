@@ -1,0 +1,196 @@
+"""Run the service: one process by default, several workers on request, stopped without losing an answer."""
+
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from holdtrue.errors import HoldtrueError, RefusedError
+from holdtrue.service.settings import Settings, from_text, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+    from uvicorn import Config
+
+__all__ = ["HANDED", "application", "run"]
+
+HANDED = "HOLDTRUE_SETTINGS"
+"""The environment variable by which workers get their settings. It may hold a password; the kernel shows it to us alone."""
+
+_LOGGER = logging.getLogger("holdtrue.service")
+_NOT_STARTED = 3  # the exit code after which uvicorn starts a worker no more
+_GRACE_SECONDS = 60
+_START_SECONDS = 30
+_KEEP_SECONDS = 15
+_BACKLOG = 2048
+_OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of but not closed yet
+_SELDOM = 50_000
+
+
+def run(settings: Settings, *, out: TextIO | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; then take no more requests, finish those that are in, close the ledgers, and return.
+
+    The first start of all makes the owner's key and shows it once: on the terminal, or in a file that only we can read
+    where there is no terminal, since what is printed there ends up in a log. Raises ``RefusedError`` where it cannot start.
+    """
+    out = out or sys.stdout
+    with _bound(settings) as listening:
+        _show_first_key(settings, out)
+        print(f"Holdtrue serves {_address(settings, listening)} from {settings.home}", file=out, flush=True)
+        _log_by_line()
+        if settings.workers > 1:
+            _serve_together(settings, listening)
+        else:
+            _serve_alone(settings, listening)
+
+
+def _serve_alone(settings: Settings, listening: socket.socket) -> None:
+    import uvicorn
+
+    # When it has stopped, uvicorn raises the signal again; by then it has no more to say than: done.
+    signal.signal(signal.SIGTERM, _leave)
+    server = uvicorn.Server(_configuration(settings, lambda: _created(settings)))
+    with suppress(KeyboardInterrupt):
+        server.run([listening])
+    _check_started(started=server.started)
+
+
+def _serve_together(settings: Settings, listening: socket.socket) -> None:
+    from uvicorn.supervisors import Multiprocess
+
+    os.environ[HANDED] = to_text(settings)
+    supervisor = Multiprocess(_configuration(settings, "holdtrue.service.http.serving:application"), [listening])
+    supervisor.run()
+    _check_started(started=all(process.exitcode != _NOT_STARTED for process in supervisor.processes))
+
+
+def _configuration(settings: Settings, factory: "str | Callable[[], FastAPI]") -> "Config":
+    from uvicorn import Config
+
+    from holdtrue.service.http.uvicorn_protocol import BoundedProtocol, Connections
+
+    places = Connections(most=_most_connections(settings), seconds=settings.read_seconds)
+    return Config(
+        factory,
+        factory=True,
+        http=partial(BoundedProtocol, places=places),  # type: ignore[arg-type]  # called as a class is
+        workers=settings.workers,
+        lifespan="on",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_worker_healthcheck=_START_SECONDS,
+    )
+
+
+def _most_connections(settings: Settings) -> int:
+    """Return how many connections a worker takes: below the limit of open files, which is first raised where it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return settings.connections if soft == resource.RLIM_INFINITY else max(1, min(settings.connections, soft - _OTHER_FILES))
+
+
+def _check_started(*, started: bool) -> None:
+    if not started:
+        message = "the service could not start; the lines above say why"
+        raise RefusedError(message)
+
+
+def application() -> "FastAPI":
+    """Return the application of one worker, by the settings that were handed to it; one that cannot start ends all."""
+    _log_by_line()
+    try:
+        return _created(from_text(os.environ[HANDED]))
+    except HoldtrueError as error:
+        _LOGGER.error("worker not started: %s", error)  # noqa: TRY400 - no traceback leaves the service
+    raise SystemExit(_NOT_STARTED)
+
+
+def _created(settings: Settings) -> "FastAPI":
+    from holdtrue.service import create
+
+    app = create(settings)
+    # What was imported stays for good: a collector that walks all of it again and again would make answers wait.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_SELDOM)
+    return app
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    del number, frame
+    raise SystemExit(0)
+
+
+def _bound(settings: Settings) -> socket.socket:
+    """Return a socket at the address, which all workers share."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family=family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host.strip("[]"), settings.port))
+        reason = None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    if reason is not None:
+        listening.close()
+        message = f"cannot serve at {settings.host}, port {settings.port}: {reason}"
+        raise RefusedError(message)
+    listening.set_inheritable(True)
+    return listening
+
+
+def _address(settings: Settings, listening: socket.socket) -> str:
+    name = f"[{settings.host.strip('[]')}]" if ":" in settings.host else settings.host
+    return f"http://{name}:{listening.getsockname()[1]}"
+
+
+def _show_first_key(settings: Settings, out: TextIO) -> None:
+    from holdtrue.service.database import open_database
+    from holdtrue.service.identity.api_keys import Keyring
+
+    database = open_database(settings)
+    try:
+        # With the issuer, so that keys which cannot be read stop the service here and not in every worker.
+        keyring = Keyring(database, issuer=settings.issuer)
+        text = keyring.create_first()
+        keyring.close()
+    finally:
+        database.close()
+    if text is None:
+        return
+    if out.isatty():
+        print(f"The owner's key, shown this once: {text}", file=out, flush=True)
+        return
+    path = settings.home / "owner.key"
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{text}\n")
+    print(f"The owner's key is in {path}: take it from there and delete the file", file=out, flush=True)
+
+
+def _log_by_line() -> None:
+    """Send what the server says the same way as the service's own lines: JSON, and never a traceback."""
+    from holdtrue.service.http import telemetry
+
+    telemetry.configure_logs()
+    server = logging.getLogger("uvicorn")
+    server.handlers[:] = logging.getLogger("holdtrue.service").handlers
+    server.setLevel(logging.INFO)
+    server.propagate = False

@@ -1,0 +1,159 @@
+"""What the service tells of itself: one log line a request, and counters for Prometheus. Public facts only.
+
+Never a query, a body or a row. Every worker counts for itself; scrape each, or add them up by ``worker``.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+__all__ = ["MEDIA", "Metrics", "configure_logs", "log_request"]
+
+_SERVICE = logging.getLogger("holdtrue.service")
+_ACCESS = logging.getLogger("holdtrue.service.requests")
+_KEPT = ("kind", "request_id", "dataset")
+
+
+class _Lines(logging.Formatter):
+    """Writes a record as one line of JSON; a traceback is never written, since it may quote a row."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name == _ACCESS.name:
+            return record.getMessage()
+        document = {"time": round(record.created, 3), "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(document | {name: getattr(record, name) for name in _KEPT if hasattr(record, name)})
+
+
+class _Stream(logging.StreamHandler[Any]):
+    """Writes to a stream; lines of requests are written together, once in a turn of the event loop, in their order."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - any text file
+        super().__init__(stream)
+        self._waiting: list[str] = []
+
+    def line(self, text: str) -> None:
+        """Write a line soon: with the others of this turn, or at once where there is no loop."""
+        self._waiting.append(f"{text}\n")
+        if len(self._waiting) > 1:
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self.flush)
+        except RuntimeError:
+            self.flush()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, after the lines that came before it."""
+        self.flush()
+        super().emit(record)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.acquire()
+            try:
+                self.stream.write("".join(waiting))
+            except (OSError, ValueError):  # a log that cannot be written keeps no answer back
+                pass
+            finally:
+                self.release()
+        super().flush()
+
+
+def configure_logs(stream: Any = None) -> None:  # noqa: ANN401 - any text file
+    """Send the service's log lines to a stream, standard error unless given. Calling it again replaces the stream."""
+    handler = _Stream(stream or sys.stderr)
+    handler.setFormatter(_Lines())
+    _SERVICE.handlers[:] = [handler]
+    _SERVICE.setLevel(logging.INFO)
+    _SERVICE.propagate = False
+
+
+def log_request(scope: Mapping[str, Any], *, route: str, status: int) -> None:
+    """Log one request: when, its id, method, route template, status, the caller's key prefix and the entry it made."""
+    if not _ACCESS.isEnabledFor(logging.INFO):
+        return
+    caller, entry = scope.get("caller"), scope.get("entry")
+    line = (
+        f'{{"time": {round(time.time(), 3)!r}, "request_id": {quoted(scope["request_id"])}, '
+        f'"method": {quoted(scope["method"])}, "route": {quoted(route)}, "status": {status}, '
+        f'"key": {"null" if caller is None else quoted(caller.prefix)}, "entry": {"null" if entry is None else entry}}}'
+    )
+    handlers = _SERVICE.handlers
+    if len(handlers) == 1 and type(handlers[0]) is _Stream and not _ACCESS.handlers and not _SERVICE.propagate:
+        # As the logger would, without a record for every line.
+        handlers[0].line(line)
+    else:
+        _ACCESS.info(line)
+
+
+MEDIA = CONTENT_TYPE_LATEST
+_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Metrics:
+    """What one worker counts.
+
+    Guarantee: :meth:`text` without ``owner`` holds no duration and no name of a dataset, and nothing in it depends on a row:
+    its labels are route templates, methods, statuses and kinds of error. How many ticks a response took may depend on rows,
+    so durations are for the owner, who has them anyway.
+    """
+
+    def __init__(self) -> None:
+        self._public, self._private = CollectorRegistry(), CollectorRegistry()
+        public: dict[str, Any] = {"namespace": "holdtrue", "registry": self._public}
+        private: dict[str, Any] = {"namespace": "holdtrue", "registry": self._private}
+        self._requests = Counter("requests", "Requests answered.", ["route", "method", "status"], **public)
+        self._refusals = Counter("refusals", "Requests refused.", ["kind"], **public)
+        Gauge("worker_info", "Which process counts.", ["worker"], **public).labels(str(os.getpid())).set(1)
+        self._seconds = Histogram(
+            "request_seconds", "Seconds until the response left, on the tick.", ["route"], buckets=_BUCKETS, **private
+        )
+        self._asks = Counter("asks", "Requests that may spend budget.", ["dataset", "verb"], **private)
+        self._charges = Counter("charges", "Requests that did.", ["dataset", "verb"], **private)
+        self._left = Gauge("budget_left", "What is left of the budget, in its unit.", ["dataset"], **private)
+        self._children: dict[tuple[str, str, int], Counter] = {}
+        self._timers: dict[str, Histogram] = {}
+        self._verbs: dict[tuple[str, str], tuple[Counter, Counter, Gauge]] = {}
+
+    def request(self, route: str, method: str, status: int, seconds: float, problem: str | None = None) -> None:
+        """Count a request that was answered, or refused with a problem of a kind."""
+        key = (route, method if method in _METHODS else "other", status)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._requests.labels(key[0], key[1], str(status))
+            self._timers[route] = self._seconds.labels(route)
+        child.inc()
+        self._timers[route].observe(seconds)
+        if problem is not None:
+            self._refusals.labels(problem).inc()
+
+    def asked(self, dataset: str, verb: str, *, charged: bool, left: float) -> None:
+        """Count a response of a verb that may spend, and note what it left."""
+        found = self._verbs.get((dataset, verb))
+        if found is None:
+            found = self._asks.labels(dataset, verb), self._charges.labels(dataset, verb), self._left.labels(dataset)
+            self._verbs[dataset, verb] = found
+        asks, charges, gauge = found
+        asks.inc()
+        if charged:
+            charges.inc()
+        gauge.set(left)
+
+    def left(self, dataset: str, left: float) -> None:
+        """Note what is left of a budget."""
+        self._left.labels(dataset).set(left)
+
+    def text(self, *, owner: bool = False) -> bytes:
+        """Return what everybody may see in Prometheus' text format, and the rest for the owner."""
+        return generate_latest(self._public) + (generate_latest(self._private) if owner else b"")

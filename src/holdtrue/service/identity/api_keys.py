@@ -1,0 +1,336 @@
+"""Keys: 256 random bits, shown once, kept as a digest, revoked at once.
+
+A key reads ``ht_<prefix>_<secret>``. The prefix finds its row, is public and stands in logs; the secret is nowhere but in
+the hands of who got it. How much of a dataset's one budget the analyst of a name may spend, an allowance, stands in the
+dataset's ledger.
+"""
+
+import base64
+import hmac
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InvalidParameter, Unauthorized, UnknownName
+from holdtrue.exact import amount
+from holdtrue.service.database import DATASETS, KEYS, SESSIONS, CoalescedReads, Database, Version
+from holdtrue.service.http.problems import Refused
+from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity.oidc import TOKENS_PREFIX, Tokens
+from holdtrue.service.settings import ROLES, Issuer, Role
+
+if TYPE_CHECKING:
+    from holdtrue.curator import Curator
+    from holdtrue.service.identity.sessions import Sessions
+    from holdtrue.service.registry import Registry
+
+__all__ = ["Key", "Keyring", "Share", "check_record", "grant", "grant_offline", "share_of"]
+
+_KEY = re.compile(r"ht_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_NOBODY = "........"
+_LONGEST_NAME = 100
+_LONGEST_CHECKED = 256
+_MOST_ALLOWANCES = 1_000
+_MOST_ASKS = 10**12
+_PREFIX_WORDS, _SECRET_WORDS, _PREFIX_BYTES = 1, 4, 5
+_LEAST_PEPPER = 32
+_FIRST = 0x686F6C646B657973  # the number of the advisory lock for the first key: "holdkeys"
+_MOST_REMEMBERED = 4096
+_CONFLICT = 409
+_UNKNOWN = "there is no such key, or it is no longer valid"
+_CHOSEN = sa.select(KEYS).where(KEYS.c.prefix.in_(sa.bindparam("prefixes", expanding=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is public about a key. Times are whole seconds since 1970, None where there is none."""
+
+    prefix: str
+    name: str
+    role: Role
+    created: int
+    expires: int | None = None
+    revoked: int | None = None
+    allowances: Mapping[str, int] = field(default_factory=dict)
+
+
+class Keyring:
+    """All keys of a service.
+
+    Law: :meth:`check` and :meth:`known` return a caller only for the whole text of a key that was created here and is
+    neither revoked nor expired at the moment of the call, in every worker: each call reads the row after it began, or sees
+    after it began that nothing was written since the row was read, so a revocation that was committed counts from the next
+    request on. Digests are compared in constant time. Needs: the database. Fails: with ``Unauthorized``, the same for every
+    reason and for about the same work: only keys that were valid are remembered.
+    """
+
+    def __init__(self, database: Database, *, issuer: Issuer | None = None, now: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._now = now
+        self._pepper = _pepper(database)
+        self._absent = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
+        self._reading = CoalescedReads(self._rows)
+        self._version = Version(database.engine)
+        self._remembered: tuple[int | None, dict[str, Mapping[str, Any]]] = (None, {})
+        self._tokens = None if issuer is None else Tokens(issuer)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdtrue-tokens")
+
+    def create(
+        self,
+        name: str,
+        role: Role,
+        allowances: Mapping[str, int] | None = None,
+        expires: int | None = None,
+    ) -> tuple[str, Key]:
+        """Return a new key's text, which nobody can see again, and its record."""
+        with self._database.begin() as connection:
+            return self._created(connection, name, role, dict(allowances or {}), expires)
+
+    def create_first(self, name: str = "owner") -> str | None:
+        """Return the text of the first owner's key; None where there was one, and for all but one who call at once."""
+        with self._database.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FIRST)))
+            if connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.role == "owner").limit(1)).first() is not None:
+                return None
+            return self._created(connection, name, "owner", {}, None)[0]
+
+    def check(self, text: str) -> Caller:
+        """Return who a key speaks for."""
+        if self._tokens is not None and _TOKEN.fullmatch(text):
+            return self._tokens.check(text)
+        prefix = _prefix_of(text)
+        return self._judged(text, self._rows([prefix]).get(prefix))
+
+    async def known(self, text: str) -> Caller:
+        """Return who a key speaks for, from one read for all who ask at the same time; the event loop never waits."""
+        if self._tokens is not None and _TOKEN.fullmatch(text):
+            import asyncio
+
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._tokens.check, text)
+        # Before the row is read: what is written meanwhile makes a newer version, and the row is read again.
+        version = await self._version.soon()
+        remembered = self._recall(version, text)
+        if remembered is not None:
+            return remembered
+        row = await self._reading.row(_prefix_of(text))
+        caller = self._judged(text, row)
+        if row is not None and version is not None:
+            self._remember(version, row)
+        return caller
+
+    def revoke(self, prefix: str, *, keep_owner: bool = False) -> Key:
+        """Make a key invalid from now on, with the page sessions that began with it.
+
+        ``keep_owner`` refuses to take the last owner's key that is valid, after which nobody could give another.
+        """
+        chosen = KEYS.c.prefix == prefix
+        with self._database.begin() as connection:
+            now = int(self._now())
+            if keep_owner:
+                self._check_other_owner(connection, prefix, now)
+            connection.execute(sa.update(KEYS).where(chosen, KEYS.c.revoked.is_(None)).values(revoked=now))
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.prefix == prefix))
+            row = connection.execute(sa.select(KEYS).where(chosen)).mappings().first()
+        if row is None:
+            message = "there is no key of that prefix"
+            raise UnknownName(message)
+        return _record(row)
+
+    def _check_other_owner(self, connection: sa.Connection, prefix: str, now: int) -> None:
+        if connection.dialect.name == "postgresql":  # two owners who revoke each other's key come one after the other
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FIRST)))
+        live = sa.and_(KEYS.c.revoked.is_(None), sa.or_(KEYS.c.expires.is_(None), KEYS.c.expires > now))
+        owners = connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.role == "owner", live)).scalars().all()
+        if list(owners) == [prefix]:
+            detail = "this is the last key of an owner; give another owner's key first, or revoke it with `holdtrue keys`"
+            raise Refused(_CONFLICT, "last owner", detail)
+
+    def list(self) -> "list[Key]":
+        """Return all keys, oldest first, those revoked included."""
+        with self._database.read() as connection:
+            rows = connection.execute(sa.select(KEYS).order_by(KEYS.c.created, KEYS.c.prefix)).mappings().all()
+        return [_record(row) for row in rows]
+
+    def holder(self, prefix: str) -> Caller:
+        """Return who holds a key now, by its prefix alone: for those who were let in by the whole key before."""
+        row = self._rows([prefix]).get(prefix)
+        if row is None or not self._live(row):
+            raise Unauthorized(_UNKNOWN)
+        return Caller(row["name"], row["role"], row["prefix"])
+
+    def digest(self, text: str) -> str:
+        """Return the digest by which a secret is stored."""
+        return hmac.digest(self._pepper, text[:_LONGEST_CHECKED].encode("utf-8", "replace"), "sha256").hex()
+
+    @property
+    def database(self) -> Database:
+        """Return where keys are kept."""
+        return self._database
+
+    @property
+    def sessions(self) -> "Sessions":
+        """Return the page sessions that begin with these keys."""
+        from holdtrue.service.identity.sessions import Sessions
+
+        return Sessions(self, now=self._now)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._reading.close()
+        self._version.close()
+        self._thread.shutdown(wait=False)
+
+    def _created(
+        self, connection: sa.Connection, name: str, role: Role, allowances: dict[str, int], expires: int | None
+    ) -> tuple[str, Key]:
+        now = int(self._now())
+        check_record(name, role, allowances)
+        if expires is not None and expires <= now:
+            raise InvalidParameter("expires", expires, "a time in the future")
+        prefix = _fresh_prefix()
+        while connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.prefix == prefix)).first() is not None:
+            prefix = _fresh_prefix()
+        text = f"ht_{prefix}_{_secret()}"
+        key = Key(prefix, name, role, now, expires, None, allowances)
+        row = {column: getattr(key, column) for column in Key.__slots__}
+        connection.execute(sa.insert(KEYS).values(**row, digest=self.digest(text)))
+        return text, key
+
+    def _rows(self, prefixes: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        with self._database.read() as connection:
+            rows = connection.execute(_CHOSEN, {"prefixes": list(prefixes)}).mappings().all()
+        return {row["prefix"]: dict(row) for row in rows}
+
+    def _recall(self, version: int | None, text: str) -> Caller | None:
+        known, rows = self._remembered
+        row = rows.get(self.digest(text)) if version is not None and version == known else None
+        return Caller(row["name"], row["role"], row["prefix"]) if row is not None and self._live(row) else None
+
+    def _remember(self, version: int, row: Mapping[str, Any]) -> None:
+        known, rows = self._remembered
+        if version != known or len(rows) >= _MOST_REMEMBERED:
+            rows = {}
+            self._remembered = (version, rows)
+        rows[row["digest"]] = row
+
+    def _live(self, row: Mapping[str, Any]) -> bool:
+        return row["revoked"] is None and (row["expires"] is None or row["expires"] > self._now())
+
+    def _judged(self, text: str, row: Mapping[str, Any] | None) -> Caller:
+        # The digest is made and compared whether there is a row or not.
+        same = hmac.compare_digest(self.digest(text), self._absent if row is None else row["digest"])
+        if row is None or not same or len(text) > _LONGEST_CHECKED or not self._live(row):
+            raise Unauthorized(_UNKNOWN)
+        return Caller(row["name"], row["role"], row["prefix"])
+
+
+def _pepper(database: Database) -> bytes:
+    given = os.environ.get("HOLDTRUE_PEPPER")
+    if given is None:
+        return database.secret("pepper").encode()
+    if len(given) < _LEAST_PEPPER:
+        raise InvalidParameter("HOLDTRUE_PEPPER", "what was given", f"at least {_LEAST_PEPPER} characters")
+    return given.encode()
+
+
+def _prefix_of(text: str) -> str:
+    found = _KEY.fullmatch(text)
+    return _NOBODY if found is None else found[1]
+
+
+def _fresh_prefix() -> str:
+    return base64.b32encode(SYSTEM.words(_PREFIX_WORDS).tobytes()[:_PREFIX_BYTES]).decode().lower()
+
+
+def _secret() -> str:
+    return base64.urlsafe_b64encode(SYSTEM.words(_SECRET_WORDS).tobytes()).decode().rstrip("=")
+
+
+def _record(row: Mapping[Any, Any]) -> Key:
+    return Key(**{name: row[name] for name in Key.__slots__})
+
+
+def check_record(name: str, role: Role, allowances: Mapping[str, int]) -> None:
+    """Refuse what no key may have."""
+    if not _is_name(name):
+        raise InvalidParameter(
+            "name", name, f"1 to {_LONGEST_NAME} printable characters that do not begin with {TOKENS_PREFIX}:"
+        )
+    if role not in ROLES:
+        raise InvalidParameter("role", role, f"one of {', '.join(ROLES)}")
+    if len(allowances) > _MOST_ALLOWANCES or not all(map(_is_count, allowances.values())):
+        raise InvalidParameter("allowances", "what was given", "whole numbers of questions, by dataset")
+
+
+def _is_name(value: object) -> bool:
+    """Return whether a name may stand in a ledger: names of token holders are kept apart by how they begin."""
+    told = isinstance(value, str) and value.isprintable() and value == value.strip() and 0 < len(value) <= _LONGEST_NAME
+    return told and not str(value).startswith(f"{TOKENS_PREFIX}:")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_ASKS
+
+
+class Share(Struct, frozen=True):
+    """What a caller may spend of a dataset, has spent and has left, in the ledger's unit; no allowance is None."""
+
+    dataset: str
+    unit: str
+    allowance: float | None
+    allowed_asks: int | None
+    spent: float
+    left: float
+    asks_left: int
+
+
+def share_of(curator: "Curator", *, dataset: str, name: str) -> Share:
+    """Return what a dataset's ledger has about an analyst. Public numbers only; no row is read."""
+    ledger = curator.ledger
+    cost, allowance, left = curator.plan.cost, ledger.allowance(name), ledger.left_for(name)
+    asks = min(curator.budget.asks, left // cost if cost else 0)
+    return Share(
+        dataset=dataset,
+        unit=ledger.terms.filter.currency,
+        allowance=None if allowance is None else amount(allowance),
+        allowed_asks=None if allowance is None or not cost else allowance // cost,
+        spent=amount(ledger.spent_by(name)),
+        left=amount(left),
+        asks_left=max(0, asks),
+    )
+
+
+async def grant(registry: "Registry", name: str, allowances: Mapping[str, int]) -> None:
+    """Give an analyst so many asks of each dataset named; nothing is given where one of the datasets is unknown."""
+    found = [(await registry.find(dataset), asks) for dataset, asks in allowances.items()]
+    for dataset, asks in found:
+        await dataset.desk.call(dataset.curator.grant, name, asks=asks)
+
+
+def grant_offline(registry: "Registry", database: Database, name: str, allowances: Mapping[str, int]) -> None:
+    """Give allowances from the ledgers alone, without opening data; a service that runs sees them at once."""
+    from holdtrue.ledgers import open_ledger
+    from holdtrue.planning.plans import read_plan
+
+    with database.read() as connection:
+        known = set(connection.execute(sa.select(DATASETS.c.name)).scalars())
+    for dataset in allowances:
+        if dataset not in known:
+            message = f"there is no dataset named {dataset[:63]}"
+            raise UnknownName(message)
+    for dataset, asks in allowances.items():
+        ledger = open_ledger(registry.ledger_url(dataset))
+        try:
+            ledger.grant(name, allowance=asks * read_plan(ledger.terms.plan).cost)
+        finally:
+            ledger.close()

@@ -1,0 +1,200 @@
+"""Who is asking, and how fast: the dependencies by which a route says whom it answers, and each caller's rate.
+
+Under /v1 and /v2 only ``Authorization: Bearer`` counts; a cookie is never looked at, so that no page of another origin
+can ask in somebody's name.
+"""
+
+import hashlib
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+from limits import parse_many
+
+from holdtrue.errors import RefusedError, Unauthorized
+from holdtrue.service import service_of
+from holdtrue.service.http.problems import Refused
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+    from holdtrue.service import Service
+    from holdtrue.service.settings import Role
+
+__all__ = [
+    "Analyst",
+    "Anyone",
+    "Auditor",
+    "Caller",
+    "IdempotencyKey",
+    "Owner",
+    "Rates",
+    "caller_in",
+    "caller_of",
+    "headers_of",
+    "request_id_of",
+]
+
+_IDEMPOTENCY = re.compile(r"[ -~]{1,128}")
+_BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]+) *")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a key or a token. ``name`` is the analyst in the ledgers; keys of one name share their allowance."""
+
+    name: str
+    role: "Role"
+    prefix: str
+
+
+async def caller_of(request: Request) -> Caller:
+    """Return who sends a request, as :func:`caller_in` does."""
+    return await caller_in(request.scope, service_of(request))
+
+
+async def caller_in(scope: "Scope", service: "Service") -> Caller:
+    """Return who sends a request, looked up and counted once.
+
+    Law: without a key that is valid now, the answer is one and the same 401 (bytes, headers, and the same work: a
+    digest and a read), whether there is no key, or it is malformed, unknown, wrong, revoked or expired. Needs: the
+    database of keys. Fails: with 429 when the caller's rate is used up.
+    """
+    known = scope.get("caller")
+    if isinstance(known, Caller):
+        return known
+    try:
+        caller = await service.keyring.known(_bearer(scope))
+    except Unauthorized:
+        caller = None
+    if caller is None:
+        detail = "a valid key is needed: Authorization: Bearer"
+        raise Refused(401, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
+    scope["caller"] = caller
+    service.rates.check(caller)
+    return caller
+
+
+def _bearer(scope: "Scope") -> str:
+    """Return the one bearer key of a request, or nothing: two of them are as good as none."""
+    given = headers_of(scope, b"authorization")
+    found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    return "" if found is None else found[1]
+
+
+def headers_of(scope: "Scope", name: bytes) -> list[str]:
+    """Return every value of a header, by its name in lower case."""
+    return [value.decode("latin-1") for given, value in scope["headers"] if given == name]
+
+
+_SCHEME = HTTPBearer(scheme_name="key", description="A key of this service, or a token of its issuer.", auto_error=False)
+
+
+async def _anyone(
+    request: Request,
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_SCHEME)],
+) -> Caller:
+    return await caller_of(request)
+
+
+Anyone = Annotated[Caller, Depends(_anyone)]
+"""Whoever has a valid key."""
+
+
+def _demand(caller: Caller, *roles: "Role") -> Caller:
+    if caller.role not in roles:
+        message = f"this needs a key of {' or '.join(roles)}"
+        raise RefusedError(message)
+    return caller
+
+
+async def _analyst(caller: Anyone) -> Caller:
+    return _demand(caller, "analyst", "owner")
+
+
+async def _auditor(caller: Anyone) -> Caller:
+    return _demand(caller, "auditor", "owner")
+
+
+async def _owner(caller: Anyone) -> Caller:
+    return _demand(caller, "owner")
+
+
+Analyst = Annotated[Caller, Depends(_analyst)]
+"""Who may spend budget: an analyst or the owner."""
+Auditor = Annotated[Caller, Depends(_auditor)]
+"""Who may see everything that was released: an auditor or the owner."""
+Owner = Annotated[Caller, Depends(_owner)]
+"""Who may register data and give keys."""
+
+
+def request_id_of(caller: Caller, key: str) -> str:
+    """Return the ledger's request id of a caller's own idempotency key: nobody can meet another's by choosing the same."""
+    return hashlib.sha256(f"{caller.name}\n{key}".encode()).hexdigest()
+
+
+async def _idempotency_key(
+    caller: Anyone,
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="Names this request: sent again with the same key it is charged once, and answered alike.",
+            json_schema_extra={"minLength": 1, "maxLength": 128, "pattern": "^[ -~]{1,128}$"},
+        ),
+    ] = None,
+) -> str:
+    if key is None or not _IDEMPOTENCY.fullmatch(key):
+        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        raise Refused(400, "idempotency key needed", detail)
+    return request_id_of(caller, key)
+
+
+IdempotencyKey = Annotated[str, Depends(_idempotency_key)]
+"""The ledger's request id, from the header that every request which spends budget must have."""
+
+
+_MOST_CALLERS = 100_000
+
+
+class Rates:
+    """Lets a caller's requests through at a steady rate, and as many at once as the limit's whole amount.
+
+    Each worker counts for itself, in memory, so that no request waits for a shared counter: with several workers a caller
+    who spreads requests over many connections gets up to that many times the rate. Budgets are what protects rows; a rate
+    protects time. The library ``limits`` reads what the settings say; its own counting would need a thread.
+
+    Law: for each limit, ``amount`` over ``seconds``, a caller has a time until which its share is used up; a request moves
+    it on by seconds / amount, and is refused if that would take it more than ``seconds`` ahead of now. So no more than twice
+    the amount passes in any such span, and no more than the rate in the long run. What is refused counts against no limit.
+    """
+
+    def __init__(self, rate: str, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._limits = [(limit.amount, float(limit.get_expiry())) for limit in parse_many(rate)]
+        self._used: dict[tuple[str, str], list[float]] = {}
+        self._now = now
+
+    def check(self, caller: "Caller") -> None:
+        """Count a request of a caller, or refuse it with 429 and Retry-After."""
+        now, name = self._now(), (caller.prefix, caller.name)
+        used = self._used.get(name) or self._new(name, now)
+        moved = [max(until, now) + span / amount for until, (amount, span) in zip(used, self._limits, strict=True)]
+        for until, (amount, span) in zip(moved, self._limits, strict=True):
+            # A part in a million for rounding, so that the whole amount passes at once.
+            early = until - now - span * (1 + 1e-6)
+            if early > 0:
+                detail = f"more than {amount} requests in {span:.0f} seconds; wait for Retry-After"
+                raise Refused(429, "too many requests", detail, headers={"Retry-After": str(max(1, math.ceil(early)))})
+        self._used[name] = moved
+
+    def _new(self, name: tuple[str, str], now: float) -> list[float]:
+        """Begin to count for a caller; those whose share is whole again are forgotten when there are very many."""
+        if len(self._used) >= _MOST_CALLERS:
+            self._used = {known: used for known, used in self._used.items() if max(used) > now}
+        return self._used.setdefault(name, [now] * len(self._limits))

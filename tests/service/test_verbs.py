@@ -291,6 +291,13 @@ def test_a_history_is_read_page_by_page(analyst):
     assert "2 charges of the history" in report
 
 
+def test_two_idempotency_keys_are_as_good_as_none(analyst):
+    twice = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+    for verb, body in (("ask", {"query": "age > 3"}), ("select", {"candidates": ["age > 3", "age > 4"]})):
+        told = analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=twice)
+        assert (told.status_code, told.json()["type"]) == (400, "urn:holdtrue:idempotency-key-needed")
+
+
 def test_a_body_is_not_read_without_a_key(served, monkeypatch):
     read = []
     monkeypatch.setattr(bodies, "loads", lambda content: read.append(content) or {})

@@ -23,8 +23,8 @@ from holdtrue.requests import Ask
 from holdtrue.service import service_of
 from holdtrue.service.http import bodies
 from holdtrue.service.http.openapi import describe_body
-from holdtrue.service.http.problems import PROBLEMS, Refused, refusal
-from holdtrue.service.identity.authentication import Caller, caller_in, headers_of, request_id_of
+from holdtrue.service.http.problems import PROBLEMS, refusal
+from holdtrue.service.identity.authentication import caller_in, headers_of, request_id_in
 
 if TYPE_CHECKING:
     from holdtrue.service import Service
@@ -33,7 +33,6 @@ __all__ = ["Application", "Lane", "router"]
 
 _QUOTES = 4
 _READER = msgspec.json.Decoder(Ask)
-_KEY = re.compile(r"[ -~]{1,128}")
 _PATH = re.compile(r"/v1/datasets/([^/]+)/ask")
 _JSON = (b"content-type", b"application/json")
 
@@ -121,7 +120,7 @@ async def _answered(service: "Service", scope: Scope, name: str, body: Callable[
     if caller.role == "auditor":
         message = "this needs a key of analyst or owner"
         raise RefusedError(message)
-    key = _key(scope, caller)
+    key = request_id_in(scope, caller)
     media = next(iter(headers_of(scope, b"content-type")), "")
     if media != "application/json":
         bodies.check_media(media)
@@ -133,15 +132,6 @@ async def _answered(service: "Service", scope: Scope, name: str, body: Callable[
     scope["entry"] = newest.entry
     service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
-
-
-def _key(scope: Scope, caller: Caller) -> str:
-    """Return the ledger's request id, as the dependency IdempotencyKey does."""
-    given = headers_of(scope, b"idempotency-key")
-    if len(given) != 1 or not _KEY.fullmatch(given[0]):
-        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
-        raise Refused(400, "idempotency key needed", detail)
-    return request_id_of(caller, given[0])
 
 
 def _decode(content: bytes) -> Ask:

@@ -38,6 +38,7 @@ __all__ = [
     "caller_in",
     "caller_of",
     "headers_of",
+    "request_id_in",
     "request_id_of",
 ]
 
@@ -139,9 +140,19 @@ def request_id_of(caller: Caller, key: str) -> str:
     return hashlib.sha256(f"{caller.name}\n{key}".encode()).hexdigest()
 
 
+def request_id_in(scope: "Scope", caller: Caller) -> str:
+    """Return the ledger's request id of a request, by its one header Idempotency-Key; 400 where there is none."""
+    given = headers_of(scope, b"idempotency-key")
+    if len(given) != 1 or not _IDEMPOTENCY.fullmatch(given[0]):
+        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        raise Refused(400, "idempotency key needed", detail)
+    return request_id_of(caller, given[0])
+
+
 async def _idempotency_key(
+    request: Request,
     caller: Anyone,
-    key: Annotated[
+    _: Annotated[
         str | None,
         Header(
             alias="Idempotency-Key",
@@ -150,10 +161,7 @@ async def _idempotency_key(
         ),
     ] = None,
 ) -> str:
-    if key is None or not _IDEMPOTENCY.fullmatch(key):
-        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
-        raise Refused(400, "idempotency key needed", detail)
-    return request_id_of(caller, key)
+    return request_id_in(request.scope, caller)
 
 
 IdempotencyKey = Annotated[str, Depends(_idempotency_key)]

@@ -2,55 +2,22 @@
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
-from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from holdtrue.codec import encode, plain
 from holdtrue.service.http.bodies import read
 from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS
-from holdtrue.service.identity.authentication import Anyone, caller_of
+from holdtrue.service.identity.authentication import Anyone
 
 __all__ = ["router"]
-
-
-class _Read(Request):
-    """A request whose body was read and checked."""
-
-    document: Any = None
-
-    async def json(self) -> Any:  # noqa: ANN401 - any JSON
-        """Return the document that was read."""
-        return self.document
-
-
-class Strict(APIRoute):
-    """A route whose JSON body is read by :func:`read` before FastAPI looks at it: ``APIRouter(route_class=Strict)``.
-
-    Guarantee: nothing of a body is read or checked for somebody without a valid key.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler behind the key and the strict reader, where the route has a body."""
-        inner = super().get_route_handler()
-        if self.body_field is None:
-            return inner
-
-        async def strict(request: Request) -> Response:
-            await caller_of(request)
-            document = await read(request)
-            checked = _Read(request.scope, request.receive)
-            checked.document = document
-            checked._body = await request.body()  # noqa: SLF001 - starlette's own place for a body that was read
-            return await inner(checked)
-
-        return strict
 
 
 class StrictModel(BaseModel):
@@ -63,7 +30,7 @@ class StrictModel(BaseModel):
         FIELD_NAMES.update(cls.__annotations__)
 
 
-router = APIRouter(prefix="/v1/plan", tags=["plans"], route_class=Strict, responses=PROBLEMS)
+router = APIRouter(prefix="/v1/plan", tags=["plans"], responses=PROBLEMS)
 
 Count = Annotated[int | None, Field(ge=1, le=10**12)]
 Share = Annotated[float | None, Field(gt=0, lt=1)]
@@ -174,15 +141,22 @@ def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str
     async def by_query(_: Anyone, form: Any) -> Response:  # noqa: ANN401 - annotated below
         return await _planned(make, form)
 
-    async def by_body(_: Anyone, form: Any) -> Response:  # noqa: ANN401 - annotated below
-        return await _planned(make, form)
+    async def by_body(_: Anyone, request: Request) -> Response:
+        document = await read(request)
+        try:
+            given = form.model_validate(document)
+        except ValidationError as error:
+            mistakes = [{"loc": ("body", *each["loc"])} for each in error.errors(include_input=False, include_url=False)]
+        else:
+            return await _planned(make, given)
+        raise RequestValidationError(mistakes)
 
     by_query.__annotations__["form"] = Annotated[loose, Query()]
-    by_body.__annotations__["form"] = form
+    body = {"required": True, "content": {"application/json": {"schema": form.model_json_schema()}}}
     described: dict[int | str, dict[str, Any]] = {
         200: {"description": "The plan.", "content": {"application/json": {"schema": {"type": "object"}}}}
     }
-    for method, endpoint in (("GET", by_query), ("POST", by_body)):
+    for method, endpoint, extra in (("GET", by_query, None), ("POST", by_body, {"requestBody": body})):
         router.add_api_route(
             path,
             endpoint,
@@ -191,6 +165,7 @@ def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str
             operation_id=f"plan_{what.split(maxsplit=1)[0]}_{method.lower()}",
             response_class=Response,
             responses=described,
+            openapi_extra=extra,
         )
 
 

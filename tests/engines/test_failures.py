@@ -5,8 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import open_engine
-from holdtrue.engines.base import FAILED, open_masked
+from holdtrue.engines.base import FAILED
 from holdtrue.errors import HoldtrueError, ReleaseError, RequestError
+from holdtrue.queries.columns import open_masked
 from holdtrue.queries.parser import parse
 
 CANARY = "canary-7351"

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import IntegrityError
-from holdtrue.ledgers import Entry, Ledger, read_charge
+from holdtrue.ledgers.entries import Entry, read_charge
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.records import Response, mark_repeat
 from holdtrue.verbs import Standing
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from holdtrue.codec import decode
 from holdtrue.errors import IntegrityError, RequestError
 from holdtrue.exact import amount
-from holdtrue.ledgers import Entry, Ledger, read_charge
+from holdtrue.ledgers.entries import Entry, read_charge
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.records import Response
 
 __all__ = ["Line", "Page", "history_of", "history_page", "responses_of"]

@@ -13,23 +13,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
-from holdtrue.engines import Engine, Progress
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.exact import UNIT
-from holdtrue.ledgers import Charge, Entry, Ledger, Limits, read_charge
-from holdtrue.ledgers.entries import text
+from holdtrue.ledgers.entries import Charge, Entry, Limits, read_charge, text
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, mark_repeat
 from holdtrue.verbs import Job, Measured, Planned, Release, Standing
 from holdtrue.verbs.asking import cached_parser
+
+if TYPE_CHECKING:
+    from holdtrue.engines import Engine, Progress
 
 __all__ = ["Inbox", "Job", "Pending", "Pipeline", "ReleasePipeline", "may_answer", "name_private"]
 
@@ -409,7 +411,7 @@ class Pipeline(ReleasePipeline):
     """The pipeline of rows that an engine holds and a plan limits: sums of queries are measured for all requests at once."""
 
     def __init__(
-        self, *, plan: AnyPlan, ledger: Ledger, engine: Engine, analyst: str, progress: Progress | None = None
+        self, *, plan: AnyPlan, ledger: Ledger, engine: "Engine", analyst: str, progress: "Progress | None" = None
     ) -> None:
         super().__init__(ledger=ledger, analyst=analyst, limits=Limits(plan.queries, max(0, plan.reserve_units)))
         self.plan, self.engine, self.progress = plan, engine, progress

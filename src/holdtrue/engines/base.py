@@ -7,27 +7,30 @@ rows, hear of files, columns and lines.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 from typing import Any as Whatever
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.ensembles.members import Ensemble
-from holdtrue.ensembles.parts import PartRule, hash_contents
-from holdtrue.ensembles.training import Recipe, train_by
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
 from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import open_masked
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.features import Feature, Keys, columns_of, read_features
 from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
-__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "open_masked", "tally_rows"]
+if TYPE_CHECKING:
+    from holdtrue.ensembles.members import Ensemble
+    from holdtrue.ensembles.parts import PartRule
+    from holdtrue.ensembles.training import Recipe
+
+__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "tally_rows"]
 
 CHUNK = 1 << 16
 """Rows that are looked at together: a multiple of 64."""
@@ -36,17 +39,6 @@ FAILED = "the rows could not be read: the engine failed, or the data changed sin
 CLOSED = "the engine was closed; open the data again"
 
 T = TypeVar("T")
-
-
-def open_masked(action: Callable[[], T], *, failure: str | Callable[[Exception], str]) -> T:
-    """Return what an action of the custodian returns; whatever else it raises becomes a RequestError that quotes no cell."""
-    try:
-        return action()
-    except HoldtrueError:
-        raise
-    except Exception as error:  # noqa: BLE001 - any error of any reader; its text is not passed on
-        text = failure if isinstance(failure, str) else failure(error)
-    raise RequestError(text)
 
 
 class Engine(ABC):
@@ -84,13 +76,13 @@ class Engine(ABC):
     @abstractmethod
     def train(
         self,
-        recipe: Recipe,
+        recipe: "Recipe",
         features: Sequence[Feature],
         goal: Feature,
         *,
-        rule: PartRule,
+        rule: "PartRule",
         progress: Progress | None = None,
-    ) -> Ensemble:
+    ) -> "Ensemble":
         """Return an ensemble with a member for each part, cut by the rule: the same wherever the rows are (E4, E10)."""
 
     @abstractmethod
@@ -217,17 +209,20 @@ class LocalEngine(Engine):
 
     def train(
         self,
-        recipe: Recipe,
+        recipe: "Recipe",
         features: Sequence[Feature],
         goal: Feature,
         *,
-        rule: PartRule,
+        rule: "PartRule",
         progress: Progress | None = None,
-    ) -> Ensemble:
+    ) -> "Ensemble":
         """Return an ensemble trained in this process, on as many threads as there are processors."""
+        from holdtrue.ensembles.parts import hash_contents
+        from holdtrue.ensembles.training import train_by
+
         keyed = [] if rule.key is None else [Keys(rule.key)]
 
-        def take() -> Ensemble:
+        def take() -> "Ensemble":
             pieces = list(self._read([*features, goal, *keyed], progress))
             columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
             del pieces

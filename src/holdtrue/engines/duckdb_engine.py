@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.base import CHUNK, FAILED, LocalEngine, open_masked
+from holdtrue.engines.base import CHUNK, FAILED, LocalEngine
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.files import (
@@ -41,7 +41,7 @@ from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import cells_of_arrow, check_names, flags_of
+from holdtrue.queries.columns import cells_of_arrow, check_names, flags_of, open_masked
 from holdtrue.queries.emitters import duckdb as emit_value
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.evaluator import Values

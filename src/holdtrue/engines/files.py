@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
-from holdtrue.engines.base import open_masked
 from holdtrue.errors import InvalidParameter, RequestError
-from holdtrue.queries.columns import check_names, choose_type, refuse_type
+from holdtrue.queries.columns import check_names, choose_type, open_masked, refuse_type
 
 __all__ = [
     "Cast",

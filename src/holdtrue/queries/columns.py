@@ -4,14 +4,14 @@ A column becomes one of the four types of the card. What has no such type is ref
 text the message says how.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.errors import RequestError, UnknownColumn
+from holdtrue.errors import HoldtrueError, RequestError, UnknownColumn
 from holdtrue.queries.cards import Type
 from holdtrue.queries.evaluator import Values
 
@@ -25,10 +25,12 @@ __all__ = [
     "choose_type",
     "flags_of",
     "names_of",
+    "open_masked",
     "read_table",
     "refuse_type",
 ]
 
+T = TypeVar("T")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Table: TypeAlias = dict[str, tuple[str, Values]]
 
@@ -189,7 +191,7 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
         check_names(list(named), types)
         table = {name: cells_of_array(name, values, wanted=types.get(name)) for name, values in named.items()}
     else:
-        arrow = _read_arrow(data)
+        arrow = open_masked(lambda: _to_arrow(data), failure=f"a {type(data).__name__} could not be read as a table")
         names = [str(name) for name in arrow.column_names]
         check_names(names, types)
         table = {
@@ -215,14 +217,15 @@ def _whole(column: "pa.ChunkedArray") -> "pa.Array":
     return whole
 
 
-def _read_arrow(data: object) -> "pa.Table":
-    """Return a table of somebody else's kind as Arrow's; whatever its own reader raises may quote a cell."""
+def open_masked(action: Callable[[], T], *, failure: str | Callable[[Exception], str]) -> T:
+    """Return what an action of the custodian returns; whatever else it raises becomes a RequestError that quotes no cell."""
     try:
-        return _to_arrow(data)
-    except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
-        pass
-    message = f"a {type(data).__name__} could not be read as a table"
-    raise RequestError(message)
+        return action()
+    except HoldtrueError:
+        raise
+    except Exception as error:  # noqa: BLE001 - any error of any reader; its text is not passed on
+        text = failure if isinstance(failure, str) else failure(error)
+    raise RequestError(text)
 
 
 def _to_arrow(data: Any) -> "pa.Table":  # noqa: ANN401 - whatever turns out to be a table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from holdtrue.bounds.prediction import rows_of_a_part
-from holdtrue.engines.base import FAILED, Engine, open_masked
+from holdtrue.engines.base import FAILED, Engine
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.fingerprints import Fingerprint
@@ -46,6 +46,7 @@ from holdtrue.errors import ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
+from holdtrue.queries.columns import open_masked
 from holdtrue.queries.emitters import spark as emitted
 from holdtrue.queries.features import Feature
 from holdtrue.queries.syntax_tree import Query, checked_bits

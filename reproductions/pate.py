@@ -20,8 +20,7 @@ from scipy.sparse import linalg
 from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.ensembles.data_dependent import vote_report
-from holdtrue.ensembles.responding import NoisyMax
-from holdtrue.ensembles.screening import Screen
+from holdtrue.ensembles.responding import NoisyMax, Screen
 from holdtrue.exact import amount
 
 __all__ = ["run"]

@@ -29,8 +29,8 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (261, 240),
-    "lines of code": (34_048, 29_500),
-    "longest import chain": (26, 20),
+    "lines of code": (33_900, 29_500),
+    "longest import chain": (25, 20),
     "layers": (13, 15),
 }
 

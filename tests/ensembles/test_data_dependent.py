@@ -10,8 +10,7 @@ from scipy import special
 from holdtrue import events
 from holdtrue.accounting.filters import GaussianFilter
 from holdtrue.ensembles.data_dependent import _ORDERS, _doubt, _renyi, vote_report
-from holdtrue.ensembles.responding import NoisyMax
-from holdtrue.ensembles.screening import Screen
+from holdtrue.ensembles.responding import NoisyMax, Screen
 from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
 from laws import generator
 

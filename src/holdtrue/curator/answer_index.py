@@ -8,7 +8,7 @@ from holdtrue.curator.history import responses_of
 from holdtrue.errors import IntegrityError
 from holdtrue.ledgers.entries import Entry, read_charge
 from holdtrue.ledgers.ledger import Ledger
-from holdtrue.records import Response, mark_repeat
+from holdtrue.records import Response
 from holdtrue.verbs import Standing
 
 __all__ = ["AnswerIndex"]
@@ -102,11 +102,6 @@ class AnswerIndex:
     def standing(self) -> Standing:
         """Return where a charge that costs nothing would stand if it were made now."""
         return Standing(self.draws, self.spent, self.charges)
-
-    def repeat(self, part: str) -> Response | None:
-        """Return the answer to a part as a repeat, or None where it was never answered."""
-        found = self.answer(part)
-        return None if found is None else mark_repeat(found, repeated=True)
 
     def answer(self, part: str) -> Response | None:
         """Return the answer to a part as it was stored, or None where it was never answered."""

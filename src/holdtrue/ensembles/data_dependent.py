@@ -14,8 +14,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.responding import NoisyMax, vote_matrix
-from holdtrue.ensembles.screening import Screen
+from holdtrue.ensembles.responding import NoisyMax, Screen, vote_matrix
 from holdtrue.errors import InvalidParameter, NotPrivate
 from holdtrue.exact import Number, probability
 from holdtrue.mechanisms.base import Array

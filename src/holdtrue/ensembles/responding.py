@@ -25,7 +25,7 @@ from holdtrue.mechanisms import Exponential, Gaussian, Laplace
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.noise.samplers import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
 
-__all__ = ["GRID", "Agnostic", "LaplaceMax", "NoisyAverage", "NoisyMax", "SoftMajority", "drawn_by", "vote_matrix"]
+__all__ = ["GRID", "Agnostic", "LaplaceMax", "NoisyAverage", "NoisyMax", "Screen", "SoftMajority", "drawn_by", "vote_matrix"]
 
 GRID: Final = 1 << 16
 """Noise on votes is drawn in these parts of a vote, so that ties are rare and the law is close to the continuous one."""
@@ -138,6 +138,46 @@ class NoisyMax(Mechanism):
 
     def __repr__(self) -> str:
         return f"NoisyMax(sigma={float(self.sigma):g}, points={self.points})"
+
+
+@dataclass(frozen=True)
+class Screen(Mechanism):
+    """Says whether the largest count, with normal noise, is at least a threshold: whether the vote is clear (T2b).
+
+    It costs the same whatever the votes, is paid for every point, and can bear several times the noise of an answer, which
+    is then paid for clear points only.
+
+    Law: GRID largest + round(GRID sigma Z) >= GRID threshold for a standard normal Z. Guarantee: mu-GDP with
+    mu = points / sigma, whatever the votes: a row moves each count, and so the largest, by at most ``points``, the number of
+    points that the votes were added up over. Needs: a threshold and a sigma that do not come from the rows.
+    """
+
+    threshold: Fraction
+    sigma: Fraction
+    points: int
+
+    def __init__(self, threshold: Number, *, sigma: Number, points: int = 1) -> None:
+        deviation = positive("sigma", sigma)
+        if deviation * GRID > LARGEST_SCALE:
+            raise InvalidParameter("sigma", sigma, "at most 2^34")
+        object.__setattr__(self, "threshold", positive("threshold", threshold))
+        object.__setattr__(self, "sigma", deviation)
+        object.__setattr__(self, "points", count("points", points))
+
+    @property
+    def _noise(self) -> Gaussian:
+        return Gaussian(sigma=self.sigma * GRID, sensitivity=self.points * GRID)
+
+    @property
+    def _claim(self) -> events.Event:
+        return self._noise.event
+
+    def release(self, votes: Array) -> Any:  # noqa: ANN401 - one answer for one point, an array for many
+        """Return whether the vote is clear; for a matrix of counts, for each row."""
+        largest = vote_matrix(votes).max(axis=1).astype(object) * GRID
+        noisy = np.asarray(drawn_by(self, self._noise).release(largest))
+        clear = (noisy.astype(object) >= self.threshold * GRID).astype(bool)
+        return bool(clear[0]) if integers("votes", votes).ndim == 1 else clear
 
 
 @dataclass(frozen=True)

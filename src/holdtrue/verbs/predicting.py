@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from holdtrue.accounting.filters import Filter
 from holdtrue.codec import digest_of, encode
-from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, SoftMajority
-from holdtrue.ensembles.screening import Screen
+from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, Screen, SoftMajority
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import UNIT, Number, amount, positive, probability, text_among

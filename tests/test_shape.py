@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (261, 240),
-    "lines of code": (33_900, 29_500),
-    "longest import chain": (25, 20),
+    "modules": (260, 240),
+    "lines of code": (34_100, 29_500),
+    "longest import chain": (23, 20),
     "layers": (13, 15),
 }
 

@@ -302,7 +302,7 @@ def rows(axes: Axes) -> None:
         ("jung20", "Jung et al. 2020", ORANGE + " --"),
         ("splitting", "splitting", GREY + " :"),
         ("rounding", "rounding", GREY + " --"),
-        ("transfer-gaussian", "Holdtrue", BLUE),
+        ("joint-gaussian", "Holdtrue", BLUE),
         ("nonadaptive", "questions fixed in advance", GREEN + " :"),
     ]
     for method, label, ink in methods:

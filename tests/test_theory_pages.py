@@ -19,7 +19,7 @@ SECTIONS = {
 
 
 def test_there_are_as_many_sections_as_items():
-    assert len(ROWS) == len(SECTIONS) == 65
+    assert len(ROWS) == len(SECTIONS) == 66
     assert len({anchor for _, anchor in SECTIONS}) == 65
 
 

@@ -97,7 +97,7 @@ def folder(people, tmp_path_factory):
         within=where,
     )
     assert done.returncode == 0, done.stderr
-    assert "transfer-gaussian" in done.stdout
+    assert "joint-gaussian" in done.stdout
     assert re.search(r"region +text", done.stdout)
     assert done.stderr == "created p.ledger\n"
     asked = command("ask", "people.parquet", "age > 65", "smoker", "--ledger", "p.ledger", within=where)

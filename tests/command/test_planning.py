@@ -26,8 +26,8 @@ def command(*words):
 def test_asking_prints_the_plan():
     result = run("--queries", "1000", "--alpha", "0.1")
     assert result.exit_code == 0
-    assert "38,867" in result.stdout
-    assert "transfer-gaussian" in result.stdout
+    assert "35,165" in result.stdout
+    assert "joint-gaussian" in result.stdout
 
 
 def test_asking_as_json_is_the_plan():

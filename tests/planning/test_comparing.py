@@ -30,6 +30,7 @@ def test_every_method_once_in_order_of_rows(comparison):
 @pytest.mark.parametrize(
     ("method", "rows", "tolerance"),
     [
+        ("joint-gaussian", 35_168, 0.001),
         ("transfer-gaussian", 38_880, 0.01),
         ("transfer-laplace", 116_688, 0.02),
         ("transfer-gaussian-zcdp", 44_164, 0.01),
@@ -66,7 +67,8 @@ def test_privacy_and_adaptivity_are_marked(comparison):
 def test_caps_and_reserve_are_kept():
     made = plan(rows=20_000, queries=100, epsilon=0.1, delta=1e-6, reserve=0.25)
     lines = made.compare()
-    assert lines["transfer-gaussian"].alpha == pytest.approx(made.alpha)
+    assert lines["joint-gaussian"].alpha == pytest.approx(made.alpha)
+    assert made.alpha < lines["transfer-gaussian"].alpha
     assert lines["jung20"].alpha > plan(rows=20_000, queries=100, method="jung20").alpha
     assert lines["splitting"].rows == 41_500 * math.ceil(math.log(4000) / (2 * made.alpha**2)) // 415
     # epsilon = 0.1 is within theorem 1.1, 3 is not; what its theorem does not speak of has no number.
@@ -78,7 +80,8 @@ def test_text_shows_everything(comparison):
     assert repr(comparison) == text
     for line in comparison:
         assert f"{line.rows:,}" in text
-    assert "* transfer-gaussian" in text
+    assert "* joint-gaussian" in text
+    assert "  transfer-gaussian" in text
     assert "(not private)" in text
     assert "(questions fixed in advance)" in text
     assert text.splitlines()[0].startswith("1,000 adaptive questions, every answer within 0.1")
@@ -105,7 +108,7 @@ def test_plot_labels_every_method_and_marks_the_plan(comparison):
     words = " ".join(text.get_text() for text in axes.texts)
     for method in METHODS:
         assert method in words
-    assert f"{comparison['transfer-gaussian'].rows:,} rows" in words
+    assert f"{comparison['joint-gaussian'].rows:,} rows" in words
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_legend() is None
     plt.close(axes.figure)

@@ -56,10 +56,11 @@ def shift(epsilon: Number, *, delta: Number = 0, beta: Number = 1) -> float:
     0.24491866
     """
     privacy, failure = round_up(nonnegative("epsilon", epsilon)), probability("beta", beta, one=True)
-    return _gamma(privacy, round_up(probability("delta", delta, zero=True) / failure))
+    return eased_gap(privacy, round_up(probability("delta", delta, zero=True) / failure))
 
 
-def _gamma(epsilon: float, slack: float) -> float:
+def eased_gap(epsilon: float, slack: float) -> float:
+    """Return T5's gamma for an epsilon and a slack d: the largest half-width that T6 adds to the noise; 1 where d >= 1."""
     if slack >= 1 or epsilon > _LARGEST_EPSILON:
         return 1.0
     growth = math.expm1(epsilon) * (1 - slack)
@@ -159,7 +160,7 @@ def _concentrated_root(rho: float, beta: float) -> float:
 
 def _shift_at(epsilon: float, delta: float, beta: float) -> Shift:
     slack = delta / beta * ROUNDING
-    return Shift(_gamma(epsilon, slack), epsilon, slack)
+    return Shift(eased_gap(epsilon, slack), epsilon, slack)
 
 
 def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def asking(
     delta: Annotated[float | None, typer.Option(help="Privacy slack, with epsilon.")] = None,
     reserve: Annotated[float, typer.Option(help="Share of the ledger kept for other verbs.")] = 0.0,
     uses: Annotated[int, typer.Option(help="How many uses share the reserve.")] = 10,
-    method: Annotated[str, typer.Option(help="Theorem to plan by; --compare lists them.")] = "transfer-gaussian",
+    method: Annotated[str, typer.Option(help="Theorem to plan by; --compare lists them.")] = "joint-gaussian",
     compare: Annotated[bool, typer.Option("--compare", help="Also show every method side by side.")] = False,
     plot: Plot = None,
     as_json: Json = False,

@@ -64,7 +64,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     ``cap``: "validity" caps the ledger at what questions and reserve need, "privacy" at all that epsilon and delta allow,
     which makes population intervals wider. ``bits``: values are rounded to multiples of 2^-bits. ``iid``: whether rows are
     independent draws from one population; if not, alpha is about the sample, and privacy sets the cap. ``method``:
-    "transfer-gaussian" unless given. ``pure``: the ledger counts in pure epsilon, by the method "transfer-laplace"; all that
+    "joint-gaussian" unless given. ``pure``: the ledger counts in pure epsilon, by the method "transfer-laplace"; all that
     it pays for is (epsilon, 0)-DP, and a delta is not used.
 
     Fails: :class:`~holdtrue.errors.InsufficientSamples` where nothing is possible, with the rows that would do;
@@ -72,7 +72,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
 
     >>> p = plan(queries=1000, alpha=0.1, beta=0.05)
     >>> round(p.rows, -2), p.method
-    (38900, 'transfer-gaussian')
+    (35200, 'joint-gaussian')
     """
     given = {"rows": rows, "queries": queries, "alpha": alpha}
     if sum(value is None for value in given.values()) != 1:
@@ -110,10 +110,10 @@ def _choose_method(name: str | None, *, iid: bool, pure: bool) -> AskingMethod:
     if pure and not iid:
         message = "a pure ledger for a set number of queries needs iid=True; without it, leave queries and alpha out"
         raise PreconditionError(message)
-    how = find_method(("transfer-laplace" if pure else "transfer-gaussian") if name is None else name)
+    how = find_method(("transfer-laplace" if pure else "joint-gaussian") if name is None else name)
     if iid:
         return how
-    if how is not METHODS["transfer-gaussian"]:
+    if how is not METHODS["joint-gaussian"]:
         raise InvalidParameter("method", name, "left out when iid is False: its theorem is about a population")
     return NoiseOnly()
 

@@ -11,7 +11,13 @@ from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownName
 from holdtrue.planning.methods import AskingMethod, AskingTask
 from holdtrue.planning.older_theorems import Bassily, Information, Jung, Lecture, NonPrivateMethod, SharpInformation
-from holdtrue.planning.transfer import TransferConcentrated, TransferGaussian, TransferLaplace
+from holdtrue.planning.transfer import (
+    JointConcentrated,
+    JointGaussian,
+    TransferConcentrated,
+    TransferGaussian,
+    TransferLaplace,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
 METHODS: dict[str, AskingMethod] = {
     method.name: method
     for method in (
+        JointGaussian(),
+        JointConcentrated(),
         TransferGaussian(),
         TransferConcentrated(),
         TransferLaplace(),
@@ -217,7 +225,7 @@ class Comparison:
         """Return the colour that a method is drawn in."""
         if line.method == self.chosen:
             return _CHOSEN
-        if line.method.startswith("transfer"):
+        if line.method.startswith(("joint", "transfer")):
             return _TRANSFER
         return _PRIVATE if line.private else _OPEN
 

@@ -49,10 +49,12 @@ class AskingTask:
         return replace(self, rule=rule)
 
 
-class Transfer(Struct, frozen=True, forbid_unknown_fields=True):
+class Transfer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What T6 freezes before data: epsilon, slack = delta(epsilon)/transfer_beta, and how beta is split.
 
     ``noise`` is the half-width of the noise, rounding to the grid included, and ``gamma`` the largest gap to the population.
+    With an ``overshoot`` beta is not split: noise is the box of one answer, the overshoot bounds what the noise of all
+    answers together exceeds its boxes by in the mean, and slack = (delta(epsilon) + e^epsilon overshoot)/beta (S1 b).
     """
 
     epsilon: float
@@ -61,6 +63,7 @@ class Transfer(Struct, frozen=True, forbid_unknown_fields=True):
     gamma: float
     noise_beta: float
     transfer_beta: float
+    overshoot: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

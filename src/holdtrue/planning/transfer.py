@@ -3,14 +3,17 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
+from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
 from holdtrue.accounting.event_privacy import rho
-from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, grid, laplace_maximum
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.optimisation import descend
 from holdtrue.bounds.transfer import (
     Shift,
     concentrated_rho,
     concentrated_shift,
+    eased_gap,
     gaussian_mu,
     gaussian_shift,
     shift,
@@ -28,11 +31,12 @@ from holdtrue.planning.methods import (
 )
 
 _LARGEST_GAMMA = 0.999
+_MOST_EXPONENT = 6.0
 _A_QUARTER = -math.log(3)
 
 
 class TransferGaussian(GaussianMethod):
-    """The default: C is the CVaR of the largest noise at one share of beta, the gap gamma of T5 at the other."""
+    """C is the CVaR of the largest noise at one share of beta, the gap gamma of T5 at the other."""
 
     name = "transfer-gaussian"
     theorem = "transfer theorem (T5, T6), Gaussian differential privacy"
@@ -84,6 +88,79 @@ class TransferConcentrated(TransferGaussian):
     def cap(self, gamma: float, beta: float) -> float:
         """Return the mu whose rho has the gap gamma."""
         return math.sqrt(2 * concentrated_rho(gamma, beta=beta))
+
+
+class JointGaussian(TransferGaussian):
+    """The default: one beta for noise and gap, so that no share of it is kept for either (S1, form b).
+
+    Every answer has the box s t, and what the noise exceeds its boxes by adds up to k s E(|Z| - t)_+ in the mean over all k
+    answers: the overshoot. With probability 1 - beta all intervals with noise s t and slack
+    (delta(epsilon) + e^epsilon overshoot)/beta cover at once, those by T6 and those by T6b for queries by position: in the
+    first statement to fail, if its probability is P, P slack is at most delta(epsilon) plus the overshoot times what the
+    test multiplies the noise by, which is at most e^epsilon in T6 and 1 in T6b.
+    """
+
+    name = "joint-gaussian"
+    theorem = "transfer theorem, one beta for noise and gap (S1, T6), Gaussian differential privacy"
+
+    def delta(self, cap: float, epsilon: float) -> float:
+        """Return the delta that a ledger whose mu is capped has at epsilon."""
+        return gaussian_delta(cap, epsilon)
+
+    def start(self, task: AskingTask, alpha: float) -> list[float]:
+        """Start at half of alpha for the gap."""
+        del task
+        return [math.log(alpha) - math.log(2)]
+
+    def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
+        """Choose gamma rather than mu, as if the box were the same whatever epsilon is; :meth:`certified` has the rest."""
+        del rows
+        factor, most = _joint_factor(task.queries, task.beta), self.most(task)
+        gamma = min(math.exp(point[0]), _LARGEST_GAMMA)
+        mu = self.cap(gamma, task.beta)
+        if task.rule == "privacy" or mu > most:
+            return factor, self.shift(most, task.beta).gamma, most, 1.0
+        return factor, gamma, mu, 1.0
+
+    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+        """Return s t + gamma by T6's form with the slack of S1, at the best box t and the best epsilon."""
+        del point
+        many = sigma * task.queries
+
+        def found(at: Sequence[float]) -> tuple[float, float, float]:
+            epsilon, box = math.exp(min(at[0], _MOST_EXPONENT)), math.exp(min(at[1], _MOST_EXPONENT))
+            overshoot = many * gaussian_overshoot(box) * ROUNDING
+            slack = (self.delta(cap, epsilon) + math.exp(epsilon) * overshoot) / task.beta * ROUNDING
+            return sigma * box, slack, overshoot
+
+        def width(at: Sequence[float]) -> float:
+            box, slack, _ = found(at)
+            return box + eased_gap(math.exp(min(at[0], _MOST_EXPONENT)), slack)
+
+        near = self.shift(cap, task.beta).epsilon or cap
+        best = descend(width, [math.log(near), math.log(gaussian_quantile(task.queries, beta=task.beta))], step=0.05)
+        epsilon, (box, slack, overshoot) = math.exp(min(best[0], _MOST_EXPONENT)), found(best)
+        noise, gamma = (box + grid(rows, bits=task.bits)) * ROUNDING, eased_gap(epsilon, slack)
+        frozen = Transfer(epsilon, slack, noise, gamma, task.beta, task.beta, overshoot)
+        return Design((noise + gamma) * ROUNDING, transfer=frozen)
+
+
+class JointConcentrated(JointGaussian, TransferConcentrated):
+    """The same on a zCDP ledger."""
+
+    name = "joint-gaussian-zcdp"
+    theorem = "transfer theorem, one beta for noise and gap (S1, T6), zero-concentrated differential privacy"
+
+    def delta(self, cap: float, epsilon: float) -> float:
+        """Return the delta at epsilon where rho is cap^2 / 2."""
+        return zero_concentrated_delta(cap * cap / 2 * ROUNDING, epsilon)
+
+
+@lru_cache(1024)
+def _joint_factor(queries: int, beta: float) -> float:
+    """Return the least over t of t + queries E(|Z| - t)_+ / beta: what a deviation of noise costs in half-width (S1)."""
+    box = gaussian_quantile(1, beta=beta / queries)  # where the derivative, 1 - queries Pr[|Z| > t]/beta, is 0
+    return box + queries * gaussian_overshoot(box) / beta
 
 
 class NoiseOnly(GaussianMethod):

@@ -25,8 +25,10 @@ _DELTA = 1e-6
 _ENDS = {"rows": (100, 1e8, 40_000), "queries": (1, 1e6, 1000), "alpha": (0.005, 0.5, 0.1), "beta": (1e-6, 0.5, 0.05)}
 _EPSILON = (0.01, 20.0)
 _WORDS = {
-    "transfer-gaussian": "Holdtrue",
-    "transfer-gaussian-zcdp": "Holdtrue, zCDP ledger",
+    "joint-gaussian": "Holdtrue",
+    "joint-gaussian-zcdp": "Holdtrue, zCDP ledger",
+    "transfer-gaussian": "Holdtrue, beta split",
+    "transfer-gaussian-zcdp": "Holdtrue, beta split, zCDP ledger",
     "transfer-laplace": "Holdtrue, Laplace noise",
     "nonadaptive": "No adaptivity allowed",
     "splitting": "Fresh rows for each question",

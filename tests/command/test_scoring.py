@@ -11,7 +11,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.codec import encode
 from holdtrue.command import main
-from holdtrue.holdouts.results import read_results
+from holdtrue.holdouts.result_files import read_results
 
 CASES = 3_000
 V1 = ("--name", "v1", "--submission", "commit 1")

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.submissions import Question
 
 
 class Killed(BaseException):

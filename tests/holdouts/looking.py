@@ -20,7 +20,7 @@ import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.holdouts import Holdout, Leaderboard, sparse
-from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.submissions import Question
 from holdtrue.mechanisms import AboveThreshold
 
 CASES, RUNS, MOST = 20_000, 60, 240

@@ -9,7 +9,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.holdouts import Leaderboard
-from holdtrue.holdouts.questions import Question
+from holdtrue.holdouts.submissions import Question
 
 RANDOM = np.random.default_rng(41)
 TRUTH = RANDOM.integers(0, 2, 4000)

@@ -14,7 +14,7 @@ import holdtrue as ht
 from holdtrue.codec import plain
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts.cases import BITS, cases_of
-from holdtrue.holdouts.questions import comparison, given_cases, question
+from holdtrue.holdouts.submissions import comparison, given_cases, question
 
 RANDOM = np.random.default_rng(7)
 TRUTH = RANDOM.integers(0, 2, 600)

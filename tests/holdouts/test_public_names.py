@@ -10,7 +10,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts import holdout as module
-from holdtrue.holdouts.questions import given_cases
+from holdtrue.holdouts.submissions import given_cases
 
 CASES = 4_000
 RANDOM = np.random.default_rng(47)

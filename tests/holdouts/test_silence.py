@@ -130,7 +130,7 @@ def test_the_old_words_are_found(monkeypatch, kind):
         array = array_of("y_pred", values)
         if (array.dtype.kind == "U") != (self.truth.dtype.kind == "U"):
             raise InvalidParameter("y_pred", f"labels of type {array.dtype}", f"labels like {self.truth.dtype}")
-        return self.ordered(array, ids)
+        return self.order_by_ids(array, ids)
 
     monkeypatch.setattr(Cases, "predictions", predictions)
     words = {str(transcript("scores", truth)) for truth in NEIGHBOURS[kind]}

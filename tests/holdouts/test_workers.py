@@ -13,7 +13,7 @@ import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
 from holdtrue.bounds.transcripts import check_cells, guess_and_check_level
 from holdtrue.curator import pipeline
-from holdtrue.holdouts import Holdout, Leaderboard, gating, guessing, ladders, sparse
+from holdtrue.holdouts import Holdout, Leaderboard, gating, guess_and_check, ladders, sparse
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.mechanisms import AboveThreshold
 from holdtrue.records import Answer
@@ -284,11 +284,11 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
         def beside():
             monkeypatch.setattr(one._mode, "_follow", follow)
             found = follow()
-            other._start(second, None)  # after this one has read an empty ledger
+            other._start_gate(second, None)  # after this one has read an empty ledger
             return found
 
         monkeypatch.setattr(one._mode, "_follow", beside)
-        one._start(first, None)
+        one._start_gate(first, None)
 
     with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
         open_beside(tmp_path / "a.ledger")
@@ -334,11 +334,11 @@ def test_a_passed_guess_is_never_taken_for_a_failure_nor_the_other_way_round():
     interval = ht.Holdout(TRUTH, looks=5, train=TRAIN, overfits=1, private=False)._mode._interval(0.5)
     cell = replace(interval, low=0.5, high=0.5 + 1 / 7, confidence=1.0)
     certificate = None
-    assert guessing.count_cells(Answer(0.5, interval, interval, certificate)) is None
-    assert guessing.count_cells(Answer(0.5, interval, cell, certificate)) == 7
+    assert guess_and_check.count_cells(Answer(0.5, interval, interval, certificate)) is None
+    assert guess_and_check.count_cells(Answer(0.5, interval, cell, certificate)) == 7
     for cells in (*range(1, 400), 2**19 + 1):
         low, high = cells // 3 / cells, (cells // 3 + 1) / cells
-        assert guessing.count_cells(Answer(0.5, interval, replace(cell, low=low, high=high), certificate)) == cells
+        assert guess_and_check.count_cells(Answer(0.5, interval, replace(cell, low=low, high=high), certificate)) == cells
 
 
 @pytest.mark.parametrize("answered", [(0, 1, 2, 3), (0, 0, 0, 0), (0, 0, 1, 3), (3, 0, 1, 2), (2, 0, 0, 5)])

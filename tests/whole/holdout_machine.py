@@ -262,7 +262,7 @@ class LadderMachine(HoldoutMachine):
         if self.told:
             step = held.facts.scale
             assert best >= float(max(accuracy_of(number) for number in self.told)) - 2 * step
-        told = [answer.value for _, answer, _ in held._mode.led()]
+        told = [answer.value for _, answer, _ in held._mode.list_submissions()]
         assert told == sorted(told)
 
 
@@ -323,7 +323,7 @@ class PrivateLadderMachine(RunsMachine):
 
     def check_state(self, held):
         super().check_state(held)
-        shown = [answer.value for _, answer, _ in held._mode.led()]
+        shown = [answer.value for _, answer, _ in held._mode.list_submissions()]
         assert shown == sorted(shown)
 
 

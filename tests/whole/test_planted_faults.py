@@ -15,7 +15,7 @@ import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.estimators import handles
-from holdtrue.holdouts import gating, questions, sparse, transcripts
+from holdtrue.holdouts import gating, sparse, submissions, transcripts
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import predicting
@@ -58,11 +58,11 @@ def test_a_free_look_that_is_answered_with_an_unpaid_threshold(machine, monkeypa
 
 
 def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
-    given = questions.given_cases
+    given = submissions.given_cases
 
     def name_by_contents(cases, values, ids=None, *, known_as=None):
         asked = given(cases, values, ids, known_as=known_as)
-        return replace(asked, content=(bytes(cases.ordered(values, ids)),))
+        return replace(asked, content=(bytes(cases.order_by_ids(values, ids)),))
 
     monkeypatch.setattr("holdtrue.holdouts.holdout.given_cases", name_by_contents)
     breaks(holdout_machine.PrivateResultsMachine)

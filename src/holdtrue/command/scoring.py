@@ -20,8 +20,8 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
-    from holdtrue.holdouts.names import Kept, Names
-    from holdtrue.holdouts.results import Results
+    from holdtrue.holdouts.named_submissions import Kept, Names
+    from holdtrue.holdouts.result_files import Results
     from holdtrue.records import Interval
 
 __all__ = ["score"]
@@ -83,7 +83,7 @@ def score(
 
     A gate (--create --yes) exits with 0 for yes, with 1 for no.
     """
-    from holdtrue.holdouts.results import read_results
+    from holdtrue.holdouts.result_files import read_results
 
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter("--looks", "given", "left out, with --beta, --yes and --unseen, but for --create")
@@ -157,7 +157,7 @@ def _check_known(where: str, cases: int) -> None:
 
 
 def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
-    from holdtrue.holdouts.names import Kept, Names
+    from holdtrue.holdouts.named_submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
     before = _find_other(held, made, names)

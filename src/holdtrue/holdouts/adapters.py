@@ -29,7 +29,7 @@ def kaggle_metric(judge: Judge, *, column: str = "label") -> Callable[..., float
 
     def score(solution: Any, submission: Any, row_id_column_name: str) -> float:  # noqa: ANN401 - data frames
         del solution
-        return _judged(judge, submission[column], submission[row_id_column_name], team="submission").value
+        return _judge_submission(judge, submission[column], submission[row_id_column_name], team="submission").value
 
     return score
 
@@ -49,7 +49,7 @@ def codabench_program(
     """
     place = Path(folder)
     with judge(place / "input" / "ref") as opened:
-        scores = _numbers(_judged(opened, read(place / "input" / "res"), None, team=team))
+        scores = _numbers(_judge_submission(opened, read(place / "input" / "res"), None, team=team))
     (place / "output" / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
     return scores
 
@@ -78,13 +78,13 @@ def evalai_evaluate(
         # scripts/workers/submission_worker.py); its fields are listed in apps/jobs/serializers.py.
         known = details.get("submission_metadata")
         who = str(known.get(team, "submission")) if isinstance(known, Mapping) else "submission"
-        told = _judged(judges[phase_codename], read(Path(user_annotation_file)), None, team=who)
+        told = _judge_submission(judges[phase_codename], read(Path(user_annotation_file)), None, team=who)
         return {"result": [{split: _numbers(told)}]}
 
     return evaluate
 
 
-def _judged(judge: Judge, predictions: object, ids: object, *, team: str) -> Score:
+def _judge_submission(judge: Judge, predictions: object, ids: object, *, team: str) -> Score:
     if isinstance(judge, Leaderboard):
         return judge.submit(team, predictions, ids=ids)
     if judge.facts.mode in ("gate", "private gate"):

@@ -15,7 +15,7 @@ from holdtrue import exact
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count, listed
 
-__all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrowed", "unit_interval"]
+__all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrow_array", "unit_interval"]
 
 BITS = 20
 """Values are whole multiples of 2^-20."""
@@ -45,7 +45,7 @@ def array_of(name: str, values: object) -> Array:
         raise InvalidParameter(name, f"an array of {array.dtype} with {array.ndim} dimensions", expected)
     if not array.size:
         raise InvalidParameter(name, "nothing", "at least one case")
-    return narrowed(name, array)
+    return narrow_array(name, array)
 
 
 def _kind(value: object) -> type | None:
@@ -62,7 +62,7 @@ def _kind(value: object) -> type | None:
             return None
 
 
-def narrowed(name: str, array: Array) -> Array:
+def narrow_array(name: str, array: Array) -> Array:
     """Return a copy in the narrowest type that holds every value, so that equal labels have equal bytes.
 
     True is 1, whole floats are integers, and text is as wide as its longest.
@@ -142,7 +142,7 @@ class Cases:
         """Return the sum of values when every case has the value 1."""
         return self.number << BITS
 
-    def ordered(self, array: Array, ids: object = None) -> Array:
+    def order_by_ids(self, array: Array, ids: object = None) -> Array:
         """Return an array of one value a case in the holdout's own order: by its ids, or as the labels were given."""
         if array.shape[:1] != (self.number,):
             raise InvalidParameter("y_pred", f"{array.size:,} values", f"one for each of {self.number:,} cases")
@@ -167,7 +167,7 @@ class Cases:
             raise InvalidParameter("y_pred", given, f"{self.label_kind}, as the labels of this holdout are")
         if self.labels is not None and not np.isin(array, np.asarray(self.labels)).all():
             raise InvalidParameter("y_pred", "labels that were never declared", f"among {list(self.labels)}")
-        return self.ordered(array, ids)
+        return self.order_by_ids(array, ids)
 
     def columns(self) -> dict[str, Array]:
         """Return what the fingerprint is taken of: who the cases are, their labels and their weights."""

@@ -10,14 +10,14 @@ from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, probability, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.gating import Gate
-from holdtrue.holdouts.guessing import GuessAndCheck
+from holdtrue.holdouts.guess_and_check import GuessAndCheck
 from holdtrue.holdouts.mode import name_of
 from holdtrue.holdouts.opening import open_pipeline
-from holdtrue.holdouts.questions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.rounding import Rounding
 from holdtrue.holdouts.scoring import Scoring, ends_of
 from holdtrue.holdouts.sparse import PrivateGate, Thresholdout
+from holdtrue.holdouts.submissions import Metric, Question, case_comparison, comparison, given_cases, question
 from holdtrue.holdouts.terms import facts_and_plan
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Ledger
@@ -83,20 +83,20 @@ class Holdout:
         try:
             self._mode = self._open_mode()
             if incumbent is not None or isinstance(self._mode, (Gate, PrivateGate)):
-                self._start(incumbent, incumbent_name)
+                self._start_gate(incumbent, incumbent_name)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, incumbent: object, name: str | None) -> None:
+    def _start_gate(self, incumbent: object, name: str | None) -> None:
         """Take a gate's incumbent: predictions, or results with the public name that they are known by."""
-        gate, results = self._gate(), self.facts.metric == "cases"
+        gate, results = self._require_gate(), self.facts.metric == "cases"
         if name is not None and (not name or incumbent is None or not results):
             raise InvalidParameter("incumbent_name", name, 'left out unless incumbent= are results (metric="cases")')
         if isinstance(gate, PrivateGate) or incumbent is None:
-            gate.start(None if incumbent is None else self._submitted(incumbent))
+            gate.start(None if incumbent is None else self._read_incumbent(incumbent))
         else:
-            gate.start(self._submitted(incumbent, name), known_as=name)
+            gate.start(self._read_incumbent(incumbent, name), known_as=name)
 
     def _open_mode(self) -> Scoring | Rounding | Gate | PrivateGate | Thresholdout | GuessAndCheck:
         parts = self._cases, self.facts, self.plan, self._pipeline
@@ -143,7 +143,9 @@ class Holdout:
         ``key`` names this request: sent again under it, the look is told once more what was told first, and never paid for
         twice; another submission under it is refused. Results without a name are known by their key.
         """
-        asked = self._asked(y_pred, metric=metric, cases=cases, of=of, ids=ids, name=_public_name(name, cases, key))
+        asked = self._read_submission(
+            y_pred, metric=metric, cases=cases, of=of, ids=ids, name=_public_name(name, cases, key)
+        )
         mode = self._mode
         if isinstance(mode, (Gate, PrivateGate)):
             message = "this holdout is a gate: ask gate(y_pred); full scores need a holdout opened without yes="
@@ -154,7 +156,7 @@ class Holdout:
             )
         if not isinstance(mode, (Scoring, Rounding)):
             level = None if threshold is None else round_up(probability("threshold", threshold))
-            guess = self._guess(train, cases=cases is not None, metric=metric)
+            guess = self._score_training(train, cases=cases is not None, metric=metric)
             return mode.look(asked, guess=guess, threshold=level, key=key, analyst=analyst)
         if train is not None:
             raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
@@ -165,7 +167,7 @@ class Holdout:
     ) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look, narrower than two scores."""
         asked = comparison(self._cases, first, second, ids=ids)
-        return self._scoring().look(asked, key=key, analyst=analyst)
+        return self._require_scores().look(asked, key=key, analyst=analyst)
 
     def compare_cases(  # noqa: PLR0913 - two submissions, and whose they are
         self,
@@ -185,17 +187,17 @@ class Holdout:
         """
         known_as = _public_name(name, first, key)
         asked = case_comparison(self._cases, first, second, differ=differ, ids=ids, known_as=known_as)
-        return self._scoring().look(asked, key=key, analyst=analyst)
+        return self._require_scores().look(asked, key=key, analyst=analyst)
 
     def paired_width(self, differ: object) -> float:
         """Return how wide the interval of :meth:`compare_cases` would be at most, from where results can differ. Free."""
         nothing = np.zeros(self._cases.number)
         asked = case_comparison(self._cases, nothing, nothing, differ=differ)
-        self._scoring()
+        self._require_scores()
         low, high = ends_of(asked, asked.ceiling // 2, plan=self.plan, grid=self._cases.grid)
         return high - low
 
-    def _scoring(self) -> Scoring:
+    def _require_scores(self) -> Scoring:
         if not isinstance(self._mode, Scoring):
             message = f"a holdout in the mode {self.facts.mode} does not compare: open one of full scores"
             raise RefusedError(message)
@@ -206,7 +208,7 @@ class Holdout:
 
         For results it follows from their public ``name`` alone.
         """
-        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
+        asked = self._read_submission(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=name)
         if not asked.content:
             message = "results have no name of their own: name= gives them a public one"
             raise RefusedError(message)
@@ -237,8 +239,10 @@ class Holdout:
         ``name``: for ``cases=``, the submission's public name, as in :meth:`score`; ``key`` as there. Without either they
         are known to nobody but as ``submission`` of the verdict.
         """
-        gate = self._gate()
-        asked = self._asked(y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=_public_name(name, cases, key))
+        gate = self._require_gate()
+        asked = self._read_submission(
+            y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=_public_name(name, cases, key)
+        )
         if asked.name != self.facts.metric:
             raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
         least = probability("margin", margin, zero=True)
@@ -246,19 +250,19 @@ class Holdout:
 
     def certify(self, *, key: str | None = None, analyst: str | None = None) -> Score:
         """Close a gate for good, and return its incumbent's score with an interval on both sides."""
-        gate = self._gate()
+        gate = self._require_gate()
         if not isinstance(gate, Gate):
             message = "a private gate has told its incumbent's score already"
             raise RefusedError(message)
         return gate.certify(key=key, analyst=analyst)
 
-    def _gate(self) -> Gate | PrivateGate:
+    def _require_gate(self) -> Gate | PrivateGate:
         if not isinstance(self._mode, (Gate, PrivateGate)):
             message = "this holdout gives full scores: ask score(y_pred); a gate is opened with yes="
             raise RefusedError(message)
         return self._mode
 
-    def _asked(  # noqa: PLR0913 - a submission, and how to score it
+    def _read_submission(  # noqa: PLR0913 - a submission, and how to score it
         self, y_pred: object, *, metric: Metric, cases: object, of: object, ids: object, name: str | None = None
     ) -> Question:
         if (y_pred is None) == (cases is None):
@@ -269,12 +273,12 @@ class Holdout:
             return given_cases(self._cases, cases, ids, known_as=name)
         return question(self._cases, y_pred, metric=metric, ids=ids, of=of)
 
-    def _submitted(self, incumbent: object, name: str | None = None) -> Question:
+    def _read_incumbent(self, incumbent: object, name: str | None = None) -> Question:
         if self.facts.metric == "cases":
             return given_cases(self._cases, incumbent, known_as=name)
         return question(self._cases, incumbent, metric="accuracy")
 
-    def _guess(self, train: object, *, cases: bool, metric: Metric) -> float:
+    def _score_training(self, train: object, *, cases: bool, metric: Metric) -> float:
         """Return the score on the training cases, which are the submitter's own."""
         if train is None or (self._train is None and not cases):
             raise InvalidParameter("train", train, "the predictions for the training cases of this reusable holdout")
@@ -299,7 +303,7 @@ class Holdout:
     @property
     def incumbent(self) -> Interval:
         """Return what is known of the true score of a gate's incumbent. Free."""
-        return self._gate().incumbent
+        return self._require_gate().incumbent
 
     @property
     def leading(self) -> str | None:
@@ -308,7 +312,7 @@ class Holdout:
         A gate whose ledger lasts knows its incumbent by itself. Another one over results is opened with these results as
         ``incumbent`` and their name as ``incumbent_name``: the one that they were submitted with, or this one.
         """
-        gate = self._gate()
+        gate = self._require_gate()
         return gate.leading if isinstance(gate, Gate) else None
 
     def scorer(self, features: object, *, metric: Metric = "accuracy") -> "Scorer":
@@ -342,7 +346,7 @@ class Holdout:
         if self.path is None:
             message = "this holdout's ledger lives in one process; give it a path, so that other processes count the same"
             raise RefusedError(message)
-        return _reopened, (self._y_true, self._given | {"ledger": self.path, "analyst": self._analyst})
+        return _reopen_holdout, (self._y_true, self._given | {"ledger": self.path, "analyst": self._analyst})
 
     def __repr__(self) -> str:
         state = "closed" if self._pipeline.closed else "durable" if self._pipeline.ledger.durable else "not durable"
@@ -356,7 +360,7 @@ def _public_name(name: str | None, results: object, key: str | None) -> str | No
     return f"request {key}" if name is None and results is not None and key is not None else name
 
 
-def _reopened(y_true: object, given: dict[str, Any]) -> Holdout:
+def _reopen_holdout(y_true: object, given: dict[str, Any]) -> Holdout:
     return Holdout(y_true, **given)
 
 

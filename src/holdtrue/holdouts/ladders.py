@@ -84,7 +84,7 @@ class Ladder(Mode[Score]):
         """Return the best score so far, as it was when this look was answered."""
         return replace(self.score(given, self._shown.show(found), moment), metric=BEST)
 
-    def led(self) -> list[tuple[str, Answer, bool]]:
+    def list_submissions(self) -> list[tuple[str, Answer, bool]]:
         """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
         with self.pipeline.lock:
             return self._shown.all()

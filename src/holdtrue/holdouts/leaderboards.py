@@ -16,9 +16,9 @@ from holdtrue.holdouts.ladders import FREE, Ladder, best_step
 from holdtrue.holdouts.opening import Facts, open_pipeline, stored_facts
 from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
 from holdtrue.holdouts.private_ladders import PrivateLadder
-from holdtrue.holdouts.questions import question
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import Scoring
+from holdtrue.holdouts.submissions import question
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Ledger
 from holdtrue.planning.plans import Plan
@@ -88,7 +88,7 @@ class Leaderboard:
             self.facts, self.plan = stored
             self.facts.agree({"looks": submissions, "moves": moves})
         else:
-            made, self.plan = _made(
+            made, self.plan = _make_facts_and_plan(
                 self._cases.number,
                 submissions=submissions,
                 rule=rule,
@@ -129,7 +129,7 @@ class Leaderboard:
     def standings(self) -> list[Place]:
         """Return every name with what was told of its best submission, the best first, ties as ties. Free."""
         best: dict[str, Answer | None] = {}
-        for name, told in self._told():
+        for name, told in self._list_told():
             known = best.get(name)
             if name not in best or (told is not None and (known is None or told.value > known.value)):
                 best[name] = told
@@ -146,10 +146,10 @@ class Leaderboard:
         ]
         return sorted(lines, key=lambda line: (line.rank, -(line.score or 0), line.name))
 
-    def _told(self) -> list[tuple[str, Answer | None]]:
+    def _list_told(self) -> list[tuple[str, Answer | None]]:
         self._pipeline.check_open()
         if isinstance(self._mode, (Ladder, PrivateLadder)):
-            return [(name, told if led else None) for name, told, led in self._mode.led()]
+            return [(name, told if led else None) for name, told, led in self._mode.list_submissions()]
         with self._pipeline.lock:
             self._transcript.follow()
             told = [(str(look.request.get("team")), look.told) for look in self._transcript]
@@ -192,7 +192,7 @@ def _above(one: Answer | None, other: Answer | None) -> bool:
     return one.interval.low > other.interval.high
 
 
-def _made(  # noqa: PLR0913 - everything that is fixed when a ledger is created
+def _make_facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a ledger is created
     cases: int,
     *,
     submissions: int | None,

@@ -14,8 +14,8 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import BudgetExceeded, IntegrityError, RefusedError
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts
-from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import FRESH, THESE, Score, Verdict
+from holdtrue.holdouts.submissions import Question
 from holdtrue.holdouts.transcripts import Transcript
 from holdtrue.ledgers import Entry
 from holdtrue.planning.plans import Plan
@@ -76,7 +76,7 @@ def name_of(asked: Question, pipeline: Pipeline) -> str:
     """Return a question's name under the ledger's key; one that cannot be told from others gets a random name."""
     if not asked.content:
         return SYSTEM.words(4).tobytes().hex()
-    return asked.keyed(bytes.fromhex(pipeline.ledger.terms.key))
+    return asked.name_under_key(bytes.fromhex(pipeline.ledger.terms.key))
 
 
 def request_id_of(part: str) -> str:

@@ -66,7 +66,7 @@ class PrivateLadder(Runs[Score]):
         score = replace(self.score(given, self._shown.show(found), moment), metric=BEST)
         return score if self.left_at(moment, under_way=True) else replace(score, looks_left=0)
 
-    def led(self) -> list[tuple[str, Answer, bool]]:
+    def list_submissions(self) -> list[tuple[str, Answer, bool]]:
         """Return every submission in the order of the responses: whose it was, what was shown, and whether it led."""
         with self.pipeline.lock:
             return [(team, shown, led and shown.value > 0) for team, shown, led in self._shown.all()]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
-from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
+from holdtrue.holdouts.submissions import Question
 from holdtrue.ledgers import Entry
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Release, Standing

@@ -9,8 +9,8 @@ from holdtrue.errors import IntegrityError
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
 from holdtrue.holdouts.opening import Facts
-from holdtrue.holdouts.questions import Question
 from holdtrue.holdouts.records import Score
+from holdtrue.holdouts.submissions import Question
 from holdtrue.ledgers import Entry
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import Plan

@@ -216,8 +216,8 @@ class LedgerRules:
         What all cases weigh together is the same for all looks, and is read off the interval for these cases: the noise's
         half-width is known. An interval with both ends cut off, or around a value that was, does not tell it.
         """
-        from holdtrue.holdouts.questions import Question
         from holdtrue.holdouts.scoring import ends_of
+        from holdtrue.holdouts.submissions import Question
 
         rows, grid = record.sample_interval, plan.rows << plan.bits
         if 0 < record.value < 1 and (rows.low > 0 or rows.high < 1):

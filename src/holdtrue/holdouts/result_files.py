@@ -53,10 +53,10 @@ def read_results(path: Path) -> Results:
     so is a skipped one, since whoever could leave cases out would choose them. Fails: RequestError, by line.
     """
     readers: dict[str, Callable[[Path], Iterator[_Case]]] = {
-        ".csv": _table,
-        ".jsonl": _lines,
-        ".ndjson": _lines,
-        ".xml": _suites,
+        ".csv": _read_table,
+        ".jsonl": _read_lines,
+        ".ndjson": _read_lines,
+        ".xml": _read_suites,
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -68,49 +68,49 @@ def read_results(path: Path) -> Results:
     except UnicodeError:
         reason = "is not UTF-8"
     else:
-        return _results(path, cases)
+        return _gather_results(path, cases)
     message = f"{path}: {reason}"
     raise RequestError(message)
 
 
-def _results(path: Path, cases: list[_Case]) -> Results:
+def _gather_results(path: Path, cases: list[_Case]) -> Results:
     if not cases:
-        _refuse(path, "has no cases")
+        _refuse_file(path, "has no cases")
     ids = np.array([case.id for case in cases])
     if (ids[1:] == ids[:-1]).any():
-        _refuse(path, "has some id twice; every case needs one of its own")
+        _refuse_file(path, "has some id twice; every case needs one of its own")
     outputs = [case.output for case in cases if case.output is not None]
     if outputs and len(outputs) != len(cases):
-        _refuse(path, "has an output for some cases and not for others")
+        _refuse_file(path, "has an output for some cases and not for others")
     return Results(ids, np.array([case.value for case in cases], dtype=np.float64), tuple(outputs) or None)
 
 
-def _refuse(path: Path, reason: str, *, line: int | None = None) -> NoReturn:
+def _refuse_file(path: Path, reason: str, *, line: int | None = None) -> NoReturn:
     place = "" if line is None else f" line {line}:"
     message = f"{path}:{place} {reason}"
     raise RequestError(message)
 
 
-def _table(path: Path) -> Iterator[_Case]:
+def _read_table(path: Path) -> Iterator[_Case]:
     with path.open(encoding="utf-8-sig", newline="") as text:
         rows = csv.DictReader(text, strict=True)
         try:
             names = set(rows.fieldnames or ())
             if "id" not in names or not names & {"score", "passed"}:
-                _refuse(path, "needs columns id and score, or id and passed", line=1)
+                _refuse_file(path, "needs columns id and score, or id and passed", line=1)
             for row in rows:
-                yield _case(path, row, rows.line_num)
+                yield _read_case(path, row, rows.line_num)
         except csv.Error:
-            _refuse(path, "is no CSV", line=rows.line_num)
+            _refuse_file(path, "is no CSV", line=rows.line_num)
 
 
-def _lines(path: Path) -> Iterator[_Case]:
+def _read_lines(path: Path) -> Iterator[_Case]:
     with path.open(encoding="utf-8-sig") as text:
-        for number, row in _documents(path, text):
-            yield _case(path, row, number)
+        for number, row in _read_documents(path, text):
+            yield _read_case(path, row, number)
 
 
-def _documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+def _read_documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(text, start=1):
         if not line.strip():
             continue
@@ -119,29 +119,29 @@ def _documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any]]]
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            _refuse(path, "is no JSON object", line=number)
+            _refuse_file(path, "is no JSON object", line=number)
         yield number, row
 
 
-def _case(path: Path, row: Mapping[str, Any], line: int) -> _Case:
+def _read_case(path: Path, row: Mapping[str, Any], line: int) -> _Case:
     name = row.get("id")
     if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
-        _refuse(path, "needs an id, a text or a whole number", line=line)
+        _refuse_file(path, "needs an id, a text or a whole number", line=line)
     if (row.get("score") is None) == (row.get("passed") is None):
-        _refuse(path, "needs a score or passed, one of them", line=line)
-    value = _passed(row["passed"]) if row.get("score") is None else _scored(row["score"])
+        _refuse_file(path, "needs a score or passed, one of them", line=line)
+    value = _read_passed(row["passed"]) if row.get("score") is None else _read_scored(row["score"])
     if value is None:
-        _refuse(path, "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]", line=line)
+        _refuse_file(path, "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]", line=line)
     output = row.get("output")
-    return _Case(str(name), value, None if output is None else _digest(output))
+    return _Case(str(name), value, None if output is None else _digest_output(output))
 
 
-def _passed(value: object) -> float | None:
+def _read_passed(value: object) -> float | None:
     text = str(value).strip().lower()
     return 1.0 if text in _YES else 0.0 if text in _NO else None
 
 
-def _scored(value: object) -> float | None:
+def _read_scored(value: object) -> float | None:
     try:
         found = float(value) if isinstance(value, (str, int, float)) else -1.0
     except (ValueError, OverflowError):
@@ -149,12 +149,12 @@ def _scored(value: object) -> float | None:
     return found if 0 <= found <= 1 else None  # NaN is neither
 
 
-def _digest(output: object) -> str:
+def _digest_output(output: object) -> str:
     text = output if isinstance(output, str) else json.dumps(output, sort_keys=True)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).hexdigest()
 
 
-def _suites(path: Path) -> Iterator[_Case]:
+def _read_suites(path: Path) -> Iterator[_Case]:
     """Read test cases as they come; a document type is refused before anything in it is looked at."""
     found: list[_Case] = []
     open_case: list[str] = []
@@ -173,12 +173,12 @@ def _suites(path: Path) -> Iterator[_Case]:
     def end(tag: str) -> None:
         if tag.rpartition("}")[2] == "testcase":
             if not open_case or not open_case[0]:
-                _refuse(path, "has a test case without a name", line=parser.CurrentLineNumber)
+                _refuse_file(path, "has a test case without a name", line=parser.CurrentLineNumber)
             found.append(_Case(open_case[0], 0.0 if failed else 1.0))
             open_case.clear()
 
     def doctype(*_: object) -> None:
-        _refuse(path, "has a document type, which results need not have", line=parser.CurrentLineNumber)
+        _refuse_file(path, "has a document type, which results need not have", line=parser.CurrentLineNumber)
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.StartDoctypeDeclHandler = doctype
@@ -186,5 +186,5 @@ def _suites(path: Path) -> Iterator[_Case]:
         with path.open("rb") as content:
             parser.ParseFile(content)
     except expat.ExpatError as error:
-        _refuse(path, "is no XML", line=error.lineno)
+        _refuse_file(path, "is no XML", line=error.lineno)
     return iter(found)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.holdouts.pictures import plot_looks
+from holdtrue.holdouts.plots import plot_looks
 
 mpl.use("agg")
 from matplotlib import pyplot as plt

@@ -41,7 +41,7 @@ class Question:
     submitted: Array | None = None
     narrowed: bool = False
 
-    def keyed(self, key: bytes) -> str:
+    def name_under_key(self, key: bytes) -> str:
         """Return the submission's name under the ledger's key: nobody can check a guess of it."""
         digest = hashlib.blake2b(key=key, digest_size=32)
         for piece in self.content:
@@ -60,15 +60,15 @@ class Question:
 def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None, of: object = None) -> Question:
     """Return the question that a metric asks about predictions. Nothing of the labels is looked at here."""
     if callable(metric):
-        return _called(cases, y_pred, metric, ids)
+        return _ask_by_function(cases, y_pred, metric, ids)
     given: object = metric
     match given if isinstance(given, str) else None:
         case "accuracy" | "error":
-            return _accuracy(cases, cases.predictions(y_pred, ids), flipped=metric == "error")
+            return _ask_accuracy(cases, cases.predictions(y_pred, ids), flipped=metric == "error")
         case "brier":
-            return _brier(cases, y_pred, ids)
+            return _ask_brier(cases, y_pred, ids)
         case "recall":
-            return _recall(cases, cases.predictions(y_pred, ids), of)
+            return _ask_recall(cases, cases.predictions(y_pred, ids), of)
         case _:
             shown = given if isinstance(given, str) else type(given).__name__
             message = (
@@ -77,18 +77,18 @@ def question(cases: Cases, y_pred: object, *, metric: Metric, ids: object = None
             raise UnknownName(message)
 
 
-def _named(array: Array, words: str) -> tuple[bytes, ...]:
+def _identify_predictions(array: Array, words: str) -> tuple[bytes, ...]:
     """Return what tells a submission from others. Zeros and ones are hashed as bits: an eighth of the time."""
     if array.dtype == np.int8 and array.view(np.uint8).max() <= 1:
         return words.encode(), b"bits", np.packbits(array).tobytes()
     return words.encode(), array.dtype.str.encode(), array.tobytes()
 
 
-def _weighed(cases: Cases) -> int:
+def _total_weight(cases: Cases) -> int:
     return cases.grid if cases.weights is None else int(cases.weights.sum())
 
 
-def _accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
+def _ask_accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
     # Accuracy and error are one question: whoever has asked the one has the other for nothing.
     def total() -> int:
         right = cases.truth == predicted
@@ -97,21 +97,28 @@ def _accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
         return int(cases.weights[right].sum())
 
     whole = cases.weights is None
-    number = _weighed(cases)
+    number = _total_weight(cases)
     name = "error" if flipped else "accuracy"
     return Question(
-        name, _named(predicted, "accuracy"), total, number, number, flipped=flipped, whole=whole, submitted=predicted
+        name,
+        _identify_predictions(predicted, "accuracy"),
+        total,
+        number,
+        number,
+        flipped=flipped,
+        whole=whole,
+        submitted=predicted,
     )
 
 
-def _brier(cases: Cases, y_pred: object, ids: object) -> Question:
-    chance = cases.ordered(unit_interval("y_pred", y_pred, cases=cases.number), ids)
+def _ask_brier(cases: Cases, y_pred: object, ids: object) -> Question:
+    chance = cases.order_by_ids(unit_interval("y_pred", y_pred, cases=cases.number), ids)
     if cases.label_kind != "numbers":
         raise InvalidParameter("metric", "brier", "another one: brier is for labels 0 and 1")
-    return _valued(cases, "brier", _named(chance, "brier"), lambda: (chance - (cases.truth == 1)) ** 2)
+    return _ask_by_values(cases, "brier", _identify_predictions(chance, "brier"), lambda: (chance - (cases.truth == 1)) ** 2)
 
 
-def _recall(cases: Cases, predicted: Array, of: object) -> Question:
+def _ask_recall(cases: Cases, predicted: Array, of: object) -> Question:
     """Return the share of a class that is found; its number of cases is public, and so is who was predicted to be of it."""
     if not isinstance(of, (str, int, float, np.generic)) or of not in cases.classes:
         raise InvalidParameter("of", of, "a class whose number of cases was given (classes={label: number})")
@@ -121,7 +128,7 @@ def _recall(cases: Cases, predicted: Array, of: object) -> Question:
     ceiling = int(np.count_nonzero(claimed)) << BITS
     return Question(
         name=f"recall of {of}",
-        content=_named(claimed, f"recall {of!r}"),
+        content=_identify_predictions(claimed, f"recall {of!r}"),
         total=lambda: int(np.count_nonzero(claimed & (cases.truth == of))) << BITS,
         ceiling=ceiling,
         divisor=cases.classes[of] << BITS,
@@ -129,13 +136,13 @@ def _recall(cases: Cases, predicted: Array, of: object) -> Question:
     )
 
 
-def _called(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids: object) -> Question:
+def _ask_by_function(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids: object) -> Question:
     """Return the mean of a function of labels and predictions, case by case, clamped to [0, 1].
 
     It is code that the custodian trusts; it runs once it is paid for, and what it says of a case must depend on that case
     alone. A function has no name that tells it from others, so its scores are never taken for repeated ones.
     """
-    predicted = cases.ordered(np.array(y_pred), ids)
+    predicted = cases.order_by_ids(np.array(y_pred), ids)
 
     def values() -> npt.NDArray[np.float64]:
         found = np.asarray(metric(cases.truth, predicted), dtype=np.float64)
@@ -143,7 +150,7 @@ def _called(cases: Cases, y_pred: object, metric: Callable[[Any, Any], Any], ids
             raise InvalidParameter("metric", f"an array of shape {found.shape}", "a function that returns a number a case")
         return np.clip(np.nan_to_num(found, nan=1.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
-    return _valued(cases, getattr(metric, "__name__", "loss"), (), values)
+    return _ask_by_values(cases, getattr(metric, "__name__", "loss"), (), values)
 
 
 def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: str | None = None) -> Question:
@@ -152,26 +159,26 @@ def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: s
     Law: results are made with the labels, so whether two are equal is a fact about the cases and is told to nobody: only
     the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.
     """
-    numbers = cases.ordered(clamped_results("cases", values, cases=cases.number), ids)
-    return _results(cases, numbers, _known(known_as, "cases"))
+    numbers = cases.order_by_ids(clamped_results("cases", values, cases=cases.number), ids)
+    return _ask_by_results(cases, numbers, _identify_by_name(known_as, "cases"))
 
 
 def kept_question(cases: Cases, submitted: Array, *, results: bool) -> Question:
     """Return the question of a submission that was kept, in the holdout's own order."""
-    return _results(cases, submitted, ()) if results else _accuracy(cases, submitted, flipped=False)
+    return _ask_by_results(cases, submitted, ()) if results else _ask_accuracy(cases, submitted, flipped=False)
 
 
-def _results(cases: Cases, numbers: npt.NDArray[np.float64], content: tuple[bytes, ...]) -> Question:
+def _ask_by_results(cases: Cases, numbers: npt.NDArray[np.float64], content: tuple[bytes, ...]) -> Question:
     whole = bool(((numbers == 0) | (numbers == 1)).all())
-    return replace(_valued(cases, "cases", content, lambda: numbers, whole=whole), submitted=numbers)
+    return replace(_ask_by_values(cases, "cases", content, lambda: numbers, whole=whole), submitted=numbers)
 
 
-def _known(name: str | None, words: str) -> tuple[bytes, ...]:
+def _identify_by_name(name: str | None, words: str) -> tuple[bytes, ...]:
     """Return what tells submissions apart that have a public name; nothing, and so never the same, without one."""
     return () if name is None else (words.encode(), b"known as", name.encode("utf-8", "surrogatepass"))
 
 
-def _valued(
+def _ask_by_values(
     cases: Cases,
     name: str,
     content: tuple[bytes, ...],
@@ -183,7 +190,7 @@ def _valued(
         limit = _UNIT if cases.weights is None else cases.weights
         return int(np.rint(values() * limit).astype(np.int64).sum())
 
-    number = _weighed(cases)
+    number = _total_weight(cases)
     return Question(name, content, total, number, number, whole=whole and cases.weights is None)
 
 
@@ -204,9 +211,9 @@ def comparison(cases: Cases, first: object, second: object, *, ids: object = Non
         truth = cases.truth[differ]
         return int((halves * (1 + (truth == better).astype(np.int64) - (truth == worse))).sum())
 
-    content = (*_named(one, "compare"), *_named(other, "with"))
+    content = (*_identify_predictions(one, "compare"), *_identify_predictions(other, "with"))
     ceiling, name = 2 * int(halves.sum()), "difference in accuracy"
-    return Question(name, content, total, ceiling, _weighed(cases), difference=True, narrowed=True)
+    return Question(name, content, total, ceiling, _total_weight(cases), difference=True, narrowed=True)
 
 
 def case_comparison(  # noqa: PLR0913 - two submissions, and what is public about them
@@ -224,12 +231,12 @@ def case_comparison(  # noqa: PLR0913 - two submissions, and what is public abou
     difference is 0 by declaration. Left out, any case may differ, and the question is no narrower than two scores.
     ``known_as`` is the pair's public name; without one it is never taken for one that was compared before.
     """
-    one = cases.ordered(clamped_results("first", first, cases=cases.number), ids)
-    other = cases.ordered(clamped_results("second", second, cases=cases.number), ids)
+    one = cases.order_by_ids(clamped_results("first", first, cases=cases.number), ids)
+    other = cases.order_by_ids(clamped_results("second", second, cases=cases.number), ids)
     apart = np.ones(cases.number, dtype=bool) if differ is None else np.asarray(differ)
     if apart.shape != (cases.number,) or apart.dtype != bool:
         raise InvalidParameter("differ", "others", f"True or False for each of {cases.number:,} cases")
-    apart = cases.ordered(apart, ids)
+    apart = cases.order_by_ids(apart, ids)
     weights = np.full(cases.number, _UNIT) if cases.weights is None else cases.weights
     halves = weights[apart] // 2
     better, worse = one[apart], other[apart]
@@ -237,7 +244,7 @@ def case_comparison(  # noqa: PLR0913 - two submissions, and what is public abou
     def total() -> int:
         return int(np.rint(halves * (1 + better - worse)).astype(np.int64).sum())
 
-    content = _known(known_as, "compare cases")
+    content = _identify_by_name(known_as, "compare cases")
     content = (*content, np.packbits(apart).tobytes()) if content else ()
     ceiling, narrowed = 2 * int(halves.sum()), differ is not None
-    return Question("difference", content, total, ceiling, _weighed(cases), difference=True, narrowed=narrowed)
+    return Question("difference", content, total, ceiling, _total_weight(cases), difference=True, narrowed=narrowed)

@@ -26,6 +26,8 @@ TEMPLATES = Path(ht.__file__).parent / "service" / "page" / "templates"
 VERBS = {
     "ask": (ht.Curator, Remote),
     "preview": (ht.Curator, Remote),
+    "table": (ht.Curator, Remote),
+    "histogram": (ht.Curator, Remote),
     "select": (ht.Curator, Remote),
     "learn": (ht.Curator, Remote),
     "train": (ht.Curator, Remote),
@@ -50,6 +52,14 @@ VERBS = {
 LATER = "not built yet"
 LOCAL = "a student is an estimator in the caller's process"
 HOLES = {
+    ("table", "command"): LATER,
+    ("table", "HTTP"): LATER,
+    ("table", "client"): LATER,
+    ("table", "page"): LATER,
+    ("histogram", "command"): "a table of bins",
+    ("histogram", "HTTP"): "a table of bins",
+    ("histogram", "client"): "a table of bins",
+    ("histogram", "page"): "a table of bins",
     ("train", "page"): LATER,
     ("learn", "page"): LATER,
     ("predict", "page"): LATER,

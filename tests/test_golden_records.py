@@ -22,7 +22,7 @@ from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.predicting import PredictionPlan
 from holdtrue.planning.selecting import SelectionPlan
 from holdtrue.queries.cards import Card, Column
-from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response
+from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Table
 
 GAUSSIAN = events.Gaussian(Fraction(1, 8))
 PROOF = Certificate(GAUSSIAN, 0.015625, 0.5, 0.25, 12, "ab" * 32, "T6", 1.0, 1e-6)
@@ -50,6 +50,7 @@ VALUES = [
     Choice("north", 0, 12.5, PROOF, repeated=True),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, None, 0.95, 12.0, ("age",), encode(STUMPS), PROOF, "not declared independent"),
     Prediction("yes", PROOF),
+    Table(("smoker",), ((True,), (None,)), (0.25, 0.75), (0.2, 0.7), (0.3, 0.8), (0.24, 0.74), (0.26, 0.76), 0.95, PROOF),
     Score(0.875, POPULATION, SAMPLE, PROOF, looks_left=19, looks=20),
     Verdict(True, 0.01, 199, 9, POPULATION, SAMPLE, "fresh cases", PROOF, submission="s1"),
     requests.Ask(query="age > 65"),

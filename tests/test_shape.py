@@ -28,8 +28,8 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (260, 240),
-    "lines of code": (34_100, 29_500),
+    "modules": (262, 240),
+    "lines of code": (34_550, 29_500),
     "longest import chain": (23, 20),
     "layers": (13, 15),
 }

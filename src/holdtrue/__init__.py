@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from holdtrue.planning.plans import Plan
     from holdtrue.planning.predicting import PredictionPlan, plan_prediction
     from holdtrue.planning.selecting import SelectionPlan, plan_selection
+    from holdtrue.verbs.tables import cut
 
 __version__ = "0.1.0.dev0"
 
@@ -118,6 +119,7 @@ __all__ = [
     "audit_timing",
     "compose",
     "connect",
+    "cut",
     "plan",
     "plan_holdout",
     "plan_learning",
@@ -155,6 +157,7 @@ _HOMES = {
     "planning.plans": ["Plan"],
     "planning.predicting": ["PredictionPlan", "plan_prediction"],
     "planning.selecting": ["SelectionPlan", "plan_selection"],
+    "verbs.tables": ["cut"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,7 +6,7 @@ Records are frozen, hold public numbers only, and read back as they were written
 
 import html
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import astuple, replace
@@ -23,6 +23,7 @@ __all__ = [
     "Interval",
     "Prediction",
     "Response",
+    "Table",
     "Tagged",
     "mark_repeat",
     "text_table",
@@ -268,6 +269,121 @@ class Prediction(Tagged, frozen=True):
         )
 
 
+class Table(Tagged, frozen=True):
+    """The response to a table: the share of the rows in each cell, a sequence of answers with labels.
+
+    The last cell holds the rows in none of the others, missing values included; its labels are None. ``low`` and ``high``
+    are for the population, None where ``reason`` says why; all cells, and all other answers, are right at once with
+    ``confidence``. A union of cells that is chosen afterwards has the sum of their widths.
+    """
+
+    columns: tuple[str, ...]
+    labels: tuple[tuple[str | int | float | bool | None, ...], ...]
+    values: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    sample_low: tuple[float, ...]
+    sample_high: tuple[float, ...]
+    confidence: float
+    certificate: Certificate
+    reason: str | None = None
+    repeated: bool = False
+
+    def __post_init__(self) -> None:
+        _finite("table", *self.values, *(self.low or ()), *(self.high or ()), *self.sample_low, *self.sample_high)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: int) -> Answer:
+        """Return the answer about one cell, by its place."""
+        ends = None
+        if self.low is not None and self.high is not None:
+            ends = Interval(self.low[place], self.high[place], self.confidence, "population")
+        rows = Interval(self.sample_low[place], self.sample_high[place], self.confidence, "sample")
+        return Answer(self.values[place], ends, rows, self.certificate, self.reason, self.repeated)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self[place] for place in range(len(self)))
+
+    def cell(self, *labels: str | float | bool | None) -> Answer:
+        """Return the answer about the cell with these labels, one for each column."""
+        if labels not in self.labels:
+            raise InvalidParameter("labels", labels, "the labels of a cell of this table")
+        return self[self.labels.index(labels)]
+
+    @property
+    def brief(self) -> str:
+        """Return how many cells there are."""
+        return f"{len(self):,} cells by {', '.join(self.columns)}"
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the table by column: the labels, the share, and the ends for the population, or for these rows."""
+        found: dict[str, list[Any]] = {
+            name: [each[place] for each in self.labels] for place, name in enumerate(self.columns)
+        }
+        low, high = (self.sample_low, self.sample_high) if self.low is None else (self.low, self.high or ())
+        return found | {"share": list(self.values), "low": list(low), "high": list(high)}
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return a pandas data frame: the labels, share, low and high."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_columns())
+
+    def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return a Polars data frame: the labels, share, low and high."""
+        import polars as pl
+
+        return pl.DataFrame(self.to_columns(), strict=False)
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return an Arrow table: the labels, share, low and high."""
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        return pa.table(self.to_columns())
+
+    def plot(self, ax: Any = None) -> Any:  # noqa: ANN401 - matplotlib's axes
+        """Draw a bar for each cell with its interval; return the axes."""
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots(figsize=(6, 0.35 * len(self) + 1))[1] if ax is None else ax
+        found, places = self.to_columns(), range(len(self))
+        below = [share - low for share, low in zip(found["share"], found["low"], strict=True)]
+        above = [high - share for share, high in zip(found["share"], found["high"], strict=True)]
+        axes.barh(places, self.values, xerr=[below, above], color="#5fa8a0", ecolor="#00695f", capsize=3)
+        axes.set_yticks(places, [_cell_name(each) for each in self.labels])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set_xlabel(f"share of the {'rows' if self.low is None else 'population'} ({self.confidence:.0%}, all at once)")
+        return axes
+
+    def __str__(self) -> str:
+        found = self.to_columns()
+        names = [_cell_name(each) for each in self.labels]
+        width = max(len(name) for name in (*names, ", ".join(self.columns)))
+        lines = [f"{', '.join(self.columns):<{width}}   share      low     high"]
+        for name, share, low, high in zip(names, found["share"], found["low"], found["high"], strict=True):
+            lines.append(f"{name:<{width}}  {share:6.4f}   {low:6.4f}   {high:6.4f}")
+        target = "the rows" if self.low is None else "the population"
+        paid = _paid(self.certificate, repeated=self.repeated)
+        return "\n".join([*lines, f"{self.confidence:.0%} for {target}, all cells at once; {paid}"])
+
+    def _repr_html_(self) -> str:
+        found = self.to_columns()
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.columns, "share", "", "low", "high"))
+        rows = []
+        for labels, share, low, high in zip(self.labels, found["share"], found["low"], found["high"], strict=True):
+            cells = "".join(f"<td>{html.escape('other' if each is None else str(each))}</td>" for each in labels)
+            bar = f"<div style='background:#5fa8a0;height:0.8em;width:{100 * share:.1f}px'></div>"
+            rows.append(f"<tr>{cells}<td>{share:.4f}</td><td>{bar}</td><td>{low:.4f}</td><td>{high:.4f}</td></tr>")
+        return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
+
+
+def _cell_name(labels: tuple[Any, ...]) -> str:
+    return "other" if all(each is None for each in labels) else ", ".join(map(str, labels))
+
+
 def _hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
     return Hypothesis(*values).with_class(evaluate)
 
@@ -294,7 +410,7 @@ def _table(lines: Mapping[str, str]) -> str:
     return f"<table>{rows}</table>"
 
 
-Response: TypeAlias = Answer | Choice | Hypothesis | Prediction
+Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:

@@ -200,8 +200,11 @@ Weights: TypeAlias = Annotated[tuple[Annotated[float, Meta(ge=0, le=1e300)], ...
 Classes: TypeAlias = Annotated[tuple[tuple[Label, Count], ...], Meta(min_length=1, max_length=4096)]
 
 
-class _Request(Struct, frozen=True, forbid_unknown_fields=True, tag_field="verb", tag=str.lower):
-    """What is asked, with its verb in lower case beside its fields in JSON."""
+class _Request(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="verb", tag=str.lower):
+    """What is asked, with its verb in lower case beside its fields in JSON.
+
+    Fields at their default are left out, so that a field which is added later changes no request that was written before.
+    """
 
 
 class Ask(_Request, frozen=True, kw_only=True):

@@ -85,7 +85,21 @@ def distill(curator):
     curator.distill("tree", points, DecisionTreeClassifier(max_depth=1), groups=2, epsilon=0.05)
 
 
-CURATORS = {"ask": ask, "select": select, "learn": learn, "predict": predict, "numbers": predict_numbers, "distill": distill}
+def tabulate(curator):
+    curator.table(ht.cut("a", [-1, 0, 1]), key="one")
+    curator.table(ht.cut("a", [-1, 0, 1]), "y", keys={"y": [0, 1]}, where="b > 0")
+    curator.table(ht.cut("a", [-1, 0, 1]))
+
+
+CURATORS = {
+    "ask": ask,
+    "table": tabulate,
+    "select": select,
+    "learn": learn,
+    "predict": predict,
+    "numbers": predict_numbers,
+    "distill": distill,
+}
 PLANS = {
     "planned": {"queries": 20, "iid": True},
     "open": {"epsilon": 8, "delta": 1e-6, "iid": True},

@@ -123,6 +123,14 @@ class CuratorMachine(RuleBasedStateMachine):
         elif answer is not None:
             assert self.values.setdefault(f"named {name}", answer.value) == answer.value
 
+    @rule(place=WORKER, column=st.sampled_from(["y", "z"]), key=KEY)
+    def table(self, place, column, key):
+        request = ("table", column)
+        found = self.request(place, lambda held: held.table(column, key=key), key=key, request=request)
+        if found is not None:
+            assert self.values.setdefault(f"table {column}", found.values) == found.values, "one table, two answers"
+        self.remember(key, request)
+
     @rule(place=WORKER, scores=st.sampled_from([{"a": 3, "b": 7}, {"a": 7, "b": 3}]))
     def select_by_scores(self, place, scores):
         choice = self.request(place, lambda held: held.select(scores, epsilon=0.01))
@@ -187,7 +195,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb == "ask"]
+        asked = [entry for entry in charges if entry.verb in ("ask", "table")]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

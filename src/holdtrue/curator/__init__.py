@@ -24,13 +24,15 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction
+from holdtrue.queries.cards import Label
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, distil
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.predicting import Method, predict, predictions_left
+from holdtrue.verbs.tables import Cut, make_bins, tabulate
 
 __all__ = ["Curator"]
 
@@ -120,6 +122,40 @@ class Curator:
     def ask_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
+
+    def table(
+        self,
+        *columns: str | Cut,
+        where: str | None = None,
+        keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Table:
+        """Return the share of the rows in every cell of a table, for the price of two to five questions.
+
+        ``columns`` are columns whose labels are public (on the card, or ``keys``), yes-or-no columns, or numbers cut at
+        public points: ``ht.cut("age", [18, 65])``. Rows in none of the cells, missing values included, are in one further
+        cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same.
+
+        Guarantee: as for :meth:`ask`, every cell within the plan's alpha, at once with all other answers (U1, S1).
+        Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
+        """
+        self.pipeline.check_open()
+        return tabulate(self.pipeline, columns, where=where, keys=keys, key=key, analyst=analyst)
+
+    def histogram(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        bins: int = 20,
+        where: str | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Table:
+        """Return the share of the rows in each of so many bins of one width between two public ends; see :meth:`table`."""
+        return self.table(make_bins(column, low=low, high=high, bins=bins), where=where, key=key, analyst=analyst)
 
     def select(
         self,

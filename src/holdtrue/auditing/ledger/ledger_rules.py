@@ -15,9 +15,10 @@ from holdtrue.exact import amount, units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
+from holdtrue.planning.tables import price_table
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
-from holdtrue.records import Answer, Certificate, Interval, Response
+from holdtrue.records import Answer, Certificate, Interval, Response, Table
 from holdtrue.verbs.asking import part_of
 
 __all__ = ["Found", "LedgerRules"]
@@ -171,14 +172,22 @@ class LedgerRules:
         return released
 
     def _check_limits(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
-        if state.draws not in ((len(state.parts),) if charge.verb == "ask" else (0, 1)):
+        if state.draws not in self._find_right_draws(charge, state, plan):
             yield "plan", f"entry {charge.number} counts {state.draws} draws for {len(state.parts)} answers"
         if state.draws and state.drawn > plan.queries:
             yield "plan", f"it answers draw {state.drawn}, and {plan.queries} were planned"
         if not state.draws and charge.cost and state.other > max(plan.reserve_units, 0):
             yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
-        if charge.cost < plan.cost * state.draws:
+        least = _cost_of_table(plan, state) if charge.verb == "table" else plan.cost * state.draws
+        if charge.cost < least:
             yield "cost", f"entry {charge.number} costs {charge.cost} units for {state.draws} draws of {plan.cost}"
+
+    def _find_right_draws(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> tuple[int, ...]:
+        """Return how many draws a charge may count: one for each question, and for a table what its cells cost."""
+        if charge.verb == "table":
+            labels = state.request.get("labels")
+            return (price_table(plan, 1 + len(labels)).questions,) if isinstance(labels, list) else ()
+        return (len(state.parts),) if charge.verb == "ask" else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
         """Compare the questions as the ledger tells them with the names under which their answers are found again."""
@@ -195,6 +204,10 @@ class LedgerRules:
 
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
+        if plan is not None and isinstance(record, Table):
+            for answer in record:
+                yield from _check_grid(answer.value, self.rows << plan.bits)
+                yield from _compare_ends(answer.interval, plan.interval(answer.value, draw=1, spent=0), plan, "population")
         if not isinstance(record, Answer) or plan is None:
             return
         if charge.verb == "ask":
@@ -258,6 +271,11 @@ def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, pl
             yield "certificate", f"its certificate says {name} {getattr(certificate, name)}, and the ledger {value}"
     if not isinstance(certificate.event, NonPrivate) and encode(certificate.event) != charge.event:
         yield "certificate", f"its certificate names another event than entry {charge.number}"
+
+
+def _cost_of_table(plan: AnyPlan, state: _ChargeState) -> int:
+    labels = state.request.get("labels")
+    return price_table(plan, 1 + len(labels)).cost if isinstance(labels, list) else plan.cap_units
 
 
 def _check_grid(value: float, grid: int) -> Found:

@@ -1,0 +1,249 @@
+"""TABLE: the shares of disjoint cells of the rows, all released at once, each with an interval for the population (U1)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise, product
+
+from msgspec import Struct
+
+from holdtrue.codec import digest_of
+from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.events import Repeated
+from holdtrue.exact import Number, count, listed, rational
+from holdtrue.mechanisms import Gaussian
+from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.tables import TablePrice, price_table
+from holdtrue.queries.cards import Card, Label
+from holdtrue.queries.syntax_tree import Query
+from holdtrue.records import Certificate, Response, Table
+from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
+from holdtrue.verbs.asking import NOT_INDEPENDENT
+
+__all__ = ["Cut", "cut", "make_bins", "plan_table", "preview_table", "tabulate"]
+
+_MOST_CELLS = 100_000
+
+
+class Cut(Struct, frozen=True):
+    """A column of numbers cut at public points into cells: below the first, between two, from the last one on.
+
+    ``inside`` leaves out both ends: what lies below the first point, or above the last, is in none of the cells.
+    """
+
+    column: str
+    points: tuple[float, ...]
+    inside: bool = False
+
+
+def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
+    """Cut a column of numbers at public points, for :meth:`Curator.table`.
+
+    >>> cut("age", [18, 65]).points
+    (18.0, 65.0)
+    """
+    given = [float(rational("points", point)) for point in listed("points", points, expected="a list of numbers")]
+    if len(given) < 1 + inside or any(high <= low for low, high in pairwise(given)):
+        raise InvalidParameter("points", list(points), "increasing numbers, each above the one before")
+    return Cut(column, tuple(given), inside)
+
+
+def make_bins(column: str, *, low: Number, high: Number, bins: int) -> Cut:
+    """Return a column cut into bins of one width between two public ends."""
+    first, last, number = rational("low", low), rational("high", high), count("bins", bins, most=_MOST_CELLS)
+    if first >= last:
+        raise InvalidParameter("low", low, "below high")
+    return cut(column, [float(first + (last - first) * Fraction(at, number)) for at in range(number + 1)], inside=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One cell of one column: what it is called, and the condition that its rows meet."""
+
+    label: Label
+    condition: str
+
+
+def tabulate(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation,
+    columns: Sequence[str | Cut],
+    *,
+    where: str | None,
+    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
+    key: str | None,
+    analyst: str | None,
+) -> Table:
+    """Return the shares of all cells; nothing is charged before every label and every condition was checked."""
+    release = plan_table(curation, columns, where=where, keys=keys)
+    (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
+    return found  # type: ignore[return-value]  # the response to a table
+
+
+def preview_table(
+    curation: Curation, columns: Sequence[str | Cut], *, keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None
+) -> TablePrice:
+    """Return what a table would cost. Free; no row is read."""
+    return price_table(curation.plan, 1 + math.prod(len(each) for each in _read_columns(curation.card, columns, keys)))
+
+
+def plan_table(
+    curation: Curation,
+    columns: Sequence[str | Cut],
+    *,
+    where: str | None = None,
+    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
+) -> Release:
+    """Return the release of a table: one charge, one draw of noise for each cell and one for the rows in none of them.
+
+    Law: cells are the values of one function of a row, made of labels and cut points that are public, and every other row of
+    ``where`` is in one further cell, so that replacing a row moves two cells by 1 at most, whatever the number of cells.
+    """
+    read = _read_columns(curation.card, columns, keys)
+    number = math.prod(len(cells) for cells in read)
+    if number > _MOST_CELLS:
+        price = price_table(curation.plan, number + 1).questions
+        raise InvalidParameter.without_value(
+            "columns", f"at most {_MOST_CELLS:,} cells together; {number:,} would cost {price}"
+        )
+    base = None if where is None else curation.parse(where)
+    if base is not None and not base.boolean:
+        raise InvalidParameter.without_value("where", "a yes-or-no condition")
+    cells = list(product(*read))
+    restriction = [] if where is None else [f"({where})"]
+    queries = [curation.parse(" AND ".join([*(cell.condition for cell in each), *restriction])) for each in cells]
+    names = tuple(each.column if isinstance(each, Cut) else each for each in columns)
+    layout = _Layout(names, tuple(tuple(cell.label for cell in each) for each in cells), tuple(queries), base)
+    return _make_release(curation.plan, curation.card.rows, layout)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """The cells of a table: the columns, the labels and the query of each cell, and the query of ``where``."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[Label, ...], ...]
+    queries: tuple[Query, ...]
+    base: Query | None
+
+    @property
+    def part(self) -> str:
+        """Return what the table is found again by: its queries, in their order."""
+        identity = [query.digest for query in self.queries]
+        return f"table {digest_of({'cells': identity, 'where': None if self.base is None else self.base.digest})}"
+
+
+def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
+    price, unit, base = price_table(plan, len(layout.queries) + 1), 1 << plan.bits, layout.base
+    mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+
+    def draw(sums: Measured) -> Sequence[int]:
+        counted = [int(value) for value in sums]
+        cells = counted[: len(layout.queries)]
+        rest = (rows * unit if base is None else counted[-1]) - sum(cells)
+        return [int(mechanism.release(value)) for value in (*cells, rest)]
+
+    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
+        return [_read_table(drawn, plan, layout, rows=rows, price=price, certificate=certificate)]
+
+    request: dict[str, object] = {"columns": list(layout.names), "labels": [list(each) for each in layout.labels]}
+    request["where"] = None if base is None else base.text
+    return Release(
+        verb="table",
+        request=request,
+        parts=(layout.part,),
+        event=Repeated(mechanism.event, 2),
+        cost=price.cost,
+        draws=price.questions,
+        queries=layout.queries if base is None else (*layout.queries, base),
+        draw=draw,
+        respond=respond,
+    )
+
+
+def _read_table(  # noqa: PLR0913 - the public parts of one table
+    drawn: Sequence[int], plan: AnyPlan, layout: _Layout, *, rows: int, price: TablePrice, certificate: Certificate
+) -> Table:
+    """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
+    grid, near = rows << plan.bits, price.sample_box
+    values = tuple(min(max(number, 0), grid) / grid for number in drawn)
+    ends = [plan.interval(value, draw=1, spent=0) for value in values]
+    known = [each for each in ends if each is not None]
+    return Table(
+        columns=layout.names,
+        labels=(*layout.labels, (None,) * len(layout.names)),
+        values=values,
+        low=tuple(each[0] for each in known) if known else None,
+        high=tuple(each[1] for each in known) if known else None,
+        sample_low=tuple(max(0.0, value - near) for value in values),
+        sample_high=tuple(min(1.0, value + near) for value in values),
+        confidence=1 - plan.beta,
+        certificate=certificate,
+        reason=None if known else NOT_INDEPENDENT,
+    )
+
+
+def _read_columns(
+    card: Card, columns: Sequence[str | Cut], keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None
+) -> list[list[_Cell]]:
+    """Return the cells of each column, by public labels or cut points."""
+    if not columns:
+        raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
+    plain = [each for each in columns if isinstance(each, str)]
+    if keys is not None and not isinstance(keys, Mapping):
+        if len(plain) != 1:
+            raise InvalidParameter.without_value("keys", "labels by column: keys={'region': ['N', 'S']}")
+        keys = {plain[0]: keys}
+    names = [each.column if isinstance(each, Cut) else each for each in columns]
+    if len(set(names)) < len(names):
+        raise InvalidParameter("columns", names, "different columns")
+    for name in keys or {}:
+        if name not in plain:
+            raise InvalidParameter("keys", name, f"labels of {' and '.join(plain) or 'no column'}")
+    return [_read_cut(card, each) if isinstance(each, Cut) else _read_labels(card, each, keys or {}) for each in columns]
+
+
+def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
+    column = card.column(name)
+    if column.type == "boolean" and name not in keys:
+        return [_Cell(True, _quote_name(name)), _Cell(False, f"NOT {_quote_name(name)}")]  # noqa: FBT003 - labels
+    labels = keys.get(name, column.labels)
+    if labels is None:
+        message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
+        raise NotCertified(message)
+    given = listed("keys", labels, expected="a list of labels")
+    if not given or len({(type(label) is bool, label) for label in given}) < len(given):
+        raise InvalidParameter("keys", list(given), "different labels, one or more")
+    return [_Cell(label, f"{_quote_name(name)} = {_quote_label(label)}") for label in given]
+
+
+def _read_cut(card: Card, given: Cut) -> list[_Cell]:
+    column = card.column(given.column)
+    if column.type not in ("integer", "real"):
+        raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {column.type}")
+    name, points = _quote_name(given.column), given.points
+    inner = [
+        _Cell(
+            f"{low:g} to {high:g}",
+            f"{name} >= {low!r} AND {name} {'<=' if given.inside and high == points[-1] else '<'} {high!r}",
+        )
+        for low, high in pairwise(points)
+    ]
+    if given.inside:
+        return inner
+    below, above = (
+        _Cell(f"below {points[0]:g}", f"{name} < {points[0]!r}"),
+        _Cell(f"{points[-1]:g} and above", f"{name} >= {points[-1]!r}"),
+    )
+    return [below, *inner, above]
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quote_label(label: Label) -> str:
+    if isinstance(label, bool):
+        return str(label).upper()
+    return "'" + label.replace("'", "''") + "'" if isinstance(label, str) else repr(label)

@@ -16,7 +16,7 @@ __all__ = ["best_time", "show", "without_numba"]
 def without_numba(kernels: LazyKernels) -> Iterator[None]:
     """Count with NumPy meanwhile."""
     before = kernels._module, kernels._settled  # noqa: SLF001 - the one place that decides
-    kernels._settle(None)  # noqa: SLF001 - likewise
+    kernels._keep_module(None)  # noqa: SLF001 - likewise
     try:
         yield
     finally:

@@ -126,7 +126,7 @@ def decode(text: str | bytes, kind: Any) -> Any:
     if not isinstance(text, (str, bytes)):
         raise InvalidParameter("text", type(text).__name__, "JSON as text")
     try:
-        return _decoder(kind).decode(text)
+        return _make_decoder(kind).decode(text)
     except msgspec.ValidationError as error:
         mistake = _error_of(error)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -152,7 +152,7 @@ def convert(document: object, kind: Any) -> Any:
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a kind, or a union of kinds
+def _make_decoder(kind: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - a kind, or a union of kinds
     return msgspec.json.Decoder(kind, dec_hook=_read_other)
 
 

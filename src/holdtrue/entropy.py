@@ -83,10 +83,10 @@ class SystemBits:
 
     def __init__(self, read: Callable[[int], bytes] = os.urandom) -> None:
         self._read = read
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._forget_keys()
+        os.register_at_fork(after_in_child=self._forget_keys)
 
-    def _forget(self) -> None:
+    def _forget_keys(self) -> None:
         """Drop every key; the lock too, since another thread may have held it when this process was forked."""
         self._lock = threading.Lock()
         self._process = -1
@@ -94,7 +94,7 @@ class SystemBits:
         self._second: KeyStream | None = None
         self.generation: object = object()
 
-    def _keyed(self) -> KeyStream:
+    def _make_stream(self) -> KeyStream:
         return KeyStream(self._read(_KEY_BYTES), self._read(_COUNTER_BYTES))
 
     def words(self, count: int) -> Words:
@@ -103,7 +103,7 @@ class SystemBits:
             self._check_process()
             if self._stream is None or self._stream.served >= _SERVED_PER_KEY:
                 self._stream = None
-                self._stream = self._keyed()
+                self._stream = self._make_stream()
             return self._stream.words(count)
 
     def more(self) -> int:
@@ -112,7 +112,7 @@ class SystemBits:
             self._check_process()
             if self._second is None or self._second.served >= _SERVED_PER_KEY:
                 self._second = None
-                self._second = self._keyed()
+                self._second = self._make_stream()
             return int(self._second.words(1)[0])
 
     def _check_process(self) -> None:

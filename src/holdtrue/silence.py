@@ -29,7 +29,7 @@ def silence() -> Iterator[None]:
             _before = warnings.catch_warnings(), [logging.getLogger(name).disabled for name in _LOGGERS]
             _before[0].__enter__()
             warnings.simplefilter("ignore")
-            _disable([True] * len(_LOGGERS))
+            _set_disabled([True] * len(_LOGGERS))
     try:
         yield
     finally:
@@ -37,9 +37,9 @@ def silence() -> Iterator[None]:
             _held -= 1
             if not _held:
                 _before[0].__exit__(None, None, None)
-                _disable(_before[1])
+                _set_disabled(_before[1])
 
 
-def _disable(disabled: list[bool]) -> None:
+def _set_disabled(disabled: list[bool]) -> None:
     for name, value in zip(_LOGGERS, disabled, strict=True):
         logging.getLogger(name).disabled = value

@@ -31,8 +31,8 @@ class SeededBits:
     """The same bits again for the same seed."""
 
     def __init__(self, seed: str) -> None:
-        self._stream = _stream(f"words {seed}")
-        self._second = _stream(f"more {seed}")
+        self._stream = _make_stream(f"words {seed}")
+        self._second = _make_stream(f"more {seed}")
         self.generation = object()
 
     def words(self, count: int) -> Words:
@@ -44,7 +44,7 @@ class SeededBits:
         return int(self._second.words(1)[0])
 
 
-def _stream(seed: str) -> KeyStream:
+def _make_stream(seed: str) -> KeyStream:
     digest = hashlib.sha512(seed.encode()).digest()
     return KeyStream(digest[:32], digest[32:48])
 

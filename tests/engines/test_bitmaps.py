@@ -382,9 +382,9 @@ def test_numba_is_left_alone_where_it_is_switched_off(monkeypatch):
 
 def test_small_tables_never_wait_for_numba():
     fresh = kernels.LazyKernels("bitmaps_compiled", after=1 << 26, warm_up=bitmaps._warm_up)
-    assert fresh(bitmaps._worth(160, 480)) is None
+    assert fresh(bitmaps._weigh_work(160, 480)) is None
     assert not fresh._settled
-    assert fresh(bitmaps._worth(1 << 12, 480)) is bitmaps_compiled
+    assert fresh(bitmaps._weigh_work(1 << 12, 480)) is bitmaps_compiled
 
 
 def test_after_much_work_on_small_tables_numba_is_loaded_beside_it(monkeypatch):

@@ -138,12 +138,12 @@ def test_every_number_has_one_cell_also_at_the_edges(kernel, grid, dtype):
 
 
 def test_the_ways_to_find_cells_are_all_in_use():
-    ways = [grids._terms((grid_of(*grid),), 1, 8)[-1] for grid in (FLOOR, SUM, QUOTIENT)]
+    ways = [grids._find_terms((grid_of(*grid),), 1, 8)[-1] for grid in (FLOOR, SUM, QUOTIENT)]
     assert ways == [grids.FLOOR, grids.SUM, grids.QUOTIENT]
-    assert grids._terms((grid_of(*FLOOR), grid_of(0.0, 1.0, 16)), 1, 8)[-1] == grids.FLOOR
+    assert grids._find_terms((grid_of(*FLOOR), grid_of(0.0, 1.0, 16)), 1, 8)[-1] == grids.FLOOR
     mixed = grid_of(0.0, 1.0, 7), grid_of(*QUOTIENT)
-    assert grids._terms(mixed, 2, 8)[-1] == grids.QUOTIENT
-    assert grids._terms((grid_of(0.0, 1.0, 100),), 1, 4)[-1] == grids.FLOOR
+    assert grids._find_terms(mixed, 2, 8)[-1] == grids.QUOTIENT
+    assert grids._find_terms((grid_of(0.0, 1.0, 100),), 1, 4)[-1] == grids.FLOOR
 
 
 def test_a_product_alone_would_put_numbers_into_the_wrong_cell():

@@ -196,7 +196,7 @@ def test_looking_closely_at_a_few_chooses_what_looking_at_all_does(rate, spread)
     """Long rows are screened by one comparison a candidate: with the same words, the choice is the same."""
     scores = np.arange(60_000).reshape(2, -1) * 2654435761 % spread
     screened = gumbel_argmax(scores, rate=rate, bits=SeededBits(f"{rate} {spread}"))
-    candidates = selection._prepare(scores, rate, None)
+    candidates = selection._prepare_candidates(scores, rate, None)
     bits = SeededBits(f"{rate} {spread}")
     assert screened.tolist() == [selection._choose_in_any_long_row(candidates, number, bits) for number in range(2)]
 

@@ -71,9 +71,9 @@ def attack(*, rows: int = ROWS, features: int = FEATURES, rounds: int = ROUNDS, 
     naive, held = _SignAnalyst(table, label), _SignAnalyst(table, label)
     with Curator(columns, plan=plan_attack(rows=rows, features=features, rounds=rounds)) as curator:
         for number, block in enumerate(np.array_split(np.arange(features), rounds), start=1):
-            naive.hear(block, agreement[block])
+            naive.hear_answers(block, agreement[block])
             answers = curator.ask([f"x{feature} = y" for feature in block])
-            held.hear(block, np.array([answer.value for answer in answers]))
+            held.hear_answers(block, np.array([answer.value for answer in answers]))
             plain = float(naive.correct.mean())
             scored = curator.ask(values=held.correct)
             ends = scored.interval
@@ -92,7 +92,7 @@ class _SignAnalyst:
         self._votes = np.zeros(label.size, dtype=np.int32)
         self.heard = 0
 
-    def hear(self, block: npt.NDArray[np.int64], answers: npt.NDArray[np.float64]) -> None:
+    def hear_answers(self, block: npt.NDArray[np.int64], answers: npt.NDArray[np.float64]) -> None:
         signs = np.where(answers > TRUTH, 1, -1).astype(np.int32)
         self._votes += signs @ (2 * self._table[block].astype(np.int32) - 1)
         self.heard += block.size

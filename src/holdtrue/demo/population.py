@@ -91,23 +91,23 @@ class FinitePopulation:
     def truth(self, query: str) -> float:
         """Return the mean of a query over the table; raises as any check of a query against a card does."""
         parsed = parse(query, self.card)
-        held = {name: self._values(name) for name in self.columns}
+        held = {name: self._read_values(name) for name in self.columns}
         return float(evaluate(parsed, held, _BITS, rows=self.card.rows).sum()) / (self.card.rows << _BITS)
 
-    def _values(self, name: str) -> Values:
+    def _read_values(self, name: str) -> Values:
         labels = self.card.column(name).labels
         if self.card.column(name).type != "text" or labels is None:
             return Values(self.columns[name])
         return Values(self.columns[name], dictionary=tuple(map(str, labels)))
 
 
-def _uniform(name: str) -> npt.NDArray[np.float64]:
+def _draw_uniforms(name: str) -> npt.NDArray[np.float64]:
     """Return a number in (0, 1) for every person, the same in every run: what it describes is public."""
     stream = hashlib.shake_256(_SEED + name.encode()).digest(4 * PEOPLE)
     return (np.frombuffer(stream, dtype="<u4").astype(np.float64) + 0.5) / 2**32
 
 
-def _chance(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _to_chances(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return 1 / (1 + np.exp(-score))
 
 
@@ -116,21 +116,23 @@ def survey() -> FinitePopulation:
     """Return the survey: age, region, income, habits and health of synthetic people, related as one would expect."""
     from scipy.special import ndtri
 
-    age = np.floor(18 + 77 * _uniform("age") ** 1.35).astype(np.int64)
-    region = np.searchsorted([0.31, 0.52, 0.83], _uniform("region"))
+    age = np.floor(18 + 77 * _draw_uniforms("age") ** 1.35).astype(np.int64)
+    region = np.searchsorted([0.31, 0.52, 0.83], _draw_uniforms("region"))
     north = region == REGIONS.index("north")
     middle = 1 - ((age - 50) / 45.0) ** 2
     income = np.clip(
-        np.exp(3.2 + 0.55 * middle + 0.18 * (region == REGIONS.index("east")) + 0.55 * ndtri(_uniform("income"))), 0, 200
+        np.exp(3.2 + 0.55 * middle + 0.18 * (region == REGIONS.index("east")) + 0.55 * ndtri(_draw_uniforms("income"))),
+        0,
+        200,
     )
-    smoker = _uniform("smoker") < _chance(-1.1 - 0.012 * (income - 35) - 0.018 * (age - 45) + 0.35 * north)
-    active = _chance(0.9 - 0.9 * smoker - 0.02 * (age - 45) + 0.01 * (income - 35))
-    exercise = np.floor(np.clip(-np.log(_uniform("exercise")) * 5.2 * active, 0, 20)).astype(np.int64)
-    bmi = np.clip(25.4 + 0.045 * (age - 45) - 0.42 * exercise + 4.1 * ndtri(_uniform("bmi")) + 1.2, 14, 60)
-    sleep = np.clip(7.3 - 0.012 * (age - 45) - 0.35 * smoker + 0.9 * ndtri(_uniform("sleep")), 3, 12)
-    diabetic = _uniform("diabetic") < _chance(-3.3 + 0.16 * (bmi - 26) + 0.035 * (age - 50))
+    smoker = _draw_uniforms("smoker") < _to_chances(-1.1 - 0.012 * (income - 35) - 0.018 * (age - 45) + 0.35 * north)
+    active = _to_chances(0.9 - 0.9 * smoker - 0.02 * (age - 45) + 0.01 * (income - 35))
+    exercise = np.floor(np.clip(-np.log(_draw_uniforms("exercise")) * 5.2 * active, 0, 20)).astype(np.int64)
+    bmi = np.clip(25.4 + 0.045 * (age - 45) - 0.42 * exercise + 4.1 * ndtri(_draw_uniforms("bmi")) + 1.2, 14, 60)
+    sleep = np.clip(7.3 - 0.012 * (age - 45) - 0.35 * smoker + 0.9 * ndtri(_draw_uniforms("sleep")), 3, 12)
+    diabetic = _draw_uniforms("diabetic") < _to_chances(-3.3 + 0.16 * (bmi - 26) + 0.035 * (age - 50))
     risk = -2.4 + 0.03 * (age - 50) + 0.8 * smoker + 0.9 * diabetic - 0.05 * exercise + 0.25 * north
-    readmitted = _uniform("readmitted") < _chance(risk)
+    readmitted = _draw_uniforms("readmitted") < _to_chances(risk)
     columns = {
         "age": age,
         "region": region,

@@ -32,8 +32,8 @@ def tell_story() -> Path:
     with console.status("Drawing rows …"):
         curator, population = _open_curator(folder)
     with curator:
-        _ask(console, curator, population)
-        _attack(console)
+        _show_answers(console, curator, population)
+        _show_attack(console)
         report = folder / "report.html"
         curator.report(report)
     console.rule(style="dim")
@@ -55,7 +55,7 @@ def _open_curator(folder: Path) -> "tuple[Curator, FinitePopulation]":
     return Curator(path, ledger=folder / "demo.ledger", **terms), population
 
 
-def _ask(console: "Console", curator: "Curator", population: "FinitePopulation") -> None:
+def _show_answers(console: "Console", curator: "Curator", population: "FinitePopulation") -> None:
     from rich.table import Table
 
     from holdtrue.demo.population import EXAMPLES
@@ -77,7 +77,7 @@ def _ask(console: "Console", curator: "Curator", population: "FinitePopulation")
             answer, truth = curator.ask(question), population.truth(question)
             holds = answer.interval is not None and truth in answer.interval
             said = "[green]holds[/]" if holds else "[red]misses[/]"
-            table.add_row(question, f"{answer.value:.3f}", _answered(answer, truth), f"{truth:.3f}", said)
+            table.add_row(question, f"{answer.value:.3f}", _draw_answer(answer, truth), f"{truth:.3f}", said)
     console.print(table)
     console.print("[dim]━ the interval, where the population is, ● the answer, ┃ the truth[/]")
     budget = curator.budget
@@ -89,7 +89,7 @@ def _ask(console: "Console", curator: "Curator", population: "FinitePopulation")
     )
 
 
-def _attack(console: "Console") -> None:
+def _show_attack(console: "Console") -> None:
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Table
 
@@ -114,35 +114,35 @@ def _attack(console: "Console") -> None:
         table.add_column("", justify="right")
         table.add_column(side.center(_CELLS), no_wrap=True)
     for step in steps[:: max(1, len(steps) // _SHOWN)] + steps[-1:]:
-        table.add_row(f"{step.looks:,}", *_side(step.naive), *_side(step.held))
+        table.add_row(f"{step.looks:,}", *_format_side(step.naive), *_format_side(step.held))
     console.print(table)
     console.print("[dim]━ the interval that was claimed, ● the score that was reported, ┃ the truth; from 34 % to 66 %[/]")
     last = steps[-1]
     console.print(
-        f"\nThe plain holdout reports {last.naive.value:.1%}, and its interval {_verdict(last.naive)}. "
-        f"Holdtrue reports {last.held.value:.1%}, and its interval {_verdict(last.held)}.\n"
+        f"\nThe plain holdout reports {last.naive.value:.1%}, and its interval {_format_verdict(last.naive)}. "
+        f"Holdtrue reports {last.held.value:.1%}, and its interval {_format_verdict(last.held)}.\n"
     )
 
 
-def _verdict(bar: "Bar") -> str:
+def _format_verdict(bar: "Bar") -> str:
     return "[green]holds the truth[/]" if bar.holds else "[red]misses the truth[/]"
 
 
-def _side(bar: "Bar") -> "tuple[str, Text]":
+def _format_side(bar: "Bar") -> "tuple[str, Text]":
     from holdtrue.demo.attack import TRUTH
 
     colour = "green" if bar.holds else "red"
-    place = _placed(_LOW, _HIGH)
+    place = _make_placer(_LOW, _HIGH)
     return f"{bar.value:.1%}", draw_scale((place(bar.low), place(bar.high)), place(bar.value), place(TRUTH), colour=colour)
 
 
-def _answered(answer: "Answer", truth: float) -> "Text":
-    place = _placed(0.0, 1.0)
+def _draw_answer(answer: "Answer", truth: float) -> "Text":
+    place = _make_placer(0.0, 1.0)
     ends = answer.interval or answer.sample_interval
     return draw_scale((place(ends.low), place(ends.high)), place(answer.value), place(truth))
 
 
-def _placed(low: float, high: float) -> Callable[[float], int]:
+def _make_placer(low: float, high: float) -> Callable[[float], int]:
     return lambda value: min(_CELLS - 1, max(0, round((_CELLS - 1) * (value - low) / (high - low))))
 
 

@@ -45,7 +45,7 @@ class Thresholds(OneColumn):
 
     def label(self, X: Matrix, index: int) -> Flags:
         """Return which rows reach the edge."""
-        return self.grid.clamped(X[:, 0]) >= self.grid.edge(index)
+        return self.grid.clamp(X[:, 0]) >= self.grid.edge(index)
 
     def describe(self, index: int) -> str:
         """Return the comparison."""
@@ -92,7 +92,7 @@ class Stumps(SeveralColumns):
         """Return which rows satisfy the hypothesis."""
         column, number, below = self._place(index)
         grid = self.grids[column]
-        reach = grid.clamped(X[:, column]) >= grid.edge(number)
+        reach = grid.clamp(X[:, column]) >= grid.edge(number)
         return ~reach if below else reach
 
     def _place(self, index: int) -> tuple[int, int, bool]:
@@ -168,7 +168,7 @@ def _write_spans(differences: Integers, ones: np.int64, found: Integers) -> None
 def _within(grid: Grid, chosen: tuple[int, int], numbers: Matrix) -> Flags:
     """Return which numbers lie in an interval."""
     first, last = chosen
-    held = grid.clamped(numbers)
+    held = grid.clamp(numbers)
     if first == last:
         return np.zeros(held.shape, dtype=np.bool_)
     reach = held >= grid.edge(first)

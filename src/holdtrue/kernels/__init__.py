@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Integers", "LazyKernels", "Matrix", "Words", "kernel", "load_kernels"]
+__all__ = ["Flags", "Floats", "Integers", "LazyKernels", "Matrix", "Words", "compile_kernel", "load_kernels"]
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ class LazyKernels:
         if self._warm_up is None or work >= self._after:
             with self._lock:
                 if not self._settled:
-                    self._settle(load_kernels(self._name))
+                    self._keep_module(load_kernels(self._name))
             return self._module
         with self._lock:
             if self._loader is None:
@@ -69,17 +69,17 @@ class LazyKernels:
                 self._loader.start()
         return None
 
-    def _settle(self, module: ModuleType | None) -> None:
+    def _keep_module(self, module: ModuleType | None) -> None:
         self._module, self._settled = module, True
 
     def _load_aside(self) -> None:
         module = load_kernels(self._name)
         if module is not None and self._warm_up is not None:
             self._warm_up(module)
-        self._settle(module)
+        self._keep_module(module)
 
 
-def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - numba's dispatchers have no type
+def compile_kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - numba's dispatchers have no type
     """Compile a function on its first call, and keep the machine code on disk where the disk allows it."""
     import numba
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.kernels import kernel
+from holdtrue.kernels import compile_kernel
 
 __all__ = ["newton"]
 
@@ -26,7 +26,7 @@ _ENOUGH: Final = 1e-4
 _SETTLED: Final = 1e-11
 
 
-@kernel
+@compile_kernel
 def newton(rows: Doubles, labels: Integers, strength: float, weights: Doubles, solved: Flags) -> None:
     """Minimise |w|^2 / 2 + strength * sum_i (ln(1 + exp(z_i)) - y_i z_i), z_i = w x_i + b, for every part.
 
@@ -42,35 +42,35 @@ def newton(rows: Doubles, labels: Integers, strength: float, weights: Doubles, s
         for i in range(held):
             for k in range(columns):
                 table[i, k] = rows[i, part, k]
-        solved[part] = _solved(table, labels[:, part], strength, columns, weights[part])
+        solved[part] = _solve_part(table, labels[:, part], strength, columns, weights[part])
 
 
-@kernel
-def _solved(table: Doubles, labels: Integers, strength: float, penalised: int, w: Doubles) -> bool:
+@compile_kernel
+def _solve_part(table: Doubles, labels: Integers, strength: float, penalised: int, w: Doubles) -> bool:
     held, width = table.shape
     z, u, slopes, curves = np.zeros(held), np.zeros(held), np.zeros(held), np.zeros(held)
     sizes, gradient, step, hessian = np.zeros(width), np.zeros(width), np.zeros(width), np.zeros((width, width))
     w[:] = 0.0
-    if not _finite(table, strength, sizes):
+    if not _sum_magnitudes(table, strength, sizes):
         return False
-    value = strength * _loss(z, u, 0.0, labels)
+    value = strength * _sum_losses(z, u, 0.0, labels)
     for _ in range(_MOST_STEPS):
-        _rates(z, labels, strength, slopes, curves)
-        _derivatives(table, slopes, curves, gradient, hessian)
+        _write_rates(z, labels, strength, slopes, curves)
+        _write_derivatives(table, slopes, curves, gradient, hessian)
         for k in range(penalised):
             gradient[k] += w[k]
             hessian[k, k] += 1.0
-        if _settled(gradient, sizes):
+        if _is_settled(gradient, sizes):
             return True
-        if not _direction(hessian, gradient, step):
+        if not _find_direction(hessian, gradient, step):
             return False
-        _times(table, step, u)
+        _multiply_rows(table, step, u)
         fall = 0.0
         for k in range(width):
             fall -= gradient[k] * step[k]
         length = 1.0
         for _halving in range(_MOST_HALVINGS):
-            found = strength * _loss(z, u, length, labels) + _penalty(w, step, length, penalised)
+            found = strength * _sum_losses(z, u, length, labels) + _find_penalty(w, step, length, penalised)
             # So close to the minimum the sums are noise, and whole steps are right.
             if found <= value - _ENOUGH * length * fall or fall <= _SETTLED * (1.0 + abs(value)):
                 break
@@ -79,12 +79,12 @@ def _solved(table: Doubles, labels: Integers, strength: float, penalised: int, w
             return False
         value = found
         w += length * step
-        _times(table, w, z)
+        _multiply_rows(table, w, z)
     return False
 
 
-@kernel
-def _finite(table: Doubles, strength: float, sizes: Doubles) -> bool:
+@compile_kernel
+def _sum_magnitudes(table: Doubles, strength: float, sizes: Doubles) -> bool:
     """Write the sum of the magnitudes of the terms of each entry of the gradient; return whether all are finite."""
     for k in range(sizes.size):
         for i in range(table.shape[0]):
@@ -94,8 +94,8 @@ def _finite(table: Doubles, strength: float, sizes: Doubles) -> bool:
     return True
 
 
-@kernel
-def _settled(gradient: Doubles, sizes: Doubles) -> bool:
+@compile_kernel
+def _is_settled(gradient: Doubles, sizes: Doubles) -> bool:
     worst = 0.0
     for k in range(gradient.size):
         # A NaN is no number below the tolerance.
@@ -103,8 +103,8 @@ def _settled(gradient: Doubles, sizes: Doubles) -> bool:
     return worst == 0.0
 
 
-@kernel
-def _rates(z: Doubles, labels: Integers, strength: float, slopes: Doubles, curves: Doubles) -> None:
+@compile_kernel
+def _write_rates(z: Doubles, labels: Integers, strength: float, slopes: Doubles, curves: Doubles) -> None:
     """Write the first and second derivatives of the loss of each row by z."""
     for i in range(z.size):
         small = math.exp(-abs(z[i]))
@@ -113,8 +113,8 @@ def _rates(z: Doubles, labels: Integers, strength: float, slopes: Doubles, curve
         curves[i] = strength * (small / ((1.0 + small) * (1.0 + small)))
 
 
-@kernel
-def _derivatives(table: Doubles, slopes: Doubles, curves: Doubles, gradient: Doubles, hessian: Doubles) -> None:
+@compile_kernel
+def _write_derivatives(table: Doubles, slopes: Doubles, curves: Doubles, gradient: Doubles, hessian: Doubles) -> None:
     """Write the gradient and the lower half of the second derivatives."""
     held, width = table.shape
     for a in range(width):
@@ -131,8 +131,8 @@ def _derivatives(table: Doubles, slopes: Doubles, curves: Doubles, gradient: Dou
                 line[b] += scaled * row[b]
 
 
-@kernel
-def _direction(hessian: Doubles, gradient: Doubles, step: Doubles) -> bool:
+@compile_kernel
+def _find_direction(hessian: Doubles, gradient: Doubles, step: Doubles) -> bool:
     """Write -H^-1 g by Cholesky's method, which overwrites H; return False where a pivot is nothing but rounding."""
     width = gradient.size
     for a in range(width):
@@ -160,8 +160,8 @@ def _direction(hessian: Doubles, gradient: Doubles, step: Doubles) -> bool:
     return True
 
 
-@kernel
-def _times(table: Doubles, w: Doubles, z: Doubles) -> None:
+@compile_kernel
+def _multiply_rows(table: Doubles, w: Doubles, z: Doubles) -> None:
     for i in range(table.shape[0]):
         total = 0.0
         for k in range(table.shape[1]):
@@ -169,8 +169,8 @@ def _times(table: Doubles, w: Doubles, z: Doubles) -> None:
         z[i] = total
 
 
-@kernel
-def _loss(z: Doubles, u: Doubles, length: float, labels: Integers) -> float:
+@compile_kernel
+def _sum_losses(z: Doubles, u: Doubles, length: float, labels: Integers) -> float:
     total = 0.0
     for i in range(z.size):
         at = z[i] + length * u[i]
@@ -178,8 +178,8 @@ def _loss(z: Doubles, u: Doubles, length: float, labels: Integers) -> float:
     return total
 
 
-@kernel
-def _penalty(w: Doubles, step: Doubles, length: float, penalised: int) -> float:
+@compile_kernel
+def _find_penalty(w: Doubles, step: Doubles, length: float, penalised: int) -> float:
     total = 0.0
     for k in range(penalised):
         at = w[k] + length * step[k]

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from holdtrue.kernels import kernel
+from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.bitmaps import AND, AND_TOP, OR, PUSH
 
 __all__ = ["count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
@@ -23,7 +23,7 @@ _TOGETHER = 4
 _RUN = 512
 
 
-def _counting(width: int) -> Any:  # noqa: ANN401 - numba's intrinsics have no type
+def _make_counter(width: int) -> Any:  # noqa: ANN401 - numba's intrinsics have no type
     """Return an intrinsic that counts the bits which so many runs of words each have in common with one run.
 
     It takes the address of the one, a tuple with those of the others, and the length in lines of eight words; and gives a
@@ -46,7 +46,7 @@ def _counting(width: int) -> Any:  # noqa: ANN401 - numba's intrinsics have no t
                 for number, total in enumerate(sums):
                     both = builder.and_(one, held(builder.extract_value(arguments[1], number)))
                     builder.store(builder.add(builder.load(total), builder.call(ones, [both])), total)
-            return context.make_tuple(builder, signature.return_type, [_across(builder, total) for total in sums])
+            return context.make_tuple(builder, signature.return_type, [_sum_lanes(builder, total) for total in sums])
 
         addresses, counts = types.UniTuple(types.intp, width), types.UniTuple(types.int64, width)  # type: ignore[no-untyped-call]
         return counts(types.intp, addresses, types.intp), emit
@@ -54,7 +54,7 @@ def _counting(width: int) -> Any:  # noqa: ANN401 - numba's intrinsics have no t
     return intrinsic(counted)
 
 
-def _across(builder: Any, total: Any) -> Any:  # noqa: ANN401 - likewise
+def _sum_lanes(builder: Any, total: Any) -> Any:  # noqa: ANN401 - likewise
     """Emit the sum of a vector's elements."""
     found = builder.load(total)
     elements = [builder.extract_element(found, ir.Constant(ir.IntType(32), place)) for place in range(_LINE)]
@@ -71,11 +71,11 @@ def _ones_of_word(_context: Any, _word: Any) -> Any:  # noqa: ANN401 - numba's o
 
 
 _ones: Any = intrinsic(_ones_of_word)
-_counted: Any = _counting(1)
-_counted_together: Any = _counting(_TOGETHER)
+_counted: Any = _make_counter(1)
+_counted_together: Any = _make_counter(_TOGETHER)
 
 
-@kernel
+@compile_kernel
 def count_conjunction(arena: Any, first: int, second: int, third: int) -> Any:  # noqa: ANN401 - compiled for what comes
     """Return how many bits are set in three rows of the arena, which may be the same."""
     a, b, c = arena[first], arena[second], arena[third]
@@ -85,14 +85,14 @@ def count_conjunction(arena: Any, first: int, second: int, third: int) -> Any:  
     return np.int64(total)
 
 
-@kernel
-def _both(here: Any, one: Any, other: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _write_and(here: Any, one: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] = one[i] & other[i]
 
 
-@kernel
-def _alike(lines: Any, first: int, second: int) -> bool:  # noqa: ANN401 - likewise
+@compile_kernel
+def _share_prefix(lines: Any, first: int, second: int) -> bool:  # noqa: ANN401 - likewise
     """Whether two lines differ in nothing but the last slot."""
     for place in range(lines.shape[1] - 1):  # noqa: SIM110 - a generator is not compiled
         if lines[first, place] != lines[second, place]:
@@ -100,7 +100,7 @@ def _alike(lines: Any, first: int, second: int) -> bool:  # noqa: ANN401 - likew
     return True
 
 
-@kernel
+@compile_kernel
 def count_conjunctions(arena: Any, lines: Any, room: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Add to each count the bits set in all rows of the arena that its line of two slots or more names.
 
@@ -115,11 +115,11 @@ def count_conjunctions(arena: Any, lines: Any, room: Any, counts: Any) -> None: 
         query = 0
         while query < queries:
             end = query + 1
-            while end < queries and _alike(lines, query, end):
+            while end < queries and _share_prefix(lines, query, end):
                 end += 1
-            _both(here, arena[lines[query, 0], start:stop], arena[lines[query, min(1, width - 2)], start:stop])
+            _write_and(here, arena[lines[query, 0], start:stop], arena[lines[query, min(1, width - 2)], start:stop])
             for place in range(2, width - 1):
-                _meet(here, arena[lines[query, place], start:stop])
+                _and_words(here, arena[lines[query, place], start:stop])
             last = lines[:, width - 1]
             while query + _TOGETHER <= end:
                 addresses = (
@@ -137,39 +137,39 @@ def count_conjunctions(arena: Any, lines: Any, room: Any, counts: Any) -> None: 
                 query += 1
 
 
-@kernel
-def _copy(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _copy_words(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] = other[i]
 
 
-@kernel
-def _meet(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _and_words(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] &= other[i]
 
 
-@kernel
-def _join(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _or_words(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] |= other[i]
 
 
-@kernel
-def _differ(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _xor_words(here: Any, other: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(here.size):
         here[i] ^= other[i]
 
 
-@kernel
-def _total(here: Any) -> Any:  # noqa: ANN401 - likewise
+@compile_kernel
+def _count_ones(here: Any) -> Any:  # noqa: ANN401 - likewise
     total = np.uint64(0)
     for i in range(here.size):
         total += _ones(here[i])
     return np.int64(total)
 
 
-@kernel
+@compile_kernel
 def count_programs(arena: Any, steps: Any, starts: Any, most: int, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Run programs (see :mod:`holdtrue.kernels.bitmaps`) over short runs of words, and count the bits that remain."""
     words = arena.shape[1]
@@ -181,30 +181,30 @@ def count_programs(arena: Any, steps: Any, starts: Any, most: int, counts: Any) 
             for position in range(starts[query], starts[query + 1]):
                 step, slot = steps[position, 0], steps[position, 1]
                 if step == PUSH:
-                    _copy(room[depth, :size], arena[slot, start : start + size])
+                    _copy_words(room[depth, :size], arena[slot, start : start + size])
                     depth += 1
                 elif step == AND:
-                    _meet(room[depth - 1, :size], arena[slot, start : start + size])
+                    _and_words(room[depth - 1, :size], arena[slot, start : start + size])
                 elif step == OR:
-                    _join(room[depth - 1, :size], arena[slot, start : start + size])
+                    _or_words(room[depth - 1, :size], arena[slot, start : start + size])
                 elif step == AND_TOP:
                     depth -= 1
-                    _meet(room[depth - 1, :size], room[depth, :size])
+                    _and_words(room[depth - 1, :size], room[depth, :size])
                 else:
                     depth -= 1
-                    _join(room[depth - 1, :size], room[depth, :size])
-            counts[query] += _total(room[0, :size])
+                    _or_words(room[depth - 1, :size], room[depth, :size])
+            counts[query] += _count_ones(room[0, :size])
 
 
-@kernel
+@compile_kernel
 def mark_ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -> None:  # noqa: ANN401 - likewise
     """Write the exclusive or of the chosen bitmaps, and turn over the bits of the rows that the edges list."""
     if chosen.size == 0:
         words[:] = 0
     else:
-        _copy(words, bitmaps[chosen[0]])
+        _copy_words(words, bitmaps[chosen[0]])
     for number in range(1, chosen.size):
-        _differ(words, bitmaps[chosen[number]])
+        _xor_words(words, bitmaps[chosen[number]])
     for span in range(edges.shape[0]):
         for position in range(edges[span, 0], edges[span, 1]):
             row = order[position]

@@ -53,7 +53,7 @@ def _pack_rows(X: Matrix) -> Words:
     groups = max(1, -(-columns // _BITS))
     words = np.zeros((rows, groups), dtype=np.uint64)
     module = _compiled(X.size // _LINE)
-    if module is None or not _dense(X):
+    if module is None or not _is_dense(X):
         packed = np.packbits(says_yes(X), axis=1, bitorder="little")
         words.view(np.uint8)[:, : packed.shape[1]] = packed
         return words
@@ -72,7 +72,7 @@ def _pack_rows(X: Matrix) -> Words:
     return words
 
 
-def _dense(X: Matrix) -> bool:
+def _is_dense(X: Matrix) -> bool:
     """Whether the numbers are of a type that kernels read, next to each other by rows or by columns."""
     native = X.dtype.isnative and X.itemsize in _SIZES[_NATIVE[X.dtype.kind]]
     by_columns = X.strides[0] == X.itemsize and X.strides[1] >= X.strides[0]
@@ -88,7 +88,7 @@ def columns_by_label(X: Matrix, y: Flags) -> tuple[Words, int]:
         -(-int(count) // (_BITS * _LINE)) * _LINE for count in (y.size - np.count_nonzero(y), np.count_nonzero(y))
     )
     module = _compiled(X.size // _LINE)
-    columns = _lined(X.shape[1] + _SPARE, split + rest)
+    columns = _allocate_lines(X.shape[1] + _SPARE, split + rest)
     if module is not None:
         module.columns_by_label(_pack_rows(X), y, split, columns)
         return columns, split
@@ -99,7 +99,7 @@ def columns_by_label(X: Matrix, y: Flags) -> tuple[Words, int]:
     return columns, split
 
 
-def _lined(rows: int, words: int) -> Words:
+def _allocate_lines(rows: int, words: int) -> Words:
     """Return rows of zeros that begin where lines of the cache do."""
     room = np.zeros(rows * words + _LINE, dtype=np.uint64)
     start = -room.ctypes.data % (8 * _LINE) // 8
@@ -120,15 +120,15 @@ def add_totals(X: Matrix, y: Flags, *, most: int, totals: Integers) -> None:
         ones = np.bitwise_count(columns[:width])
         totals[1 : 1 + width] += ones[:, :split].sum(axis=1, dtype=np.int64) - ones[:, split:].sum(axis=1, dtype=np.int64)
     for size in range(2, most + 1):
-        above, bases = _above(width, size)
+        above, bases = _sets_above(width, size)
         module = _compiled(math.comb(width, size) * columns.shape[1])
         if module is None:
-            _meets(columns, split, above, bases, totals)
+            _count_meets(columns, split, above, bases, totals)
         else:
-            module.meets(columns, split, above, bases, totals)
+            module.count_meets(columns, split, above, bases, totals)
 
 
-def _meets(columns: Words, split: int, above: Integers, bases: Integers, counts: Integers) -> None:
+def _count_meets(columns: Words, split: int, above: Integers, bases: Integers, counts: Integers) -> None:
     for line, base in zip(above.tolist(), bases.tolist(), strict=True):
         lowest = line[0]
         ones = np.bitwise_count(columns[:lowest] & np.bitwise_and.reduce(columns[line], axis=0))
@@ -137,11 +137,11 @@ def _meets(columns: Words, split: int, above: Integers, bases: Integers, counts:
 
 
 @lru_cache(maxsize=8)
-def _above(columns: int, size: int) -> tuple[Integers, Integers]:
+def _sets_above(columns: int, size: int) -> tuple[Integers, Integers]:
     """Return sets of size - 1 with a column below their first, and where the totals begin of those columns and the set."""
     above = list_sets(columns, size - 1)
     above = above[above[:, 0] > 0]
-    ranks = _binomials(columns, size)[above, np.arange(2, size + 1)].sum(axis=1)
+    ranks = _binomial_table(columns, size)[above, np.arange(2, size + 1)].sum(axis=1)
     lines = np.repeat(above, 2, axis=1) if size == 2 else above  # noqa: PLR2004 - the kernel meets two at least
     return np.ascontiguousarray(lines), ranks + count_sets(columns, most=size - 1)
 
@@ -169,7 +169,7 @@ def find_set(rank: int, size: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)
-def _binomials(columns: int, most: int) -> Integers:
+def _binomial_table(columns: int, most: int) -> Integers:
     return np.array([[math.comb(column, size) for size in range(most + 1)] for column in range(columns)], dtype=np.int64)
 
 
@@ -215,15 +215,15 @@ def _tell_apart(totals: Integers, begins: Integers, ranks: Integers, held: Integ
 
 def _subset_ranks(columns: int, size: int) -> Integers:
     """Return for every choice among the members of a set, as bits, the ranks of the chosen, over all sets of a size."""
-    lines, binomials = list_sets(columns, size), _binomials(columns, size)
+    lines, binomials = list_sets(columns, size), _binomial_table(columns, size)
     ranks = np.zeros((1 << size, len(lines)), dtype=np.int64)
     for chosen in range(1 << size):
-        for number, place in enumerate(_places(chosen), start=1):
+        for number, place in enumerate(_list_places(chosen), start=1):
             ranks[chosen] += binomials[lines[:, place], number]
     return ranks
 
 
-def _places(chosen: int) -> list[int]:
+def _list_places(chosen: int) -> list[int]:
     return [place for place in range(chosen.bit_length()) if chosen >> place & 1]
 
 
@@ -234,7 +234,7 @@ def add_cells(X: Matrix, y: Flags, totals: Integers) -> None:
     if module is None:
         np.add.at(totals, words[:, 0].astype(np.int64), 1 - 2 * y.astype(np.int64))
     else:
-        module.scatter(words, y, totals)
+        module.add_labels(words, y, totals)
 
 
 def transform_to_errors(cells: Integers, rows: int) -> Integers:

@@ -11,13 +11,13 @@ from numba import types
 from numba.core import cgutils as untyped
 from numba.extending import intrinsic
 
-from holdtrue.kernels import kernel
+from holdtrue.kernels import compile_kernel
 
 __all__ = [
     "GROUP",
+    "add_labels",
     "columns_by_label",
-    "meets",
-    "scatter",
+    "count_meets",
     "tell_apart",
     "transform_high",
     "transform_low",
@@ -109,7 +109,7 @@ _yes: Any = intrinsic(_cells_of_yes)
 _shared: Any = intrinsic(_bits_of_meets)
 
 
-@kernel
+@compile_kernel
 def words_across(address: int, strides: Any, witness: Any, words: Any) -> None:  # noqa: ANN401 - compiled for what comes
     """Read rows whose numbers lie next to each other, 64 a word, all of which the memory holds."""
     for row in range(words.shape[0]):
@@ -117,33 +117,33 @@ def words_across(address: int, strides: Any, witness: Any, words: Any) -> None: 
             words[row, group] = _yes(address + row * strides[0] + group * _BITS * strides[1], witness)
 
 
-@kernel
+@compile_kernel
 def words_along(address: int, strides: Any, witness: Any, columns: int, words: Any) -> None:  # noqa: ANN401 - likewise
     """Read columns whose numbers lie next to each other; the rows are a multiple of 512."""
     squares = np.empty((_BITS, _LANES), np.uint64)
     for group in range(words.shape[1]):
         first = group * _BITS
         for row in range(0, words.shape[0], _BITS * _LANES):
-            _clear(squares)
+            _clear_squares(squares)
             for column in range(first, min(first + _BITS, columns)):
                 for lane in range(_LANES):
                     place = address + column * strides[1] + (row + lane * _BITS) * strides[0]
                     squares[column - first, lane] = _yes(place, witness)
-            _transpose(squares)
+            _transpose_squares(squares)
             for lane in range(_LANES):
                 for number in range(_BITS):
                     words[row + lane * _BITS + number, group] = squares[number, lane]
 
 
-@kernel
-def _clear(squares: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _clear_squares(squares: Any) -> None:  # noqa: ANN401 - likewise
     for number in range(_BITS):
         for lane in range(_LANES):
             squares[number, lane] = 0
 
 
-@kernel
-def _transpose(squares: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _transpose_squares(squares: Any) -> None:  # noqa: ANN401 - likewise
     """Turn eight squares of 64 by 64 bits, side by side, on their diagonals: halves change places, then quarters."""
     origin = squares.ctypes.data
     width = _BITS // 2
@@ -157,15 +157,15 @@ def _transpose(squares: Any) -> None:  # noqa: ANN401 - likewise
         mask ^= mask << np.uint64(width)
 
 
-@kernel
+@compile_kernel
 def columns_by_label(words: Any, labels: Any, split: int, columns: Any) -> None:  # noqa: ANN401 - likewise
     """Write the bits of each column: rows of label 0 from the first word on, rows of label 1 from word ``split`` on."""
     squares = np.empty((2, _BITS, _LANES), np.uint64)
     held = np.empty(2, np.int64)
     places = np.empty(2, np.int64)
     for group in range(words.shape[1]):
-        _clear(squares[0])
-        _clear(squares[1])
+        _clear_squares(squares[0])
+        _clear_squares(squares[1])
         held[0], held[1] = 0, 0
         places[0], places[1] = 0, split
         for row in range(words.shape[0]):
@@ -174,26 +174,26 @@ def columns_by_label(words: Any, labels: Any, split: int, columns: Any) -> None:
             squares[label, number & (_BITS - 1), number >> 6] = words[row, group]
             held[label] = number + 1
             if number == _BITS * _LANES - 1:
-                _write(squares[label], columns, group * _BITS, places[label])
+                _write_columns(squares[label], columns, group * _BITS, places[label])
                 held[label] = 0
                 places[label] += _LANES
         for label in range(2):
             if held[label]:
-                _write(squares[label], columns, group * _BITS, places[label])
+                _write_columns(squares[label], columns, group * _BITS, places[label])
 
 
-@kernel
-def _write(squares: Any, columns: Any, first: int, place: int) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _write_columns(squares: Any, columns: Any, first: int, place: int) -> None:  # noqa: ANN401 - likewise
     """Write the columns of squares whose lines are rows, and leave zeros in their place."""
-    _transpose(squares)
+    _transpose_squares(squares)
     for number in range(min(_BITS, columns.shape[0] - first)):
         for lane in range(_LANES):
             columns[first + number, place + lane] = squares[number, lane]
-    _clear(squares)
+    _clear_squares(squares)
 
 
-@kernel
-def meets(columns: Any, split: int, above: Any, bases: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def count_meets(columns: Any, split: int, above: Any, bases: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Count the rows that say yes to all of a set, label 0 less label 1, for sets of a column and those ``above`` it.
 
     A line of ``above`` is in ascending order; the count of column a and a line goes to its base + a. At least ``GROUP``
@@ -226,7 +226,7 @@ def meets(columns: Any, split: int, above: Any, bases: Any, counts: Any) -> None
                     counts[bases[line] + first + number] += room[number] if part == 0 else -room[number]
 
 
-@kernel
+@compile_kernel
 def tell_apart(totals: Any, begins: Any, ranks: Any, held: Any, found: Any) -> None:  # noqa: ANN401 - likewise
     """Fill the cells of the sets with one last column: those where it says yes, then those where it says no."""
     cells = found.shape[1]
@@ -236,54 +236,54 @@ def tell_apart(totals: Any, begins: Any, ranks: Any, held: Any, found: Any) -> N
     while bit < cells:
         for cell in range(cells):
             if cell & bit:
-                _subtract(found[0, cell], found[0, cell ^ bit], found[0, cell])
+                _subtract_rows(found[0, cell], found[0, cell ^ bit], found[0, cell])
         bit *= 2
     for cell in range(cells):
-        _subtract(held[cell], found[0, cell], found[1, cell])
+        _subtract_rows(held[cell], found[0, cell], found[1, cell])
 
 
-@kernel
+@compile_kernel
 def _look_up(totals: Any, rank: Any, found: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(found.size):
         found[i] = totals[rank[i]]
 
 
-@kernel
-def _subtract(a: Any, b: Any, found: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _subtract_rows(a: Any, b: Any, found: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(found.size):
         found[i] = a[i] - b[i]
 
 
-@kernel
-def scatter(words: Any, labels: Any, cells: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def add_labels(words: Any, labels: Any, cells: Any) -> None:  # noqa: ANN401 - likewise
     """Add 1 to the cell of each row of label 0, and take 1 from that of each row of label 1."""
     for row in range(labels.size):
         cells[words[row, 0]] += 1 - 2 * np.int64(labels[row])
 
 
-@kernel
-def _fours(a: Any, b: Any, c: Any, d: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _transform_fours(a: Any, b: Any, c: Any, d: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(a.size):
         p, q, r, s = a[i] + b[i], a[i] - b[i], c[i] + d[i], c[i] - d[i]
         a[i], b[i], c[i], d[i] = p + r, q + s, p - r, q - s
 
 
-@kernel
-def _copy(cells: Any, sums: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _copy_cells(cells: Any, sums: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(sums.size):
         sums[i] = cells[i]
 
 
-@kernel
-def _neighbours(sums: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _transform_neighbours(sums: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(sums.size // 4):
         a, b, c, d = sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]
         p, q, r, s = a + b, a - b, c + d, c - d
         sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3] = p + r, q + s, p - r, q - s
 
 
-@kernel
-def _squares(sums: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _transform_squares(sums: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(sums.shape[0]):
         for j in range(4):
             a, b, c, d = sums[i, 0, j], sums[i, 1, j], sums[i, 2, j], sums[i, 3, j]
@@ -291,23 +291,23 @@ def _squares(sums: Any) -> None:  # noqa: ANN401 - likewise
             sums[i, 0, j], sums[i, 1, j], sums[i, 2, j], sums[i, 3, j] = p + r, q + s, p - r, q - s
 
 
-@kernel
+@compile_kernel
 def transform_low(cells: Any, sums: Any, block: int) -> None:  # noqa: ANN401 - likewise
     """Copy cells to sums and transform each block of them, whose size is a power of 4 and at least 16."""
     for start in range(0, sums.size, block):
         part = sums[start : start + block]
-        _copy(cells[start : start + block], part)
-        _neighbours(part)
-        _squares(part.reshape(block // 16, 4, 4))
+        _copy_cells(cells[start : start + block], part)
+        _transform_neighbours(part)
+        _transform_squares(part.reshape(block // 16, 4, 4))
         step = 16
         while 4 * step <= block:
             for i in range(0, block, 4 * step):
                 j = i + 2 * step
-                _fours(part[i : i + step], part[i + step : j], part[j : j + step], part[j + step : j + 2 * step])
+                _transform_fours(part[i : i + step], part[i + step : j], part[j : j + step], part[j + step : j + 2 * step])
             step *= 4
 
 
-@kernel
+@compile_kernel
 def transform_high(sums: Any, block: int, low: int, high: int, rows: int, errors: Any) -> None:  # noqa: ANN401, PLR0913, PLR0917 - likewise
     """Finish the transform for positions ``low`` to ``high`` of every block, and write the errors: (rows - sum) / 2."""
     step = block
@@ -316,24 +316,24 @@ def transform_high(sums: Any, block: int, low: int, high: int, rows: int, errors
             for i in range(start + low, start + step, block):
                 size = high - low
                 j, k, m = i + step, i + 2 * step, i + 3 * step
-                _fours(sums[i : i + size], sums[j : j + size], sums[k : k + size], sums[m : m + size])
+                _transform_fours(sums[i : i + size], sums[j : j + size], sums[k : k + size], sums[m : m + size])
         step *= 4
     half = sums.size // 2
     if step == half:
         for start in range(0, half, block):
             i, j = start + low, start + high
-            _halves(sums[i:j], sums[half + i : half + j])
+            _transform_halves(sums[i:j], sums[half + i : half + j])
     for start in range(0, sums.size, block):
-        _settle(sums[start + low : start + high], rows, errors[start + low : start + high])
+        _write_errors(sums[start + low : start + high], rows, errors[start + low : start + high])
 
 
-@kernel
-def _halves(a: Any, b: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _transform_halves(a: Any, b: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(a.size):
         a[i], b[i] = a[i] + b[i], a[i] - b[i]
 
 
-@kernel
-def _settle(sums: Any, rows: int, errors: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _write_errors(sums: Any, rows: int, errors: Any) -> None:  # noqa: ANN401 - likewise
     for i in range(sums.size):
         errors[i] = (rows - np.int64(sums[i])) >> 1

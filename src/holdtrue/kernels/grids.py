@@ -64,13 +64,13 @@ class Grid:
         """Return one edge."""
         return float(self.edges(number, number + 1)[0])
 
-    def clamped(self, values: Matrix) -> Floats:
+    def clamp(self, values: Matrix) -> Floats:
         """Return numbers moved to the nearest within bounds; a missing number becomes ``low``."""
         return np.fmin(np.fmax(values.astype(np.float64), self.low), self.high)
 
     def cells(self, values: Matrix) -> Integers:
         """Return the cell of every number: a product proposes, a comparison with an edge decides."""
-        held = self.clamped(values)
+        held = self.clamp(values)
         nearest = np.minimum(np.rint((held - self.low) * self.rate), self.steps - 1).astype(np.int64)
         return nearest - (held < self.edges()[nearest])
 
@@ -87,7 +87,7 @@ def add_columns(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
         _add_plainly(grids, X, y, counts)
     elif X.shape[1] < _NARROW or X.strides[0] == X.itemsize:
         for number, grid in enumerate(grids):
-            _add_column(module, grid, _plain(X[:, number]), y, counts[number])
+            _add_column(module, grid, _to_known_type(X[:, number]), y, counts[number])
     else:
         _add_rows(module, grids, X, y, counts)
 
@@ -101,10 +101,10 @@ def add_pair(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
     if module is None:
         _add_signed(left.cells(X[:, 0]) * right.steps + right.cells(X[:, 1]), y, counts)
         return
-    columns = tuple(_plain(X[:, number], bytes_too=False) for number in range(2))
-    terms = tuple(_terms((grid,), _LINE, column.dtype.itemsize) for grid, column in zip(grids, columns, strict=True))
+    columns = tuple(_to_known_type(X[:, number], bytes_too=False) for number in range(2))
+    terms = tuple(_find_terms((grid,), _LINE, column.dtype.itemsize) for grid, column in zip(grids, columns, strict=True))
     with _Lanes(counts) as lanes:
-        module.pair(columns, y, terms, lanes.base, lanes.counts)
+        module.count_pair(columns, y, terms, lanes.base, lanes.counts)
 
 
 def _add_labels(y: Flags, totals: Integers) -> None:
@@ -116,15 +116,19 @@ def _add_rows(module: ModuleType, grids: Grids, X: Matrix, y: Flags, counts: Int
     """Count rows by rows. Counts of two bytes stay in the first-level cache, and are added up before they can overflow."""
     steps = counts.shape[1]
     if steps > _SHORT:
-        matrix = np.ascontiguousarray(_plain(X, bytes_too=False))
-        module.rows(matrix, y, _terms(grids, len(grids), matrix.itemsize), _bases(len(grids), steps), counts.reshape(-1))
+        matrix = np.ascontiguousarray(_to_known_type(X, bytes_too=False))
+        module.count_rows(
+            matrix, y, _find_terms(grids, len(grids), matrix.itemsize), _lane_bases(len(grids), steps), counts.reshape(-1)
+        )
         return
     for start in range(0, len(X), _INT16):
-        matrix = np.ascontiguousarray(_plain(X[start : start + _INT16]))
+        matrix = np.ascontiguousarray(_to_known_type(X[start : start + _INT16]))
         labels = y[start : start + _INT16]
         wide = _BYTE_VALUES if matrix.itemsize == 1 else steps
         short = np.zeros(len(grids) * wide, dtype=np.int16)
-        module.rows(matrix, labels, _terms(grids, len(grids), matrix.itemsize), _bases(len(grids), wide), short)
+        module.count_rows(
+            matrix, labels, _find_terms(grids, len(grids), matrix.itemsize), _lane_bases(len(grids), wide), short
+        )
         if matrix.itemsize == 1:
             np.add.at(counts.reshape(-1), _byte_cells(grids), short.astype(np.int64))
         else:
@@ -132,14 +136,14 @@ def _add_rows(module: ModuleType, grids: Grids, X: Matrix, y: Flags, counts: Int
 
 
 def _add_column(module: ModuleType, grid: Grid, numbers: Matrix, y: Flags, counts: Integers) -> None:
-    terms = _terms((grid,), _LINE, numbers.itemsize)
+    terms = _find_terms((grid,), _LINE, numbers.itemsize)
     if numbers.itemsize > 1:
         with _Lanes(counts) as lanes:
-            module.column(numbers, y, terms, lanes.base, lanes.counts)
+            module.count_column(numbers, y, terms, lanes.base, lanes.counts)
         return
     by_value = np.zeros(_BYTE_VALUES, dtype=np.int64)
     with _Lanes(by_value) as lanes:
-        module.column(numbers, y, terms, lanes.base, lanes.counts)
+        module.count_column(numbers, y, terms, lanes.base, lanes.counts)
     np.add.at(counts, _byte_cells((grid,)), by_value)
 
 
@@ -154,7 +158,7 @@ class _Lanes:
         self._wanted = counts
         lanes, apart = (_LANES, counts.size + _GAP) if counts.size <= _SHORT else (1, counts.size)
         self.counts = np.zeros(lanes * apart, dtype=np.int64) if lanes > 1 else counts
-        self.base = _turns(lanes, apart)
+        self.base = _lane_turns(lanes, apart)
 
     def __enter__(self) -> Self:
         return self
@@ -177,7 +181,7 @@ def _add_signed(cells: Integers, y: Flags, counts: Integers) -> None:
     counts += split[:, 1] - split[:, 0]
 
 
-def _plain(numbers: Matrix, *, bytes_too: bool = True) -> Matrix:
+def _to_known_type(numbers: Matrix, *, bytes_too: bool = True) -> Matrix:
     """Return numbers of a type that the kernels know, with the same cells; contiguous where they are one column."""
     if numbers.dtype.kind == "b":
         numbers = numbers.view(np.uint8)
@@ -188,13 +192,13 @@ def _plain(numbers: Matrix, *, bytes_too: bool = True) -> Matrix:
 
 
 @lru_cache(maxsize=64)
-def _bases(lanes: int, size: int) -> npt.NDArray[np.uint32]:
+def _lane_bases(lanes: int, size: int) -> npt.NDArray[np.uint32]:
     return (np.arange(lanes) * size).astype(np.uint32)
 
 
 @lru_cache(maxsize=64)
-def _turns(lanes: int, size: int) -> npt.NDArray[np.uint32]:
-    return np.resize(_bases(lanes, size), _LINE)
+def _lane_turns(lanes: int, size: int) -> npt.NDArray[np.uint32]:
+    return np.resize(_lane_bases(lanes, size), _LINE)
 
 
 @lru_cache(maxsize=16)
@@ -205,7 +209,7 @@ def _byte_cells(grids: Grids) -> Integers:
 
 
 @lru_cache(maxsize=64)
-def _terms(grids: Grids, width: int, itemsize: int) -> Terms:
+def _find_terms(grids: Grids, width: int, itemsize: int) -> Terms:
     """Return what a kernel needs to find cells in lines of so many numbers, by the cheapest way that is exact for all."""
     last = float(grids[0].steps - 1)
     if itemsize == 1:
@@ -215,17 +219,17 @@ def _terms(grids: Grids, width: int, itemsize: int) -> Terms:
     lows = [grid.low for grid in grids]
     rates = [_floor_rate(grid, of_type) for grid in grids]
     if all(rate > 0 for rate in rates):
-        return *_spread([lows, rates, lows, lows], width), last, FLOOR
+        return *_spread_columns([lows, rates, lows, lows], width), last, FLOOR
     rates = [grid.rate for grid in grids]
-    sums = [_sum(grid) for grid in grids]
+    sums = [_split_step(grid) for grid in grids]
     if all(found is not None for found in sums):
         firsts, seconds = zip(*(found for found in sums if found is not None), strict=True)
-        return *_spread([lows, rates, firsts, seconds], width), last, SUM
+        return *_spread_columns([lows, rates, firsts, seconds], width), last, SUM
     widths, steps = [grid.high - grid.low for grid in grids], [grid.steps for grid in grids]
-    return *_spread([lows, rates, widths, steps], width), last, QUOTIENT
+    return *_spread_columns([lows, rates, widths, steps], width), last, QUOTIENT
 
 
-def _spread(columns: Sequence[Sequence[float]], width: int) -> Any:  # noqa: ANN401 - as many arrays as columns
+def _spread_columns(columns: Sequence[Sequence[float]], width: int) -> Any:  # noqa: ANN401 - as many arrays as columns
     return tuple(np.resize(np.array(column, dtype=np.float64), width) for column in columns)
 
 
@@ -251,7 +255,7 @@ def _floor_rate(grid: Grid, of_type: type) -> float:
 
 
 @lru_cache(maxsize=256)
-def _sum(grid: Grid) -> tuple[float, float] | None:
+def _split_step(grid: Grid) -> tuple[float, float] | None:
     """Return two numbers with low + (k first + k second) = t_k to the last bit for every k; None where none are found.
 
     They add up to the width of a cell, the first so short that its product with k is exact.

@@ -10,18 +10,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from holdtrue.kernels import kernel
+from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.grids import FLOOR, QUOTIENT, SUM
 
-__all__ = ["column", "pair", "rows"]
+__all__ = ["count_column", "count_pair", "count_rows"]
 
 # Adding it and taking it away again rounds a float64 between 0 and 2^51 to a whole number.
 _WHOLE: Final = 6755399441055744.0
 _BLOCK: Final = 2048
 
 
-@kernel
-def _cells(lines: Any, terms: Any, base: Any, found: Any) -> None:  # noqa: ANN401 - numba's types
+@compile_kernel
+def _write_cells(lines: Any, terms: Any, base: Any, found: Any) -> None:  # noqa: ANN401 - numba's types
     """Write the base plus the cell of every number of some lines.
 
     FLOOR rounds the product with the rate down, where that is known to be exact. SUM and QUOTIENT round it to the nearest
@@ -52,15 +52,15 @@ def _cells(lines: Any, terms: Any, base: Any, found: Any) -> None:  # noqa: ANN4
                 cells[place] = base[place] + np.int32(line[place])
 
 
-@kernel
-def rows(matrix: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def count_rows(matrix: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Count a matrix whose rows are contiguous. A row meets every count once: no add waits for the one before it."""
     height, width = matrix.shape
     block = max(1, _BLOCK // width)
     found = np.empty((block, width), np.uint32)
     for start in range(0, height, block):
         held = min(block, height - start)
-        _cells(matrix[start : start + held], terms, base, found)
+        _write_cells(matrix[start : start + held], terms, base, found)
         for number in range(held):
             cells = found[number]
             sign = 1 if labels[start + number] else -1
@@ -68,19 +68,19 @@ def rows(matrix: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None: 
                 counts[np.uint64(cells[place])] += sign
 
 
-@kernel
-def column(numbers: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def count_column(numbers: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Count a contiguous column. Where ``base`` gives neighbours different counts, equal numbers do not wait either."""
     found = np.empty((1, base.size), np.uint32)
     signs = np.empty(base.size, np.int64)
     for start in range(0, numbers.size, base.size):
         line = numbers[start : start + base.size]
-        _cells(line.reshape(1, line.size), terms, base, found)
-        _add(found[0], labels[start : start + base.size], signs, counts)
+        _write_cells(line.reshape(1, line.size), terms, base, found)
+        _add_signs(found[0], labels[start : start + base.size], signs, counts)
 
 
-@kernel
-def pair(columns: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def count_pair(columns: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     """Count two contiguous columns together: the cell of the left one times the right one's steps, plus that one's cell."""
     left, right = columns
     of_left, of_right = terms
@@ -91,15 +91,15 @@ def pair(columns: Any, labels: Any, terms: Any, base: Any, counts: Any) -> None:
     steps = np.uint32(of_right[4]) + np.uint32(1)
     for start in range(0, left.size, base.size):
         one, other = left[start : start + base.size], right[start : start + base.size]
-        _cells(one.reshape(1, one.size), of_left, none, begins)
+        _write_cells(one.reshape(1, one.size), of_left, none, begins)
         for place in range(one.size):
             begins[0, place] = base[place] + begins[0, place] * steps
-        _cells(other.reshape(1, one.size), of_right, begins[0], found)
-        _add(found[0], labels[start : start + base.size], signs, counts)
+        _write_cells(other.reshape(1, one.size), of_right, begins[0], found)
+        _add_signs(found[0], labels[start : start + base.size], signs, counts)
 
 
-@kernel
-def _add(cells: Any, labels: Any, signs: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+@compile_kernel
+def _add_signs(cells: Any, labels: Any, signs: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
     for place in range(labels.size):
         signs[place] = 2 * np.int64(labels[place]) - 1
     for place in range(labels.size):

@@ -78,13 +78,13 @@ class WeightTable:
         padded = np.zeros((columns, count * STRIP))
         padded[:, :rows] = self.weights
         weights = np.ascontiguousarray(padded.reshape(columns, count, STRIP).transpose(1, 0, 2))
-        return weights, _padded(self.biases)
+        return weights, _pad_to_strips(self.biases)
 
     @cached_property
     def steps(self) -> tuple[int, npt.NDArray[np.int32]]:
         """Return how many votes the second label has where no score is positive, and what each positive one adds."""
         change = (self.codes == 1).astype(np.int32) - (self.others == 1)
-        return int((self.others == 1).sum()), _padded(change.astype(np.int32))
+        return int((self.others == 1).sum()), _pad_to_strips(change.astype(np.int32))
 
 
 def count_table_votes(table: WeightTable, points: Floats, *, labels: int) -> Integers:
@@ -104,7 +104,7 @@ def count_table_votes(table: WeightTable, points: Floats, *, labels: int) -> Int
         np.subtract(table.biases.size, ahead, out=counts[:, 0])
         return counts
     ballots = table.starts, table.codes, table.others
-    _in_threads(points, counts, work, lambda some, held: module.votes(some, weights, biases, ballots, held))
+    _in_threads(points, counts, work, lambda some, held: module.count_votes(some, weights, biases, ballots, held))
     return counts
 
 
@@ -114,10 +114,10 @@ def score_table(table: WeightTable, points: Floats) -> Floats:
     work = points.size * table.biases.size
     module = _compiled(work)
     if module is None:
-        _in_blocks(len(points), table.biases.size, lambda block: _scores(table, points[block], sums[block]))
+        _in_blocks(len(points), table.biases.size, lambda block: _write_scores(table, points[block], sums[block]))
         return sums
     weights, biases = table.strips
-    _in_threads(points, sums, work, lambda some, held: module.scores(some, weights, biases, held))
+    _in_threads(points, sums, work, lambda some, held: module.write_scores(some, weights, biases, held))
     return sums
 
 
@@ -143,7 +143,9 @@ def count_tree_votes(forest: Forest, codes: Integers, points: Floats, *, labels:
     module = _compiled(work)
     if module is None:
         _in_blocks(
-            len(points), forest.roots.size, lambda block: _count(codes[_leaves(forest, singles[block])], counts[block])
+            len(points),
+            forest.roots.size,
+            lambda block: _count_codes(codes[_find_leaves(forest, singles[block])], counts[block]),
         )
         return counts
 
@@ -164,7 +166,7 @@ def tree_outputs(forest: Forest, values: Floats, points: Floats) -> Floats:
     module = _compiled(work)
     if module is None:
         for start in range(0, len(points), _RUN_POINTS):
-            nodes[start : start + _RUN_POINTS] = _leaves(forest, singles[start : start + _RUN_POINTS])
+            nodes[start : start + _RUN_POINTS] = _find_leaves(forest, singles[start : start + _RUN_POINTS])
     else:
         _in_threads(singles, nodes, work, lambda some, held: module.tree_nodes(some, tuple(forest), held))
     return values[nodes]
@@ -172,7 +174,7 @@ def tree_outputs(forest: Forest, values: Floats, points: Floats) -> Floats:
 
 def _count_table_votes(table: WeightTable, points: Floats, counts: Integers) -> None:
     sums = np.empty((len(points), table.biases.size))
-    _scores(table, points, sums)
+    _write_scores(table, points, sums)
     widths = np.diff(table.starts)
     for width in np.unique(widths).tolist():
         rows = table.starts[:-1][widths == width]
@@ -183,10 +185,10 @@ def _count_table_votes(table: WeightTable, points: Floats, counts: Integers) -> 
             better = sums[:, rows + later] > best
             best = np.where(better, sums[:, rows + later], best)
             chosen = np.where(better, table.codes[rows + later], chosen)
-        _count(chosen, counts)
+        _count_codes(chosen, counts)
 
 
-def _scores(table: WeightTable, points: Floats, sums: Floats) -> None:
+def _write_scores(table: WeightTable, points: Floats, sums: Floats) -> None:
     sums[:] = 0.0
     term = np.empty_like(sums)
     # A score beyond the range of doubles is infinite or NaN, as it is in a kernel; comparisons with it are settled.
@@ -197,7 +199,7 @@ def _scores(table: WeightTable, points: Floats, sums: Floats) -> None:
         sums += table.biases
 
 
-def _leaves(forest: Forest, points: Singles) -> Integers:
+def _find_leaves(forest: Forest, points: Singles) -> Integers:
     nodes = np.broadcast_to(forest.roots.astype(np.int64), (len(points), forest.roots.size))
     lines = np.arange(len(points))[:, np.newaxis]
     for _ in range(int(forest.depths.max(initial=0))):
@@ -206,12 +208,12 @@ def _leaves(forest: Forest, points: Singles) -> Integers:
     return nodes
 
 
-def _count(chosen: Integers, counts: Integers) -> None:
+def _count_codes(chosen: Integers, counts: Integers) -> None:
     for code in range(counts.shape[1]):
         counts[:, code] += (chosen == code).sum(axis=1)
 
 
-def _padded(row: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _pad_to_strips(row: npt.NDArray[Any]) -> npt.NDArray[Any]:
     padded = np.zeros(-(-row.size // STRIP) * STRIP, dtype=row.dtype)
     padded[: row.size] = row
     return padded.reshape(-1, STRIP)
@@ -250,7 +252,7 @@ def count_below(
     padded = np.zeros((-(-len(cells) // module.ROWS) * module.ROWS, weights.shape[1]), dtype=np.int16)
     padded[: len(cells), : cells.shape[1]] = cells
     blocks = padded.reshape(-1, module.ROWS, padded.shape[1] // 2, 2).transpose(0, 2, 1, 3)
-    module.below(np.ascontiguousarray(blocks), weights, -offsets, counts)
+    module.count_below(np.ascontiguousarray(blocks), weights, -offsets, counts)
     # Rows that only fill up a block are all zeros, and those lie below the offsets above 0.
     counts -= (len(padded) - len(cells)) * (offsets > 0)
     return counts

@@ -18,10 +18,10 @@ from numba import types
 from numba.core import cgutils as written
 from numba.extending import intrinsic
 
-from holdtrue.kernels import kernel
+from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.predictors import GROUP, STRIP
 
-__all__ = ["ROWS", "below", "scores", "tree_nodes", "tree_votes", "two_label_votes", "votes"]
+__all__ = ["ROWS", "count_below", "count_votes", "tree_nodes", "tree_votes", "two_label_votes", "write_scores"]
 
 Doubles = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -52,8 +52,8 @@ _HALVES = ir.VectorType(ir.IntType(16), 2 * _LANES)
 _PRODUCTS = ir.VectorType(_INT32, 2 * _LANES)
 
 
-@kernel
-def _scored(points: Doubles, i: int, weights: Doubles, biases: Doubles, sums: Doubles) -> None:
+@compile_kernel
+def _score_strip(points: Doubles, i: int, weights: Doubles, biases: Doubles, sums: Doubles) -> None:
     """Write the scores of one strip of rows (features by STRIP) at point ``i``."""
     features = points.shape[1]
     whole = features // _FOUR * _FOUR
@@ -73,29 +73,29 @@ def _scored(points: Doubles, i: int, weights: Doubles, biases: Doubles, sums: Do
         sums[j] += biases[j]
 
 
-@kernel
+@compile_kernel
 def two_label_votes(points: Doubles, strips: Doubles, biases: Doubles, steps: Steps, counts: Integers) -> None:
     """Add to ``counts[i]`` the ``steps`` of all rows whose score at point i is positive."""
     sums = np.empty(STRIP, dtype=np.float64)
     for strip in range(strips.shape[0]):
         weights, bias, step = strips[strip], biases[strip], steps[strip]
         for i in range(points.shape[0]):
-            _scored(points, i, weights, bias, sums)
+            _score_strip(points, i, weights, bias, sums)
             more = 0
             for j in range(STRIP):
                 more += step[j] if sums[j] > 0.0 else 0
             counts[i] += more
 
 
-@kernel
-def votes(points: Doubles, strips: Doubles, biases: Doubles, ballots: Ballots, counts: Integers) -> None:
+@compile_kernel
+def count_votes(points: Doubles, strips: Doubles, biases: Doubles, ballots: Ballots, counts: Integers) -> None:
     """Count votes of members with any number of rows each: the first of the largest scores, or the sign of the only one."""
     starts, codes, others = ballots
     sums = np.empty((strips.shape[0], STRIP), dtype=np.float64)
     flat = sums.reshape(sums.size)
     for i in range(points.shape[0]):
         for strip in range(strips.shape[0]):
-            _scored(points, i, strips[strip], biases[strip], sums[strip])
+            _score_strip(points, i, strips[strip], biases[strip], sums[strip])
         for member in range(starts.size - 1):
             row = starts[member]
             if starts[member + 1] == row + 1:
@@ -108,20 +108,20 @@ def votes(points: Doubles, strips: Doubles, biases: Doubles, ballots: Ballots, c
             counts[i, codes[best]] += 1
 
 
-@kernel
-def scores(points: Doubles, strips: Doubles, biases: Doubles, sums: Doubles) -> None:
+@compile_kernel
+def write_scores(points: Doubles, strips: Doubles, biases: Doubles, sums: Doubles) -> None:
     """Write the scores of all rows at all points."""
     held = np.empty(STRIP, dtype=np.float64)
     for strip in range(strips.shape[0]):
         first = strip * STRIP
         for i in range(points.shape[0]):
-            _scored(points, i, strips[strip], biases[strip], held)
+            _score_strip(points, i, strips[strip], biases[strip], held)
             for j in range(min(STRIP, sums.shape[1] - first)):
                 sums[i, first + j] = held[j]
 
 
-@kernel
-def _walked(points: Singles, i: int, forest: Forest, tree: int) -> int:
+@compile_kernel
+def _find_leaf(points: Singles, i: int, forest: Forest, tree: int) -> int:
     """Return the leaf that point ``i`` reaches in a tree."""
     features, thresholds, children, roots, depths = forest
     node = roots[tree]
@@ -130,7 +130,7 @@ def _walked(points: Singles, i: int, forest: Forest, tree: int) -> int:
     return int(node)
 
 
-@kernel
+@compile_kernel
 def tree_votes(points: Singles, forest: Forest, codes: Integers, counts: Integers) -> None:
     """Count the code of the leaf that each point reaches in each tree: as many steps as the tree is deep, for all.
 
@@ -160,15 +160,15 @@ def tree_votes(points: Singles, forest: Forest, codes: Integers, counts: Integer
             counts[i + 6, codes[g]] += 1
             counts[i + 7, codes[h]] += 1
         for i in range(whole, points.shape[0]):
-            counts[i, codes[_walked(points, i, forest, tree)]] += 1
+            counts[i, codes[_find_leaf(points, i, forest, tree)]] += 1
 
 
-@kernel
+@compile_kernel
 def tree_nodes(points: Singles, forest: Forest, nodes: Nodes) -> None:
     """Write the leaf that each point reaches in each tree."""
     for tree in range(forest[3].size):
         for i in range(points.shape[0]):
-            nodes[i, tree] = _walked(points, i, forest, tree)
+            nodes[i, tree] = _find_leaf(points, i, forest, tree)
 
 
 class _Writer:
@@ -182,29 +182,31 @@ class _Writer:
         place = self.builder.add(address, offset if isinstance(offset, ir.Value) else ir.Constant(_INT64, offset))
         return self.builder.load(self.builder.inttoptr(place, kind.as_pointer()), align=2)
 
-    def spread(self, number: Any) -> Any:  # noqa: ANN401 - likewise
+    def spread_number(self, number: Any) -> Any:  # noqa: ANN401 - likewise
         """Put one number into all lanes."""
         alone = self.builder.insert_element(ir.Constant(_LANE, ir.Undefined), number, ir.Constant(_INT32, 0))
         return self.builder.shuffle_vector(alone, alone, ir.Constant(_LANE, None))
 
-    def picked(self, vector: Any, lanes: range) -> Any:  # noqa: ANN401 - likewise
+    def pick_lanes(self, vector: Any, lanes: range) -> Any:  # noqa: ANN401 - likewise
         """Return some of a vector's lanes."""
         chosen = ir.Constant(ir.VectorType(_INT32, len(lanes)), [ir.Constant(_INT32, lane) for lane in lanes])
         return self.builder.shuffle_vector(vector, vector, chosen)
 
-    def dot(self, left: Any, right: Any) -> Any:  # noqa: ANN401 - likewise
+    def dot_pairs(self, left: Any, right: Any) -> Any:  # noqa: ANN401 - likewise
         """Multiply pairs of 16 bits and add each pair into 32 bits."""
         products = self.builder.mul(self.builder.sext(left, _PRODUCTS), self.builder.sext(right, _PRODUCTS))
         return self.builder.add(
-            self.picked(products, range(0, 2 * _LANES, 2)), self.picked(products, range(1, 2 * _LANES, 2))
+            self.pick_lanes(products, range(0, 2 * _LANES, 2)), self.pick_lanes(products, range(1, 2 * _LANES, 2))
         )
 
-    def total(self, vector: Any) -> Any:  # noqa: ANN401 - likewise
+    def sum_lanes(self, vector: Any) -> Any:  # noqa: ANN401 - likewise
         """Add up all lanes."""
         lanes = _LANES
         while lanes > 1:
             lanes //= 2
-            vector = self.builder.add(self.picked(vector, range(lanes)), self.picked(vector, range(lanes, 2 * lanes)))
+            vector = self.builder.add(
+                self.pick_lanes(vector, range(lanes)), self.pick_lanes(vector, range(lanes, 2 * lanes))
+            )
         return self.builder.zext(self.builder.extract_element(vector, ir.Constant(_INT32, 0)), _INT64)
 
 
@@ -218,7 +220,7 @@ def _group_below(_context: Any, rows: Any, blocks: Any, pairs: Any, weights: Any
         line = builder.mul(pairs, ir.Constant(_INT64, _PAIR_BYTES))
         found = [cgutils.alloca_once_value(builder, ir.Constant(_LANE, None)) for _ in members]
         sums = [[cgutils.alloca_once(builder, _LANE) for _ in strips] for _ in members]
-        starts = [write.spread(write.load(offsets, 4 * member, _INT32)) for member in members]
+        starts = [write.spread_number(write.load(offsets, 4 * member, _INT32)) for member in members]
         with cgutils.for_range(builder, blocks) as outer:
             block = builder.add(rows, builder.mul(builder.mul(outer.index, line), ir.Constant(_INT64, ROWS)))
             for member in members:
@@ -230,17 +232,17 @@ def _group_below(_context: Any, rows: Any, blocks: Any, pairs: Any, weights: Any
                 cells = [write.load(held, strip * _LANES * _PAIR_BYTES, _HALVES) for strip in strips]
                 for member in members:
                     here = builder.add(weights, builder.mul(line, ir.Constant(_INT64, member)))
-                    pair = builder.bitcast(write.spread(write.load(here, at, _INT32)), _HALVES)
+                    pair = builder.bitcast(write.spread_number(write.load(here, at, _INT32)), _HALVES)
                     for strip in strips:
                         place = sums[member][strip]
-                        builder.store(builder.add(builder.load(place), write.dot(cells[strip], pair)), place)
+                        builder.store(builder.add(builder.load(place), write.dot_pairs(cells[strip], pair)), place)
             for member in members:
                 for strip in strips:
                     sign = builder.lshr(builder.load(sums[member][strip]), ir.Constant(_LANE, [31] * _LANES))
                     builder.store(builder.add(builder.load(found[member]), sign), found[member])
         for member in members:
             place = builder.inttoptr(builder.add(counts, ir.Constant(_INT64, 8 * member)), _INT64.as_pointer())
-            builder.store(builder.add(builder.load(place), write.total(builder.load(found[member]))), place)
+            builder.store(builder.add(builder.load(place), write.sum_lanes(builder.load(found[member]))), place)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), emit
@@ -249,8 +251,8 @@ def _group_below(_context: Any, rows: Any, blocks: Any, pairs: Any, weights: Any
 _group: Any = intrinsic(_group_below)
 
 
-@kernel
-def below(blocks: Any, weights: Any, negated: Any, counts: Any) -> None:  # noqa: ANN401 - compiled for what comes
+@compile_kernel
+def count_below(blocks: Any, weights: Any, negated: Any, counts: Any) -> None:  # noqa: ANN401 - compiled for what comes
     """Add to each member's count in how many rows its products stay below its offset.
 
     ``blocks`` are int16 in the layout of :data:`ROWS`, ``weights`` int16 with the columns of the pairs, ``negated`` the

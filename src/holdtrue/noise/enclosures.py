@@ -24,16 +24,16 @@ _REMEMBERED = 1 << 14
 _UNROUNDED = Context(prec=1 << 16, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
-def _context(bits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+def _make_context(bits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
     digits = math.ceil(bits * math.log10(2)) + 3
     return Context(prec=max(digits, 8), rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
-def _divide(value: Fraction, context: Context) -> Decimal:
+def _divide_fraction(value: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
-def _scaled(low: Decimal, high: Decimal, bits: int) -> Enclosure:
+def _scale_outwards(low: Decimal, high: Decimal, bits: int) -> Enclosure:
     """Turn a decimal enclosure into whole numbers of 2^-bits, rounded outwards."""
     unit = Decimal(1 << bits)
     lower = _UNROUNDED.multiply(low, unit).to_integral_value(ROUND_FLOOR, _UNROUNDED)
@@ -54,12 +54,12 @@ def exponential(x: Fraction, bits: int) -> Enclosure:
         return 0, 1
     # u in terms of 1: as many digits more as x has before the point.
     precision = bits + max(x.numerator.bit_length() - x.denominator.bit_length(), 0) + 8
-    context, down = _context(precision), _context(precision, ROUND_FLOOR)
-    quotient = _divide(x, down)
+    context, down = _make_context(precision), _make_context(precision, ROUND_FLOOR)
+    quotient = _divide_fraction(x, down)
     value = context.exp(quotient.copy_negate())
     unit = Decimal(1).scaleb(quotient.adjusted() + 1 - down.prec)
     low = down.multiply(context.next_minus(value), down.subtract(Decimal(1), unit))
-    return _scaled(low, context.next_plus(value), bits)
+    return _scale_outwards(low, context.next_plus(value), bits)
 
 
 def logarithm(x: Fraction, bits: int) -> Enclosure:
@@ -97,11 +97,11 @@ def logarithm_of_ratio(numerator: int, denominator: int, bits: int) -> Enclosure
 @lru_cache(16)
 def _cell_logarithms(bits: int) -> tuple[int, list[int]]:
     """Return ln 2 and ln((2 i + 1) / 512) for i from 128 to 511, times 2^bits, to within two units."""
-    context = _context(bits + 8)
+    context = _make_context(bits + 8)
 
     def scaled(x: Fraction) -> int:
-        value = context.ln(_divide(x, context))
-        return _scaled(value, value, bits)[0]
+        value = context.ln(_divide_fraction(x, context))
+        return _scale_outwards(value, value, bits)[0]
 
     return scaled(Fraction(2)), [scaled(Fraction(2 * i + 1, 512)) for i in range(128, 512)]
 

@@ -38,7 +38,7 @@ class Uniform:
         self.prefix = (self.prefix << _MORE) | self._bits.more()
         self.length += _MORE
 
-    def below(self, threshold: Threshold) -> bool:
+    def is_below(self, threshold: Threshold) -> bool:
         """Decide whether U is below a probability. Ends after n more words but with probability about 2^-64n."""
         while True:
             low, high = threshold(self.length + _EXTRA)
@@ -49,11 +49,11 @@ class Uniform:
             self.extend()
 
 
-def settle(uniform: Uniform, guess: int, probability_of_at_least: Callable[[int], Threshold]) -> int:
+def settle_value(uniform: Uniform, guess: int, probability_of_at_least: Callable[[int], Threshold]) -> int:
     """Return the largest k >= 0 with U <= Pr[value >= k], looking outwards from a guess in doubling steps."""
 
     def reaches(k: int) -> bool:
-        return k <= 0 or uniform.below(probability_of_at_least(k))
+        return k <= 0 or uniform.is_below(probability_of_at_least(k))
 
     low = high = max(guess, 0)
     step = 1
@@ -93,7 +93,7 @@ class Contender:
         """Learn more bits of U."""
         self._uniform.extend()
 
-    def key(self, precision: int) -> tuple[float, float]:
+    def enclose_key(self, precision: int) -> tuple[float, float]:
         """Enclose the key, times 2^precision, between whole numbers or infinities."""
         low, high = self._log_exponential(precision)
         offset = self._offset * (1 << precision)
@@ -112,7 +112,7 @@ class Contender:
     def at_most(self, bound: Fraction) -> bool:
         """Decide whether the key is at most ln(bound)."""
         while True:
-            low, high = self.key(self.precision)
+            low, high = self.enclose_key(self.precision)
             bound_low, bound_high = logarithm(bound, self.precision)
             if high <= bound_low:
                 return True
@@ -125,7 +125,7 @@ def find_smallest(contenders: list[Contender]) -> Contender:
     """Return the contender with the smallest key; ends because keys are different with probability one."""
     while len(contenders) > 1:
         precision = max(contender.precision for contender in contenders)
-        keys = [contender.key(precision) for contender in contenders]
+        keys = [contender.enclose_key(precision) for contender in contenders]
         limit = min(high for _, high in keys)
         contenders = [contender for contender, (low, _) in zip(contenders, keys, strict=True) if low <= limit]
         if len(contenders) > 1:

@@ -62,7 +62,7 @@ class Scratch:
         self.values = np.empty(size)
         self.cells = np.empty(size, dtype=np.int64)
 
-    def cut(self, size: int) -> "Scratch":
+    def shorten_to(self, size: int) -> "Scratch":
         """Return room for fewer."""
         if size == self.x.size:
             return self
@@ -72,7 +72,7 @@ class Scratch:
         return shorter
 
 
-def _locate(x: Floats, room: Scratch, cell_bits: int, first_exponent: int) -> None:
+def _locate_cells(x: Floats, room: Scratch, cell_bits: int, first_exponent: int) -> None:
     """Write the number of each float's cell into the room: its exponent and the leading bits of its mantissa."""
     np.right_shift(x.view(np.int64), _MANTISSA - cell_bits, out=room.cells)
     room.cells -= (first_exponent + _BIAS) << cell_bits
@@ -81,7 +81,7 @@ def _locate(x: Floats, room: Scratch, cell_bits: int, first_exponent: int) -> No
 _NOWHERE: Positions = np.empty(0, dtype=np.intp)
 
 
-def _uniforms(words: Words, room: Scratch) -> Positions:
+def _write_uniforms(words: Words, room: Scratch) -> Positions:
     """Write u as a float for each word into the room, and return where it lies in the tail."""
     np.right_shift(words, np.uint64(1), out=room.spare.view(np.uint64))
     x = room.x
@@ -93,7 +93,7 @@ def _uniforms(words: Words, room: Scratch) -> Positions:
     return tail
 
 
-def _middle(word: np.uint64) -> float:
+def _middle_of_cell(word: np.uint64) -> float:
     """Return U from a word, for a place to start looking."""
     return ((int(word) >> 1) + 0.5) * 2.0**-63
 
@@ -112,7 +112,7 @@ def _logarithm_cells(first_exponent: int, last_exponent: int, power: int, sign: 
     return np.array([sign * (value + (e - power) * two) / unit for e in exponents for value in mantissas])
 
 
-def _arctangent(x: Floats, room: Scratch) -> Floats:
+def _log_within_cell(x: Floats, room: Scratch) -> Floats:
     """Return ln(x / c) = 2 atanh((x - c) / (x + c)) for c the left end of x's cell, 0 <= (x - c) / (x + c) < 2^-10."""
     c, s = room.spare, room.step
     np.bitwise_and(x.view(np.int64), -1 << (_MANTISSA - _LOG_CELLS), out=c.view(np.int64))
@@ -129,21 +129,21 @@ def _arctangent(x: Floats, room: Scratch) -> Floats:
 def exponentials(words: Words, room: Scratch | None = None) -> tuple[Floats, Positions]:
     """Return -ln U for each word to within :data:`ERROR`, and the positions of the tail, where it is not."""
     room = room or Scratch(words.size)
-    tail = _uniforms(words, room)
-    _locate(room.x, room, _LOG_CELLS, 46)
+    tail = _write_uniforms(words, room)
+    _locate_cells(room.x, room, _LOG_CELLS, 46)
     values: Floats = np.take(_logarithm_cells(46, 63, 63, -1), room.cells, mode="clip", out=room.values)
-    values -= _arctangent(room.x, room)
+    values -= _log_within_cell(room.x, room)
     for position in tail.tolist():
-        values[position] = -math.log(_middle(words[position]))
+        values[position] = -math.log(_middle_of_cell(words[position]))
     return values, tail
 
 
 def logarithms(x: Floats) -> Floats:
     """Return ln x to within 2^-46 for x in [2^-31, 64): entries and sum are off by 2^-48 each, the series by 2^-50."""
     room = Scratch(x.size)
-    _locate(x, room, _LOG_CELLS, -31)
+    _locate_cells(x, room, _LOG_CELLS, -31)
     values: Floats = np.take(_logarithm_cells(-31, 5, 0, 1), room.cells, mode="clip", out=room.values)
-    values += _arctangent(x, room)
+    values += _log_within_cell(x, room)
     return values
 
 
@@ -168,10 +168,10 @@ def _normal_cells() -> Floats:
         nearer = min(middle, 1 - middle)
         v = normal_quantile(nearer, -normal.inv_cdf(float(nearer)))
         points.append(v if nearer == middle else -v)
-    return _taylor(np.array(points))
+    return _taylor_rows(np.array(points))
 
 
-def _taylor(v: Floats) -> Floats:
+def _taylor_rows(v: Floats) -> Floats:
     """Return v and its first derivatives in x, the n-th divided by n!, one row a degree."""
     inverse_density = math.sqrt(2 * math.pi) * np.exp(v * v / 2)
     coefficients = [1.0]
@@ -189,9 +189,9 @@ def _taylor(v: Floats) -> Floats:
 def normals(words: Words, room: Scratch | None = None) -> tuple[Floats, Positions]:
     """Return Phi^-1(1 - U / 2) = |Z| for each word to within :data:`ERROR`, and the positions of the tail."""
     room = room or Scratch(words.size)
-    tail = _uniforms(words, room)
+    tail = _write_uniforms(words, room)
     table, x = _normal_cells(), room.x
-    _locate(x, room, _NORMAL_CELLS, 46)
+    _locate_cells(x, room, _NORMAL_CELLS, 46)
     low = _MANTISSA - _NORMAL_CELLS
     middle = room.spare.view(np.int64)
     np.bitwise_and(x.view(np.int64), -1 << low, out=middle)
@@ -202,5 +202,5 @@ def normals(words: Words, room: Scratch | None = None) -> tuple[Floats, Position
         values *= x
         values += np.take(table[n], room.cells, mode="clip", out=room.spare)
     for position in tail.tolist():
-        values[position] = -NormalDist().inv_cdf(_middle(words[position]) / 2)
+        values[position] = -NormalDist().inv_cdf(_middle_of_cell(words[position]) / 2)
     return values, tail

@@ -24,7 +24,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, Rationals, count, integers, rationals
 from holdtrue.noise import quantiles
 from holdtrue.noise.enclosures import Enclosure, exponential, logarithm, normal_tail
-from holdtrue.noise.exact_decision import Threshold, Uniform, settle
+from holdtrue.noise.exact_decision import Threshold, Uniform, settle_value
 
 Scale = Number | npt.NDArray[np.generic] | list[Number] | tuple[Number, ...]
 Floats = npt.NDArray[np.float64]
@@ -46,12 +46,12 @@ FLOOR: Final = 2.0**-50
 """Covers the roundings of the test itself, which subtracts one half from a fraction, whatever the scale."""
 
 
-def blocks(size: int) -> Iterator[slice]:
+def split_blocks(size: int) -> Iterator[slice]:
     """Cut so many draws into blocks."""
     return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
 
 
-class _Law(Protocol):
+class _TailLaw(Protocol):
     """A distribution on the whole numbers from 0 up, by its upper tail."""
 
     @property
@@ -68,12 +68,12 @@ class _Law(Protocol):
         ...
 
 
-def _draw_by_inversion(law: _Law, size: int, bits: Bits, *, signed: bool) -> Integers64:
+def _draw_by_inversion(law: _TailLaw, size: int, bits: Bits, *, signed: bool) -> Integers64:
     """Draw from a law; ``signed`` gives every value a fair sign, from the last bit of its word."""
     drawn = np.empty(size, dtype=np.int64)
     whole_room = quantiles.Scratch(min(size, BLOCK))
-    for block in blocks(size):
-        room = whole_room.cut(block.stop - block.start)
+    for block in split_blocks(size):
+        room = whole_room.shorten_to(block.stop - block.start)
         words = bits.words(block.stop - block.start)
         proposed, tail = law.propose(words, block, room)
         whole = np.floor(proposed, out=room.x)
@@ -84,7 +84,7 @@ def _draw_by_inversion(law: _Law, size: int, bits: Bits, *, signed: bool) -> Int
         for offset in open_.tolist():
             word = int(words[offset])
             guess = int(min(max(proposed[offset], 0.0), 2.0**60))
-            value = settle(Uniform(word >> 1, 63, bits), guess, partial(law.at_least, block.start + offset))
+            value = settle_value(Uniform(word >> 1, 63, bits), guess, partial(law.at_least, block.start + offset))
             drawn[block.start + offset] = -value if signed and word & 1 else value
     return drawn
 
@@ -250,11 +250,11 @@ def uniform_below(n: int | Integers64, *, size: int | None = None, bits: Bits = 
         uniform = Uniform(int(words[position]), 64, bits)
         value = int(drawn[position])
         bound = int(limits[position % limits.size])
-        drawn[position] = value if uniform.below(_fraction(Fraction(value + 1, bound))) else value + 1
+        drawn[position] = value if uniform.is_below(_enclose_fraction(Fraction(value + 1, bound))) else value + 1
     return drawn
 
 
-def _fraction(value: Fraction) -> Threshold:
+def _enclose_fraction(value: Fraction) -> Threshold:
     def threshold(bits: int) -> Enclosure:
         scaled = (value.numerator << bits) / Fraction(value.denominator)
         return math.floor(scaled), math.ceil(scaled)
@@ -276,7 +276,7 @@ def bernoulli(probability: Scale, *, size: int | None = None, bits: Bits = SYSTE
     limits = np.array([value & ((1 << 64) - 1) for value in whole], dtype=np.uint64)
     drawn: npt.NDArray[np.bool_] = (words < limits) | certain
     for position in np.flatnonzero((words == limits) & ~certain).tolist():
-        drawn[position] = Uniform(int(words[position]), 64, bits).below(_fraction(chances.at(position)))
+        drawn[position] = Uniform(int(words[position]), 64, bits).is_below(_enclose_fraction(chances.at(position)))
     return drawn
 
 
@@ -289,7 +289,7 @@ def bernoulli_exponential(exponent: Scale, *, size: int | None = None, bits: Bit
     exponents = rationals("exponent", exponent, zero=True)
     size = exponents.floats.size if not exponents.alone else count("size", 1 if size is None else size, least=0)
     drawn = np.empty(size, dtype=np.bool_)
-    for block in blocks(size):
+    for block in split_blocks(size):
         x = np.broadcast_to(exponents.slice(block), (block.stop - block.start,))
         drawn[block] = flip_coins(x, lambda offset, first=block.start: exponents.at(first + offset), bits)  # type: ignore[misc]
     return drawn
@@ -305,5 +305,5 @@ def flip_coins(x: Floats, exact: Callable[[int], Fraction], bits: Bits) -> npt.N
     for offset in np.union1d(np.flatnonzero(distance <= 16 * MARGIN), tail).tolist():
         exponent = exact(offset)
         uniform = Uniform(int(words[offset]) >> 1, 63, bits)
-        drawn[offset] = uniform.below(lambda precision, x=exponent: exponential(x, precision))  # type: ignore[misc]
+        drawn[offset] = uniform.is_below(lambda precision, x=exponent: exponential(x, precision))  # type: ignore[misc]
     return drawn

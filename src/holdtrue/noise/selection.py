@@ -18,7 +18,7 @@ from holdtrue.exact import Integers, Rationals
 from holdtrue.noise import quantiles
 from holdtrue.noise.enclosures import exponential
 from holdtrue.noise.exact_decision import Contender, find_smallest
-from holdtrue.noise.samplers import BLOCK, Floats, Integers64, blocks, flip_coins, uniform_below
+from holdtrue.noise.samplers import BLOCK, Floats, Integers64, flip_coins, split_blocks, uniform_below
 
 Gaps = npt.NDArray[np.uint64] | npt.NDArray[np.object_]
 
@@ -67,15 +67,15 @@ class _ExpBounds:
         factors[0] = _SLACK
         return _ExpBounds(shift, np.maximum(np.multiply.accumulate(factors), _SMALLEST))
 
-    def _steps(self, gaps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def _find_steps(self, gaps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         steps = gaps >> np.uint64(self.shift) if self.shift else gaps
         return np.minimum(steps, np.uint64(_STEPS - 1)).view(np.int64)
 
-    def total(self, gaps: npt.NDArray[np.uint64]) -> float:
+    def sum_bounds(self, gaps: npt.NDArray[np.uint64]) -> float:
         """Return the sum of the bounds of many gaps."""
-        return float(np.take(self.weights, self._steps(gaps), mode="clip").sum())
+        return float(np.take(self.weights, self._find_steps(gaps), mode="clip").sum())
 
-    def limits(self, bound: float) -> Words:
+    def find_limits(self, bound: float) -> Words:
         """Return, for each step, the smallest word that may have 1 - U <= bound * weight.
 
         The first 63 bits u of a word w leave 1 - U at (2^63 - 1 - u) / 2^63 or above, and ~w is at most one more than
@@ -86,9 +86,9 @@ class _ExpBounds:
         limits: Words = np.where(inside, ~np.where(inside, scaled, 0.0).astype(np.uint64), np.uint64(0))
         return limits
 
-    def passes(self, gaps: npt.NDArray[np.uint64], words: Words, limits: Words) -> npt.NDArray[np.intp]:
+    def find_passing(self, gaps: npt.NDArray[np.uint64], words: Words, limits: Words) -> npt.NDArray[np.intp]:
         """Return the positions of words that reach the limits of their gaps."""
-        return np.flatnonzero(words >= np.take(limits, self._steps(gaps), mode="clip"))
+        return np.flatnonzero(words >= np.take(limits, self._find_steps(gaps), mode="clip"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,24 +106,24 @@ class _Candidates:
         """Return the numbers of rows and columns."""
         return self.best.shape[0], self.scores.shape[1]
 
-    def gaps(self, rows: slice, columns: slice) -> Gaps:
+    def find_gaps(self, rows: slice, columns: slice) -> Gaps:
         """Return how far scores are below the best of their row."""
         best, scores = self.best[rows], self.scores[rows, columns]
         # A difference of two 64-bit integers fits into 64 bits without a sign, and wrapping around gives it.
         return np.subtract(best, scores) if scores.dtype == object else best.view(np.uint64) - scores.view(np.uint64)
 
-    def offsets(self, rows: slice, columns: slice) -> Floats:
+    def find_offsets(self, rows: slice, columns: slice) -> Floats:
         """Return rate * gap - ln weight, row after row; the product is off by a relative 2^-51 at most."""
-        offsets = self.products(rows, columns)
+        offsets = self.find_products(rows, columns)
         if self.log_weights is not None:
             offsets -= self.log_weights[columns]
         return offsets.reshape(-1)
 
-    def products(self, rows: slice, columns: slice) -> Floats:
+    def find_products(self, rows: slice, columns: slice) -> Floats:
         """Return rate * gap as floats."""
-        return _times(self.gaps(rows, columns), self.rate)
+        return _multiply_gaps(self.find_gaps(rows, columns), self.rate)
 
-    def exact(self, row: int, column: int) -> Fraction:
+    def exact_product(self, row: int, column: int) -> Fraction:
         """Return rate * gap exactly."""
         return (int(self.best[row, 0]) - int(self.scores[row, column])) * self.rate
 
@@ -133,19 +133,23 @@ class _Candidates:
         return find_smallest(
             [
                 Contender(
-                    column, self.exact(row, column), one if self.weights is None else self.weights.at(column), word, bits
+                    column,
+                    self.exact_product(row, column),
+                    one if self.weights is None else self.weights.at(column),
+                    word,
+                    bits,
                 )
                 for column, word in drawn
             ]
         )
 
 
-def _prepare(scores: Integers, rate: Fraction, weights: Rationals | None) -> _Candidates:
+def _prepare_candidates(scores: Integers, rate: Fraction, weights: Rationals | None) -> _Candidates:
     log_weights = None if weights is None else _log_weights(weights.floats)
     return _Candidates(scores, scores.max(axis=1, keepdims=True), rate, weights, log_weights)
 
 
-def _times(gaps: Gaps, rate: Fraction) -> Floats:
+def _multiply_gaps(gaps: Gaps, rate: Fraction) -> Floats:
     if gaps.dtype == object:
         largest = 1 << 1000  # so far behind that its exact value does not matter
         floats = np.array([float(min(int(gap), largest)) for gap in gaps.flat]).reshape(gaps.shape)
@@ -161,7 +165,7 @@ def _log_weights(weights: Floats) -> Floats:
     return quantiles.logarithms(mantissas) + exponents * math.log(2)
 
 
-def _keys(words: Words, offsets: Floats) -> tuple[Floats, quantiles.Positions]:
+def _find_keys(words: Words, offsets: Floats) -> tuple[Floats, quantiles.Positions]:
     """Return every candidate's key, the smallest of which wins, and the positions where it cannot be relied upon."""
     values, tail = quantiles.exponentials(words)
     unsure = np.union1d(np.flatnonzero(values < SMALL), tail) if tail.size or values.min() < SMALL else tail
@@ -180,7 +184,7 @@ def gumbel_argmax(scores: Integers, *, rate: Fraction, weights: Rationals | None
     floats unless the two best are within :data:`CLOSE`, and then by more bits. Needs: a matrix of whole numbers with at
     least one column, rate > 0, weights > 0, one for each column. The work depends on the shape alone.
     """
-    candidates = _prepare(scores, rate, weights)
+    candidates = _prepare_candidates(scores, rate, weights)
     rows, row = candidates.shape
     chosen = np.empty(rows, dtype=np.int64)
     if row <= BLOCK:
@@ -197,9 +201,9 @@ def gumbel_argmax(scores: Integers, *, rate: Fraction, weights: Rationals | None
 
 def _choose_in_short_rows(candidates: _Candidates, rows: slice, bits: Bits) -> Integers64:
     row = candidates.shape[1]
-    offsets = candidates.offsets(rows, slice(0, row))
+    offsets = candidates.find_offsets(rows, slice(0, row))
     words = bits.words(offsets.size)
-    keys, unsure = _keys(words, offsets)
+    keys, unsure = _find_keys(words, offsets)
     table = keys.reshape(-1, row)
     close = table <= table.min(axis=1, keepdims=True) + CLOSE
     close.reshape(-1)[unsure] = True
@@ -214,9 +218,9 @@ def _choose_in_any_long_row(candidates: _Candidates, number: int, bits: Bits) ->
     """Choose from one row of any weights and sizes, keeping in mind only those close to the best so far."""
     best = np.inf
     kept: list[tuple[float, int, np.uint64]] = []
-    for part in blocks(candidates.shape[1]):
+    for part in split_blocks(candidates.shape[1]):
         words = bits.words(part.stop - part.start)
-        keys, unsure = _keys(words, candidates.offsets(slice(number, number + 1), part))
+        keys, unsure = _find_keys(words, candidates.find_offsets(slice(number, number + 1), part))
         best = min(best, float(keys.min()))
         keys[unsure] = -np.inf
         kept += [(float(keys[i]), part.start + i, words[i]) for i in np.flatnonzero(keys <= best + CLOSE).tolist()]
@@ -234,13 +238,13 @@ def _choose_in_long_row(candidates: _Candidates, number: int, bits: Bits) -> int
     scores: npt.NDArray[np.uint64] = candidates.scores[number].view(np.uint64)
     best = candidates.best[number].view(np.uint64)
     bounds = _ExpBounds.of(candidates.rate)
-    bound = SURVIVORS / math.fsum(bounds.total(best - scores[part]) for part in blocks(scores.size))
-    limits = bounds.limits(bound)
+    bound = SURVIVORS / math.fsum(bounds.sum_bounds(best - scores[part]) for part in split_blocks(scores.size))
+    limits = bounds.find_limits(bound)
     while True:
         columns, words = _draw_survivors(best, scores, bounds, limits, bits)
         if not columns.size:
             continue
-        keys, unsure = _keys(words, _times(best - scores[columns], candidates.rate))
+        keys, unsure = _find_keys(words, _multiply_gaps(best - scores[columns], candidates.rate))
         close = keys <= keys.min() + CLOSE
         close[unsure] = True
         first = candidates.decide(number, ((int(columns[i]), words[i]) for i in np.flatnonzero(close).tolist()), bits)
@@ -254,9 +258,9 @@ def _draw_survivors(
     """Draw a word for every candidate, and return the columns and the words of those that reach their limits."""
     columns: list[quantiles.Positions] = []
     passed: list[Words] = []
-    for part in blocks(scores.size):
+    for part in split_blocks(scores.size):
         words = bits.words(part.stop - part.start)
-        inside = bounds.passes(best - scores[part], words, limits)
+        inside = bounds.find_passing(best - scores[part], words, limits)
         columns.append(inside + part.start)
         passed.append(words[inside])
     return np.concatenate(columns), np.concatenate(passed)
@@ -269,13 +273,13 @@ def permute_and_flip(scores: Integers, *, rate: Fraction, bits: Bits = SYSTEM) -
     kept: the same law as flipping all coins at once and choosing uniformly among the heads, which is what is done, so
     that the work depends on the shape alone. Needs: a matrix of whole numbers with at least one column, rate > 0.
     """
-    candidates = _prepare(scores, rate, None)
+    candidates = _prepare_candidates(scores, rate, None)
     rows, row = candidates.shape
     heads = np.empty((rows, row), dtype=np.bool_)
     at_once = max(1, BLOCK // row)
     for start in range(0, rows, at_once):
         stop = min(start + at_once, rows)
-        for part in blocks(row):
+        for part in split_blocks(row):
             heads[start:stop, part] = _flip_coins(candidates, slice(start, stop), part, bits)
     place = uniform_below(heads.sum(axis=1), bits=bits)
     if rows == 1:
@@ -285,10 +289,10 @@ def permute_and_flip(scores: Integers, *, rate: Fraction, bits: Bits = SYSTEM) -
 
 
 def _flip_coins(candidates: _Candidates, rows: slice, columns: slice, bits: Bits) -> npt.NDArray[np.bool_]:
-    x = candidates.products(rows, columns)
+    x = candidates.find_products(rows, columns)
     width = columns.stop - columns.start
 
     def exact(offset: int) -> Fraction:
-        return candidates.exact(rows.start + offset // width, columns.start + offset % width)
+        return candidates.exact_product(rows.start + offset // width, columns.start + offset % width)
 
     return flip_coins(x.reshape(-1), exact, bits).reshape(x.shape)

@@ -20,12 +20,12 @@ from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Response, T
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Accounted", "Charged", "html_report", "promise", "questions_of", "render_page"]
+__all__ = ["ReportedBudget", "ReportedCharge", "html_report", "promise", "questions_of", "render_page"]
 
 _PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
 
 
-class Accounted(Protocol):
+class ReportedBudget(Protocol):
     """What a report says of a budget."""
 
     @property
@@ -42,7 +42,7 @@ class Accounted(Protocol):
     def reserve(self) -> float: ...
 
 
-class Charged(Protocol):
+class ReportedCharge(Protocol):
     """One charge of the history and what came back."""
 
     @property
@@ -64,7 +64,7 @@ class Charged(Protocol):
 
 
 @lru_cache(1)
-def _environment() -> "Environment":
+def _make_environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -80,7 +80,7 @@ def _environment() -> "Environment":
 
 def render_page(template: str, **facts: object) -> str:
     """Return a page. Everything that people wrote is escaped, and signs that cannot be seen are written out."""
-    return _environment().get_template(template).render(facts)
+    return _make_environment().get_template(template).render(facts)
 
 
 def promise(plan: AnyPlan) -> str:
@@ -112,8 +112,8 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     *,
     title: str,
     plan: AnyPlan,
-    budget: Accounted,
-    history: Sequence[Charged],
+    budget: ReportedBudget,
+    history: Sequence[ReportedCharge],
     receipt: tuple[int, str],
     columns: Sequence[tuple[str, str]] = (),
     whole: bool = True,
@@ -157,7 +157,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     )
 
 
-def questions_of(line: Charged) -> list[str]:
+def questions_of(line: ReportedCharge) -> list[str]:
     """Return a question for each response: the parts of the request where they are as many, else all of it for all."""
     asked = _PARTS.findall(line.request)
     return asked if line.verb == "ask" and len(asked) == max(1, len(line.responses)) else [line.request]

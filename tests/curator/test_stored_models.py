@@ -198,24 +198,24 @@ def test_a_server_that_was_started_again_has_its_models(server):  # noqa: F811 -
     with _opened(where, new=True) as curator:
         _train(curator)
         store = curator._models._store
-        assert store.current("m") is not None
+        assert store.read_seal("m") is not None
         server.stop()
         with pytest.raises(RefusedError, match="try again"):
-            store.current("m")
+            store.read_seal("m")
         server.start()
-        assert store.current("m") is not None
+        assert store.read_seal("m") is not None
 
 
 def test_names_are_data_in_postgresql(server):  # noqa: F811 - the fixture
     store = TableStore(server.schema(), "models")
-    assert store.current("m") is None
+    assert store.read_seal("m") is None
     store.remove("m")
     store.write("m' OR 'a' = 'a", SealedDocument("{}", b"", "s"))
-    assert store.current("m") is None
-    assert store.current("m' OR 'a' = 'a") == "s"
+    assert store.read_seal("m") is None
+    assert store.read_seal("m' OR 'a' = 'a") == "s"
     store.close()
     with pytest.raises(RefusedError):
-        TableStore("postgresql://nobody@/nowhere?host=/nowhere", "models").current("m")
+        TableStore("postgresql://nobody@/nowhere?host=/nowhere", "models").read_seal("m")
 
 
 def test_workers_that_keep_their_first_models_at_once_make_one_table(server):  # noqa: F811 - the fixture
@@ -223,7 +223,7 @@ def test_workers_that_keep_their_first_models_at_once_make_one_table(server):  #
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(_write_alone, [(where, f"m{number}") for number in range(8)]))
     store = TableStore(where, "models")
-    assert [store.current(f"m{number}") for number in range(8)] == ["s"] * 8
+    assert [store.read_seal(f"m{number}") for number in range(8)] == ["s"] * 8
     store.close()
 
 

@@ -283,7 +283,7 @@ def test_a_ledger_is_in_its_place_whole_or_not_at_all(quick, monkeypatch):
     def leave(*_, **__):
         os._exit(9)
 
-    for step in ("_connect", "_move"):
+    for step in ("_open_connection", "_move_file"):
         child = os.fork()
         if child == 0:
             monkeypatch.setattr(f"holdtrue.ledgers.sqlite.{step}", leave)

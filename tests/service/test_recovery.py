@@ -306,7 +306,7 @@ def test_a_holdouts_key_is_free_again_when_its_ledger_failed(tmp_path, monkeypat
         def fail(account, bodies, requests):
             settled = settle(account, bodies, requests)
             if account is ledger and bodies:
-                account._stop()
+                account._mark_failed()
                 message = "the ledger could not be made durable; what was charged may count"
                 raise ReleaseError(message)
             return settled

@@ -42,7 +42,7 @@ class Models:
         """Return the model of a name, as it is now; UnknownName where there is none."""
         given: object = name
         if self._store is not None and is_model_name(given):
-            current = self._store.current(name)
+            current = self._store.read_seal(name)
             if current != self._seals.get(name):
                 self._held.pop(name, None)
                 stored = None if current is None else self._store.read(name)

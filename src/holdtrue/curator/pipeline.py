@@ -21,7 +21,7 @@ from holdtrue.curator.answer_index import AnswerIndex
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.exact import UNIT
-from holdtrue.ledgers.entries import Charge, Entry, Limits, read_charge, text
+from holdtrue.ledgers.entries import Charge, Entry, Limits, check_text, read_charge
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
@@ -172,8 +172,8 @@ class ReleasePipeline:
     def _accept(self, job: Job) -> None:
         """Let a request wait; InvalidParameter for a key or an analyst that is no text."""
         if job.key is not None:
-            text("key", job.key)
-        self._inbox.add(self.analyst if job.analyst is None else text("analyst", job.analyst), job)
+            check_text("key", job.key)
+        self._inbox.add(self.analyst if job.analyst is None else check_text("analyst", job.analyst), job)
 
     def check_open(self) -> None:
         """Refuse everything once the pipeline is closed."""
@@ -470,7 +470,7 @@ def name_private(name: str | None, *, key: str | None) -> str:
     one name they are one request, whatever they hold now.
     """
     if name is not None:
-        if not 1 <= len(text("name", name)) <= _LONGEST_NAME:
+        if not 1 <= len(check_text("name", name)) <= _LONGEST_NAME:
             raise InvalidParameter("name", name, f"a public name of 1 to {_LONGEST_NAME} characters")
         return f"named {name}"
-    return SYSTEM.words(4).tobytes().hex() if key is None else f"key {text('key', key)}"
+    return SYSTEM.words(4).tobytes().hex() if key is None else f"key {check_text('key', key)}"

@@ -265,7 +265,7 @@ class Gate(Mode[Verdict]):
 
     def _keep(self, name: str, asked: Question) -> None:
         """Keep what was submitted beside a ledger that lasts, for other processes and for the next one."""
-        if self._store is None or asked.submitted is None or self._store.current(name) is not None:
+        if self._store is None or asked.submitted is None or self._store.read_seal(name) is not None:
             return
         content = io.BytesIO()
         np.save(content, asked.submitted, allow_pickle=False)

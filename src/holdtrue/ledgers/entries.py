@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -38,11 +38,11 @@ __all__ = [
     "Receipt",
     "Terms",
     "check_entries",
+    "check_text",
     "digest_entry",
     "is_private",
     "read_charge",
     "read_clock",
-    "text",
     "write_charge",
     "write_grant",
     "write_repeat",
@@ -74,7 +74,7 @@ _LAST_SECOND = 1 << 40  # some 34,000 years from now
 
 
 @cache
-def _filter(kind: FilterKind, cap: int) -> Filter:
+def _make_filter(kind: FilterKind, cap: int) -> Filter:
     return _FILTERS[kind](cap)
 
 
@@ -100,25 +100,25 @@ class Terms:
         if type(self.iid) is not bool:
             raise InvalidParameter("iid", self.iid, "True or False")
         for name in ("kind", "plan", "card", "fingerprint"):
-            object.__setattr__(self, name, text(name, getattr(self, name)))
+            object.__setattr__(self, name, check_text(name, getattr(self, name)))
 
     @property
     def filter(self) -> Filter:
         """Return the filter: the currency and the cap over all analysts."""
-        return _filter(self.kind, self.cap)
+        return _make_filter(self.kind, self.cap)
 
     @property
     def digest(self) -> str:
         """Return the digest that the first entry follows. Of the secrets it holds a hash, under a key of 256 random bits."""
         public = self.ledger_id, self.kind, self.cap, self.plan, self.card, int(self.iid), self.created
-        return _digest_values(_TERMS_TAG, *public, self.fingerprint, self.sealed().key)
+        return _digest_values(_TERMS_TAG, *public, self.fingerprint, self.without_key().key)
 
     @property
     def is_sealed(self) -> bool:
         """Return whether these are the terms of a copy, which has a hash in place of the key."""
         return self.key.startswith(_SEALED)
 
-    def sealed(self) -> "Terms":
+    def without_key(self) -> "Terms":
         """Return the same terms, with the same digest, without the key: nobody can check a guess of the rows with them."""
         return self if self.is_sealed else replace(self, key=_SEALED + hashlib.sha256(self.key.encode()).hexdigest())
 
@@ -247,8 +247,8 @@ class Charge(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("request_id", "analyst", "verb", "request_digest", "request"):
-            msgspec.structs.force_setattr(self, name, text(name, getattr(self, name)))
-        msgspec.structs.force_setattr(self, "parts", tuple([_plain("parts", part) for part in self.parts]))
+            msgspec.structs.force_setattr(self, name, check_text(name, getattr(self, name)))
+        msgspec.structs.force_setattr(self, "parts", tuple([_check_unicode("parts", part) for part in self.parts]))
         for name, value in (("request_id", self.request_id), ("analyst", self.analyst), ("verb", self.verb)):
             if not 0 < len(value) <= _LONGEST_NAME:
                 raise InvalidParameter(name, value, f"text of 1 to {_LONGEST_NAME} characters")
@@ -286,10 +286,7 @@ _CHARGED = msgspec.json.Decoder(Charged)
 
 def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: Charge, *, cost: int) -> Entry:
     """Return the charge of a request as the entry after ``head``; ``last`` is the analyst's last entry."""
-    return _next_entry(
-        terms,
-        head,
-        last,
+    facts = _Facts(
         kind="charge",
         verb=request.verb,
         analyst=request.analyst,
@@ -299,65 +296,60 @@ def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: 
         draws=request.draws,
         event=encode(request.event),
         body=request.body,
-        fresh=True,
     )
+    return _next_entry(terms, head, last, facts, fresh=True)
 
 
 def write_repeat(terms: Terms, head: Entry | None, last: Entry | None, request: Charge) -> Entry:
     """Return the entry of a request that an older answer serves, for nothing."""
-    return _next_entry(
-        terms,
-        head,
-        last,
+    facts = _Facts(
         kind="repeat",
         verb=request.verb,
         analyst=request.analyst,
         request_id=request.request_id,
         request_digest=request.request_digest,
     )
+    return _next_entry(terms, head, last, facts, fresh=False)
 
 
 def write_response(terms: Terms, head: Entry | None, charged: Entry, body: str) -> Entry:
     """Return the entry of a response to a charge; InvalidParameter for a body that not every store keeps as it is."""
-    return _next_entry(
-        terms,
-        head,
-        None,
+    facts = _Facts(
         kind="response",
         verb=charged.verb,
         request_digest=charged.request_digest,
         answers=charged.number,
-        body=text("body", body),
-        fresh=True,
+        body=check_text("body", body),
     )
+    return _next_entry(terms, head, None, facts, fresh=True)
 
 
 def write_grant(terms: Terms, head: Entry | None, last: Entry | None, analyst: str, *, allowance: int | None) -> Entry:
     """Return the entry that sets an analyst's allowance in units; None lifts it."""
     if allowance is not None and count("allowance", allowance, least=0) > LARGEST:
         raise InvalidParameter("allowance", allowance, f"at most {LARGEST} units of 1e-15")
-    return _next_entry(terms, head, last, kind="grant", verb="grant", analyst=analyst, allowance=allowance, fresh=True)
+    return _next_entry(terms, head, last, _Facts("grant", "grant", analyst=analyst, allowance=allowance), fresh=True)
 
 
-def _next_entry(  # noqa: PLR0913 - one keyword for each fact of the entry
-    terms: Terms,
-    head: Entry | None,
-    last: Entry | None,
-    *,
-    kind: EntryKind,
-    verb: str,
-    analyst: str | None = None,
-    request_id: str | None = None,
-    request_digest: str | None = None,
-    cost: int = 0,
-    draws: int = 0,
-    allowance: int | None = None,
-    event: str | None = None,
-    answers: int | None = None,
-    body: str | None = None,
-    fresh: bool = False,
-) -> Entry:
-    """Return the next entry of the chain, with the totals and, unless it grants another one, the allowance carried on."""
+class _Facts(NamedTuple):
+    """What a new entry says of itself; number, time, totals and digests follow from the entries before it."""
+
+    kind: EntryKind
+    verb: str
+    analyst: str | None = None
+    request_id: str | None = None
+    request_digest: str | None = None
+    cost: int = 0
+    draws: int = 0
+    allowance: int | None = None
+    event: str | None = None
+    answers: int | None = None
+    body: str | None = None
+
+
+def _next_entry(terms: Terms, head: Entry | None, last: Entry | None, facts: _Facts, *, fresh: bool) -> Entry:
+    """Return the next entry of the chain, with its totals; an allowance stays as it is unless this entry grants one."""
+    kind, verb, analyst, request_id, request_digest, cost, draws, allowance, event, answers, body = facts
     line = (
         1 if head is None else head.number + 1,
         kind,
@@ -401,15 +393,15 @@ def is_private(event: Event) -> bool:
             return True
 
 
-def text(name: str, value: object) -> str:
+def check_text(name: str, value: object) -> str:
     """Return text that every store keeps as it is: Unicode without NUL and without lone surrogates. Never shows the text."""
-    plain = _plain(name, value)
+    plain = _check_unicode(name, value)
     if "\0" in plain:
         raise InvalidParameter(name, "a NUL", "text without NUL")
     return plain
 
 
-def _plain(name: str, value: object) -> str:
+def _check_unicode(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidParameter(name, type(value).__name__, "text")
     if not value.isascii():

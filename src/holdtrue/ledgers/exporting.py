@@ -22,7 +22,7 @@ def export(ledger: Ledger, path: str | PathLike[str]) -> int:
     place = Path(path)
     if place.exists():
         raise InvalidParameter("path", str(path), "a place where there is nothing yet")
-    store = SqliteStore(place, create=ledger.terms.sealed)
+    store = SqliteStore(place, create=ledger.terms.without_key)
     try:
         number, last = 0, ledger.head[0]
         while number < last:

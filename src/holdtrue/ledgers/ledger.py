@@ -26,8 +26,8 @@ from holdtrue.ledgers.entries import (
     Limits,
     Receipt,
     check_entries,
+    check_text,
     is_private,
-    text,
 )
 from holdtrue.ledgers.transactions import Busy, Lookup, MemoryStore, Transaction
 
@@ -89,14 +89,14 @@ class Ledger:
         charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
         wanted = Charge(request_id, request_digest, analyst, verb, event, cost, draws, parts, request, limits)
-        return _only(self.settle((), [wanted])[1])
+        return _take_only(self.settle((), [wanted])[1])
 
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
 
         The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
         """
-        return _only(self.settle([(number, body)], ())[0])
+        return _take_only(self.settle([(number, body)], ())[0])
 
     def settle(self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]) -> tuple[_Outcomes, _Outcomes]:
         """Store responses and charge other requests in one transaction, responses first; each has its own outcome.
@@ -104,36 +104,36 @@ class Ledger:
         So the answers of those who asked before and the charges of those who come next wait for the disk once.
         """
         lookup = Lookup()
-        decisions: list[_Decision | HoldtrueError] = [self._respond(number, body, lookup) for number, body in bodies]
+        decisions: list[_Decision | HoldtrueError] = [self._decide_response(number, body, lookup) for number, body in bodies]
         for request in requests:
             try:
-                decisions.append(self._charge(request, lookup))
+                decisions.append(self._decide_charge(request, lookup))
             except HoldtrueError as refusal:
                 decisions.append(refusal)
-        outcomes = self._commit(decisions, lookup)
+        outcomes = self._commit_decisions(decisions, lookup)
         if bodies:
             with self._answered:
                 self._answered.notify_all()
         charged = outcomes[len(bodies) :]
         for entry in charged:
             if isinstance(entry, Entry) and entry.fresh:
-                self._keep(entry)
+                self._keep_charge(entry)
         return outcomes[: len(bodies)], charged
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Give an analyst an allowance in units, under the one cap; None lifts it. The change is an entry."""
-        if not text("analyst", analyst):
+        if not check_text("analyst", analyst):
             raise InvalidParameter("analyst", analyst, "a name")
         decision = functools.partial(Transaction.grant, analyst=analyst, allowance=allowance)
-        return _only(self._commit([decision], Lookup(analysts={analyst})))
+        return _take_only(self._commit_decisions([decision], Lookup(analysts={analyst})))
 
     def find(self, *, request_id: str | None = None, request_digest: str | None = None) -> Entry | None:
         """Return the charge that paid for a request, by its id, or by its digest where it was answered; else None."""
         if request_id is not None:
-            seen = self._load(Lookup(ids={request_id}))
+            seen = self._load_rows(Lookup(ids={request_id}))
             found = seen.requests.get(request_id)
         elif request_digest is not None:
-            seen = self._load(Lookup(digests={request_digest}))
+            seen = self._load_rows(Lookup(digests={request_digest}))
             found = seen.answered.get(request_digest)
         else:
             raise InvalidParameter("request_id", None, "given, or request_digest")
@@ -141,13 +141,13 @@ class Ledger:
 
     def find_entry(self, request_id: str) -> Entry | None:
         """Return the entry that was made under a request id: its charge, or the repeat of another's; else None."""
-        return self._load(Lookup(ids={request_id})).requests.get(request_id)
+        return self._load_rows(Lookup(ids={request_id})).requests.get(request_id)
 
     def wait(self, number: int, *, seconds: float = 30.0) -> Entry:
         """Return a charge once its response is stored, by this process or another; ReleaseError if that takes too long."""
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
         while True:
-            seen = self._load(Lookup(numbers={count("number", number)}))
+            seen = self._load_rows(Lookup(numbers={count("number", number)}))
             if number not in seen.rows:
                 message = f"entry {number} is no entry of this ledger"
                 raise UnknownName(message)
@@ -171,7 +171,7 @@ class Ledger:
             check_entries(found, ledger_id=self.terms.ledger_id)
             return found
 
-        return self._look(read)
+        return self._read_store(read)
 
     @property
     def durable(self) -> bool:
@@ -181,11 +181,11 @@ class Ledger:
     @property
     def head(self) -> Receipt:
         """Return the newest receipt: number and digest of the last entry, or 0 and the digest of the terms."""
-        return self._load(Lookup()).receipt
+        return self._load_rows(Lookup()).receipt
 
     def newest(self) -> int:
         """Return the number of the last entry: as it is remembered, where nobody else has written since."""
-        head = self._load(Lookup()).head
+        head = self._load_rows(Lookup()).head
         return 0 if head is None else head.number
 
     @property
@@ -206,28 +206,28 @@ class Ledger:
     @property
     def spent(self) -> int:
         """Return what all analysts together have spent, in units."""
-        return self._load(Lookup()).spent
+        return self._load_rows(Lookup()).spent
 
     @property
     def left(self) -> int:
         """Return what is left under the cap, in units."""
-        return self._load(Lookup()).left()
+        return self._load_rows(Lookup()).find_left()
 
     def spent_by(self, analyst: str) -> int:
         """Return what an analyst has spent, in units."""
-        return self._load(Lookup(analysts={analyst})).spent_by(analyst)
+        return self._load_rows(Lookup(analysts={analyst})).spent_by(analyst)
 
     def left_for(self, analyst: str) -> int:
         """Return what an analyst may still spend, in units: within the allowance and within the cap."""
-        return self._load(Lookup(analysts={analyst})).left(analyst)
+        return self._load_rows(Lookup(analysts={analyst})).find_left(analyst)
 
     def allowance(self, analyst: str) -> int | None:
         """Return an analyst's allowance in units; None where there is no limit but the cap."""
-        return self._load(Lookup(analysts={analyst})).allowance(analyst)
+        return self._load_rows(Lookup(analysts={analyst})).allowance(analyst)
 
     def examine(self) -> None:
         """Have the store check its own structures; IntegrityError if they are damaged."""
-        self._look(self._store.examine)
+        self._read_store(self._store.examine)
 
     def close(self) -> None:
         """Let go of the store; every later call is refused. Closing twice is fine."""
@@ -247,9 +247,9 @@ class Ledger:
         durability = "" if self.durable else ", not durable"
         return f"<{type(self).__name__} {self._store.where}{durability}: {self.terms.kind}, cap {self.terms.cap} units>"
 
-    def _charge(self, request: Charge, lookup: Lookup) -> _Decision:
+    def _decide_charge(self, request: Charge, lookup: Lookup) -> _Decision:
         """Return the decision on a charge, to be taken in a transaction with the rows that it adds to the lookup."""
-        floor = self._floor(request)
+        floor = self._find_floor(request)
         spent = 0 if self._head is None else self._head.spent
         if not isinstance(floor, NotPrivate) and spent + max(floor, request.cost or 0) > self.terms.cap:
             self._refuse_early(request, cost=max(floor, request.cost or 0))
@@ -258,7 +258,7 @@ class Ledger:
         lookup.analysts.add(request.analyst)
         return functools.partial(Transaction.charge, request=request, floor=floor)
 
-    def _floor(self, request: Charge) -> int | NotPrivate:
+    def _find_floor(self, request: Charge) -> int | NotPrivate:
         """Return what the event costs at least, or the refusal of an event without a guarantee."""
         priced = self._priced
         if priced is not None and priced[0] is request.event:
@@ -270,7 +270,7 @@ class Ledger:
                 raise InvalidParameter("cost", None, "given in units, since a NonPrivate event has no cost of its own")
             return 0
         try:
-            cost = _cost(self.terms.filter, request.event)
+            cost = _event_cost(self.terms.filter, request.event)
         except NotPrivate as refusal:
             return refusal
         self._priced = request.event, cost
@@ -278,11 +278,11 @@ class Ledger:
 
     def _refuse_early(self, request: Charge, *, cost: int) -> None:
         """Refuse what the cap can never admit again, without a lock: totals only grow, so an old total is enough to know."""
-        seen = self._load(Lookup({request.request_id}, {request.request_digest}, {request.analyst}))
+        seen = self._load_rows(Lookup({request.request_id}, {request.request_digest}, {request.analyst}))
         if request.request_id not in seen.requests and request.request_digest not in seen.answered:
             seen.check_limits(request, cost=cost)
 
-    def _respond(self, number: int, body: str, lookup: Lookup) -> _Decision:
+    def _decide_response(self, number: int, body: str, lookup: Lookup) -> _Decision:
         """Return the decision on a response, to be taken in a transaction with the rows that it adds to the lookup."""
         if type(number) is not int or number < 1:
             number = count("number", number)
@@ -290,34 +290,34 @@ class Ledger:
         (lookup.numbers if charged is None else lookup.responses).add(number)
         return functools.partial(Transaction.respond, number=number, body=body, charged=charged)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep_charge(self, entry: Entry) -> None:
         """Keep a charge that was just made until its response comes, so that it is not read back."""
         while len(self._unanswered) >= _MOST_UNANSWERED:
             self._unanswered.pop(next(iter(self._unanswered)))
         self._unanswered[entry.number] = entry
 
-    def _commit(self, decisions: Sequence[_Decision | HoldtrueError], lookup: Lookup) -> _Outcomes:
+    def _commit_decisions(self, decisions: Sequence[_Decision | HoldtrueError], lookup: Lookup) -> _Outcomes:
         """Take decisions in one transaction, in order; nobody hears of an entry before it is durable.
 
         A refusal is the outcome of its own request. Whatever goes wrong with the transaction is the outcome of every one of
         them, and ends this ledger, unless another process only held the lock.
         """
-        self._check()
+        self._check_open()
         refusals = [decision for decision in decisions if isinstance(decision, HoldtrueError)]
         if len(refusals) == len(decisions):
             return list[Entry | HoldtrueError](refusals)
         with self.writer:
-            self._check()
+            self._check_open()
             try:
                 transaction = self._store.begin(lookup)
-                self._follow(transaction.head)
-                outcomes = [_decide(decision, transaction) for decision in decisions]
+                self._follow_head(transaction.head)
+                outcomes = [_take_decision(decision, transaction) for decision in decisions]
                 self._store.commit(transaction.appended)
-                self._follow(transaction.head)
+                self._follow_head(transaction.head)
             except BaseException as error:
                 self._store.roll_back()
                 if not isinstance(error, Busy):
-                    self._stop()
+                    self._mark_failed()
                 if not isinstance(error, Exception):
                     raise
                 failure = error if isinstance(error, HoldtrueError) else ReleaseError(_FAILED)
@@ -326,28 +326,28 @@ class Ledger:
         # An error of its own for each: two threads that raise one object would share a traceback.
         return [each if isinstance(each, HoldtrueError) else _copy_error(failure) for each in decisions]
 
-    def _load(self, lookup: Lookup) -> Transaction:
+    def _load_rows(self, lookup: Lookup) -> Transaction:
         def read() -> Transaction:
             seen = self._store.load(lookup)
-            self._follow(seen.head)
+            self._follow_head(seen.head)
             return seen
 
-        return self._look(read)
+        return self._read_store(read)
 
-    def _look(self, read: Callable[[], T]) -> T:
+    def _read_store(self, read: Callable[[], T]) -> T:
         """Read from the store while nobody writes; an error there ends this ledger as a failed commit does."""
-        self._check()
+        self._check_open()
         with self.writer:
-            self._check()
+            self._check_open()
             try:
                 return read()
             except Busy:
                 raise
             except BaseException:
-                self._stop()
+                self._mark_failed()
                 raise
 
-    def _follow(self, head: Entry | None) -> None:
+    def _follow_head(self, head: Entry | None) -> None:
         """Remember the newest entry; raise IntegrityError if the ledger was put back to an older state meanwhile."""
         seen = self._head
         if seen is not None and (
@@ -357,10 +357,10 @@ class Ledger:
             raise IntegrityError(message)
         self._head = head
 
-    def _stop(self) -> None:
+    def _mark_failed(self) -> None:
         self._stopped = self._stopped or "failed"
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self._process != os.getpid():
             message = "this ledger was opened in another process; open it again in this one"
             raise RefusedError(message)
@@ -395,11 +395,11 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 @functools.lru_cache(maxsize=4096)
-def _cost(limit: Filter, event: Event) -> int:
+def _event_cost(limit: Filter, event: Event) -> int:
     return limit.cost(event)
 
 
-def _decide(decision: _Decision | HoldtrueError, transaction: Transaction) -> Entry | HoldtrueError:
+def _take_decision(decision: _Decision | HoldtrueError, transaction: Transaction) -> Entry | HoldtrueError:
     """Return the entry, or the refusal, which is this request's own and appends nothing; other errors are everybody's."""
     if isinstance(decision, HoldtrueError):
         return decision
@@ -411,7 +411,7 @@ def _decide(decision: _Decision | HoldtrueError, transaction: Transaction) -> En
         return refusal
 
 
-def _only(outcomes: _Outcomes) -> Entry:
+def _take_only(outcomes: _Outcomes) -> Entry:
     (outcome,) = outcomes
     if isinstance(outcome, HoldtrueError):
         raise outcome

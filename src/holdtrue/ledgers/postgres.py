@@ -47,14 +47,14 @@ class PostgresStore(SqlStore):
     def __init__(
         self, url: str, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
-        driver, database = _connect(url, read_only=read_only, seconds=seconds)
+        driver, database = _open_connection(url, read_only=read_only, seconds=seconds)
         super().__init__(driver, where=f"PostgreSQL database {database!r}", create=create)
 
     def _is_busy(self, error: BaseException) -> bool:
-        return _state(error) == _LOCK_NOT_AVAILABLE
+        return _sql_state(error) == _LOCK_NOT_AVAILABLE
 
     def _is_damaged(self, error: BaseException) -> bool:
-        return _state(error).startswith(_DAMAGED)
+        return _sql_state(error).startswith(_DAMAGED)
 
     def _has_tables(self) -> bool:
         (found,) = self._driver.execute(f"SELECT to_regclass('{VERSIONS}')").fetchone()
@@ -67,7 +67,7 @@ class PostgresStore(SqlStore):
 
     def examine(self) -> None:
         """Look for what acts on the tables; the server checks its pages as it reads them, where its checksums are on."""
-        with self._transaction(self._begin_reading):
+        with self._within_transaction(self._begin_reading):
             check_schema(self._driver)
 
 
@@ -78,11 +78,11 @@ def check_schema(connection: psycopg.Connection[Any]) -> None:
         raise foreign_object(*found)
 
 
-def _state(error: BaseException) -> str:
+def _sql_state(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
-def _connect(url: str, *, read_only: bool, seconds: float) -> tuple[psycopg.Connection[Any], str]:
+def _open_connection(url: str, *, read_only: bool, seconds: float) -> tuple[psycopg.Connection[Any], str]:
     try:
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
         _, options = address.get_dialect()().create_connect_args(address)
@@ -92,7 +92,7 @@ def _connect(url: str, *, read_only: bool, seconds: float) -> tuple[psycopg.Conn
     try:
         given = {"connect_timeout": 10, "application_name": "holdtrue", **options}
         connection = psycopg.connect(autocommit=True, **given)
-        _configure(connection, read_only=read_only, seconds=seconds)
+        _configure_connection(connection, read_only=read_only, seconds=seconds)
     except BaseException as error:
         if connection is not None:
             connection.close()
@@ -105,7 +105,7 @@ def _connect(url: str, *, read_only: bool, seconds: float) -> tuple[psycopg.Conn
     return connection, str(address.database)
 
 
-def _configure(connection: psycopg.Connection[Any], *, read_only: bool, seconds: float) -> None:
+def _configure_connection(connection: psycopg.Connection[Any], *, read_only: bool, seconds: float) -> None:
     """Make commits durable before they return, and waits for a lock end; refuse a server that does not write to disk."""
     if connection.execute("SHOW fsync").fetchone() == ("off",):
         message = "the PostgreSQL server runs with fsync off: a charge would not survive a crash"

@@ -43,7 +43,7 @@ class SealedDocument:
 class SealedStore(Protocol):
     """A place for documents by name, shared by all who open the ledger."""
 
-    def current(self, name: str) -> str | None:
+    def read_seal(self, name: str) -> str | None:
         """Return the seal of the document of a name, None where there is none. Cheap: asked before every prediction."""
         ...
 
@@ -66,17 +66,17 @@ class SealedStore(Protocol):
 
 def seal_document(key: str, name: str, *, facts: str, content: bytes) -> SealedDocument:
     """Return a document with its seal: HMAC-SHA-256 over name, facts and content, by a key derived from the ledger's own."""
-    return SealedDocument(facts, content, _seal(key, name, facts, content))
+    return SealedDocument(facts, content, _make_seal(key, name, facts, content))
 
 
 def check_seal(key: str, name: str, document: SealedDocument) -> None:
     """Raise IntegrityError unless this ledger's owner wrote exactly this under this name."""
-    if not hmac.compare_digest(_seal(key, name, document.facts, document.content).encode(), document.seal.encode()):
+    if not hmac.compare_digest(_make_seal(key, name, document.facts, document.content).encode(), document.seal.encode()):
         message = f"what is kept as {name!r} beside this ledger was not written under it, or not whole; make it again"
         raise IntegrityError(message)
 
 
-def _seal(key: str, name: str, facts: str, content: bytes) -> str:
+def _make_seal(key: str, name: str, facts: str, content: bytes) -> str:
     derived = hmac.new(bytes.fromhex(key), b"holdtrue models", hashlib.sha256).digest()
     sealed = hmac.new(derived, digestmod=hashlib.sha256)
     for piece in (name.encode(), facts.encode("utf-8", "surrogatepass"), content):
@@ -98,24 +98,24 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def current(self, name: str) -> str | None:
+    def read_seal(self, name: str) -> str | None:
         """Return the first line of the file."""
         try:
-            with self._place(name).open("rb") as file:
+            with self._find_file(name).open("rb") as file:
                 return file.read(_SEAL).decode("latin-1")
         except FileNotFoundError:
             return None
         except OSError:
-            raise _unreadable() from None
+            raise _refuse_access() from None
 
     def read(self, name: str) -> SealedDocument | None:
         """Return what the file holds."""
         try:
-            held = self._place(name).read_bytes()
+            held = self._find_file(name).read_bytes()
         except FileNotFoundError:
             return None
         except OSError:
-            raise _unreadable() from None
+            raise _refuse_access() from None
         seal, _, rest = held.partition(b"\n")
         facts, _, content = rest.partition(b"\n")
         return SealedDocument(facts.decode("utf-8", "replace"), content, seal.decode("latin-1"))
@@ -130,7 +130,7 @@ class FolderStore:
                     file.write(f"{document.seal}\n{document.facts}\n".encode() + document.content)
                     file.flush()
                     os.fsync(file.fileno())
-                Path(made).replace(self._place(name))
+                Path(made).replace(self._find_file(name))
             except BaseException:
                 Path(made).unlink(missing_ok=True)
                 raise
@@ -141,12 +141,12 @@ class FolderStore:
     def remove(self, name: str) -> None:
         """Remove the file."""
         with suppress(FileNotFoundError):
-            self._place(name).unlink()
+            self._find_file(name).unlink()
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _place(self, name: str) -> Path:
+    def _find_file(self, name: str) -> Path:
         return self._folder / f"{name}.sealed"
 
 
@@ -157,14 +157,14 @@ class TableStore:
         self._url, self._table = url, f"holdtrue_{kind}"
         self._engine: sa.Engine | None = None
 
-    def current(self, name: str) -> str | None:
+    def read_seal(self, name: str) -> str | None:
         """Return the seal of a row."""
-        row = self._row(f"SELECT seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
+        row = self._fetch_row(f"SELECT seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
         return None if row is None else str(row[0])
 
     def read(self, name: str) -> SealedDocument | None:
         """Return a row."""
-        row = self._row(f"SELECT facts, content, seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
+        row = self._fetch_row(f"SELECT facts, content, seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
         return None if row is None else SealedDocument(str(row[0]), bytes(row[1]), str(row[2]))
 
     def write(self, name: str, document: SealedDocument) -> None:
@@ -186,35 +186,37 @@ class TableStore:
             given = {"name": name, "seal": document.seal, "facts": document.facts, "content": document.content}
             connection.execute(sa.text(kept), given)
 
-        self._within(work)
+        self._run_in_transaction(work)
 
     def remove(self, name: str) -> None:
         """Delete a row."""
-        self._row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of two constants
+        self._fetch_row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of two constants
 
     def close(self) -> None:
         """Let go of the connections."""
         if self._engine is not None:
             self._engine.dispose()
 
-    def _row(self, statement: str, name: str) -> "Sequence[Any] | None":
+    def _fetch_row(self, statement: str, name: str) -> "Sequence[Any] | None":
         import sqlalchemy as sa
 
-        return self._within(lambda connection: connection.execute(sa.text(statement), {"name": name}).one_or_none())
+        return self._run_in_transaction(
+            lambda connection: connection.execute(sa.text(statement), {"name": name}).one_or_none()
+        )
 
-    def _within(self, work: "Callable[[sa.Connection], T]") -> "T | None":
+    def _run_in_transaction(self, work: "Callable[[sa.Connection], T]") -> "T | None":
         """Return what work returns in one transaction; None where there is no table yet."""
         import sqlalchemy as sa
 
         try:
-            with self._opened().begin() as connection:
+            with self._open_engine().begin() as connection:
                 return work(connection)
         except sa.exc.SQLAlchemyError as error:
             if getattr(getattr(error, "orig", None), "sqlstate", None) == _NO_TABLE:
                 return None
-        raise _unreadable()
+        raise _refuse_access()
 
-    def _opened(self) -> "sa.Engine":
+    def _open_engine(self) -> "sa.Engine":
         import sqlalchemy as sa
 
         if self._engine is None:
@@ -230,5 +232,5 @@ class TableStore:
         return self._engine
 
 
-def _unreadable() -> RefusedError:
+def _refuse_access() -> RefusedError:
     return RefusedError("what is kept with this ledger cannot be read or written now; nothing was charged, try again")

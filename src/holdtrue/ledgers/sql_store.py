@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.entries import COLUMNS, Entry, Terms
-from holdtrue.ledgers.migrations import HEAD, RETIRED, VERSIONS, known, upgrade
+from holdtrue.ledgers.migrations import HEAD, RETIRED, VERSIONS, is_known, upgrade
 from holdtrue.ledgers.transactions import Busy, Lookup, Transaction
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def foreign_object(kind: str, name: str) -> IntegrityError:
     return IntegrityError(f"the ledger has a {kind} {str(name)!r} that is not Holdtrue's; it was changed from outside")
 
 
-def _pad(keys: list[Any]) -> list[Any]:
+def _pad_keys(keys: list[Any]) -> list[Any]:
     """Return some keys, the last one repeated up to a power of two: few lengths mean few statements."""
     return keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys)) if keys else keys
 
@@ -101,7 +101,7 @@ class SqlStore(ABC):
         self._commits: int | None = None  # of other connections, when the head was read
         self._alone_after = 0  # no other connection has written since this entry
         try:
-            self.terms = self._open(create)
+            self.terms = self._open_terms(create)
         except BaseException:
             self.close()
             raise
@@ -132,9 +132,9 @@ class SqlStore(ABC):
             self._driver.execute(self._begin_writing)
             if self._lock_terms is not None and self._driver.execute(self._lock_terms).fetchone() is None:
                 self._miss_terms()
-            return self._read(lookup)
+            return self._read_rows(lookup)
         except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
-            raise self._translate(error) from None
+            raise self._to_ledger_error(error) from None
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write entries, each after the one before it, and make them durable."""
@@ -143,12 +143,12 @@ class SqlStore(ABC):
             for start in range(0, len(entries), _ROWS):
                 several = entries[start : start + _ROWS]
                 self._driver.execute(
-                    _insert(len(several), self._mark), [value for entry in several for value in _ROW(entry)]
+                    _insert_statement(len(several), self._mark), [value for entry in several for value in _ROW(entry)]
                 )
             committing = True
             self._driver.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
-            raise self._translate(error, committing=committing) from None
+            raise self._to_ledger_error(error, committing=committing) from None
         if entries:
             self._head = entries[-1]
 
@@ -161,16 +161,16 @@ class SqlStore(ABC):
         """Return the rows looked up with the newest entry, each checked by its digest."""
         if lookup == _NOTHING:  # one statement needs no transaction; a count that is too old by then only has it read again
             try:
-                return self._read(lookup)
+                return self._read_rows(lookup)
             except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
-                raise self._translate(error) from None
-        with self._transaction(self._begin_reading):
-            return self._read(lookup)
+                raise self._to_ledger_error(error) from None
+        with self._within_transaction(self._begin_reading):
+            return self._read_rows(lookup)
 
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries with start <= number < stop as they are stored, unchecked."""
         statement = f"{_SELECT} WHERE number >= {self._mark} AND number < {self._mark} ORDER BY number"
-        with self._transaction(self._begin_reading):
+        with self._within_transaction(self._begin_reading):
             return [Entry(*row) for row in self._driver.execute(statement, (start, stop)).fetchall()]
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class SqlStore(ABC):
             self._driver.close()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
+    def _within_transaction(self, begin: str) -> Iterator[None]:
         """Have the statements of a block in one transaction, which ends with it."""
         try:
             self._driver.execute(begin)
@@ -187,9 +187,9 @@ class SqlStore(ABC):
             self._driver.execute("COMMIT")
         except BaseException as error:  # noqa: BLE001 - what is not the engine's is raised as it is
             self.roll_back()
-            raise self._translate(error) from None
+            raise self._to_ledger_error(error) from None
 
-    def _read(self, lookup: Lookup) -> Transaction:
+    def _read_rows(self, lookup: Lookup) -> Transaction:
         """Return the rows looked up, in the transaction under way, without those that cannot have come since the last time.
 
         Nobody but this store responds to a charge that it has made while no other connection wrote: SQLite counts those
@@ -202,30 +202,30 @@ class SqlStore(ABC):
             lookup = Lookup(lookup.ids, lookup.digests, lookup.analysts, lookup.numbers)
         if alone and lookup == _NOTHING:
             return Transaction(self.terms, self._head)
-        transaction = self._find(lookup)
+        transaction = self._find_rows(lookup)
         if not alone:
             self._commits = commits
             self._alone_after = 0 if transaction.head is None else transaction.head.number
         self._head = transaction.head
         return transaction
 
-    def _find(self, lookup: Lookup) -> Transaction:
-        rows = self._select(lookup)
+    def _find_rows(self, lookup: Lookup) -> Transaction:
+        rows = self._select_rows(lookup)
         asked, more = lookup, _follow_up(rows.values(), lookup)
         while more != _NOTHING:
-            rows |= self._select(more)
+            rows |= self._select_rows(more)
             asked = Lookup(asked.ids, asked.digests | more.digests, asked.analysts, asked.numbers | more.numbers)
             more = _follow_up(rows.values(), asked)
         transaction = Transaction(self.terms)
         transaction.add_stored(rows.values())
         return transaction
 
-    def _select(self, lookup: Lookup) -> dict[int, Entry]:
+    def _select_rows(self, lookup: Lookup) -> dict[int, Entry]:
         sought = lookup.ids, lookup.digests, lookup.numbers, lookup.responses, lookup.analysts
         kinds: list[list[Any]] = [list(keys) for keys in sought]
         rows: dict[int, Entry] = {}
         for start in range(0, max(1, *map(len, kinds)), _KEYS):
-            ids, digests, numbers, responses, analysts = (_pad(keys[start : start + _KEYS]) for keys in kinds)
+            ids, digests, numbers, responses, analysts = (_pad_keys(keys[start : start + _KEYS]) for keys in kinds)
             statement = find_statement(
                 ids=len(ids),
                 digests=len(digests),
@@ -238,7 +238,7 @@ class SqlStore(ABC):
             rows |= {row[0]: Entry(*row) for row in self._driver.execute(statement, keys).fetchall()}
         return rows
 
-    def _translate(self, error: BaseException, *, committing: bool = False) -> BaseException:
+    def _to_ledger_error(self, error: BaseException, *, committing: bool = False) -> BaseException:
         """Return an error of the tree for one of the engine's, whose own words are dropped; any other error as it is."""
         cause = getattr(error, "orig", None) or error  # what SQLAlchemy, which runs the migrations, wraps
         if isinstance(cause, UnicodeError):
@@ -256,10 +256,10 @@ class SqlStore(ABC):
             return IntegrityError(f"{self.where} is damaged or is not a ledger")
         return RefusedError(f"{self.where} cannot be read or written; nothing was charged")
 
-    def _open(self, create: Callable[[], Terms] | None) -> Terms:
+    def _open_terms(self, create: Callable[[], Terms] | None) -> Terms:
         """Return the terms of the ledger at hand, after creating it where there is none and ``create`` is given."""
-        with self._transaction(self._begin_reading):
-            found = self._revision()
+        with self._within_transaction(self._begin_reading):
+            found = self._read_revision()
             terms = self._stored_terms() if found == HEAD else None
             if found is None and self._is_foreign():
                 raise InvalidParameter("where", self.where, "a ledger, or a place where there is nothing yet")
@@ -271,22 +271,22 @@ class SqlStore(ABC):
                 "record, and open the data with a new ledger whose epsilon and delta leave out what the old one spent"
             )
             raise RefusedError(message)
-        if found is not None and not known(found):
+        if found is not None and not is_known(found):
             message = f"{self.where} was written by a newer Holdtrue; upgrade to read it"
             raise RefusedError(message)
         made = None if create is None else create()
         if made is None and found is None:
             message = f"there is no ledger yet at {self.where}; opening data with ledger= creates one"
             raise UnknownName(message)
-        return self._create(made)
+        return self._create_tables(made)
 
-    def _create(self, made: Terms | None) -> Terms:
+    def _create_tables(self, made: Terms | None) -> Terms:
         """Bring the tables up to date and return the terms: those that somebody stored first, or the ones just made."""
         # SQLAlchemy rolls back what a connection is in when it first sees it, so it does that before the transaction.
-        with self._alchemy() as connection, self._transaction(self._begin_writing):
+        with self._lend_connection() as connection, self._within_transaction(self._begin_writing):
             if self._lock_creation is not None:
                 self._driver.execute(self._lock_creation)
-            if self._revision() != HEAD:
+            if self._read_revision() != HEAD:
                 upgrade(connection)
             terms = self._stored_terms()
             if terms is None and made is not None:
@@ -299,7 +299,7 @@ class SqlStore(ABC):
         return terms or made  # type: ignore[return-value]  # one of them is there
 
     @contextmanager
-    def _alchemy(self) -> "Iterator[sa.Connection]":
+    def _lend_connection(self) -> "Iterator[sa.Connection]":
         """Lend the connection to SQLAlchemy, which runs the migrations, within the transaction that is begun here."""
         import sqlalchemy as sa
         from sqlalchemy.pool import StaticPool
@@ -308,7 +308,7 @@ class SqlStore(ABC):
         with engine.connect() as connection, connection.begin():
             yield connection
 
-    def _revision(self) -> str | None:
+    def _read_revision(self) -> str | None:
         if not self._has_tables():
             return None
         found = self._driver.execute(f"SELECT version_num FROM {VERSIONS}").fetchall()  # noqa: S608 - a constant
@@ -339,6 +339,6 @@ _NOTHING = Lookup()
 
 
 @functools.cache
-def _insert(rows: int, mark: str) -> str:
+def _insert_statement(rows: int, mark: str) -> str:
     line = f"({', '.join([mark] * len(COLUMNS))})"
     return f"INSERT INTO holdtrue_entries ({', '.join(COLUMNS)}) VALUES {', '.join([line] * rows)}"  # noqa: S608 - names of ours

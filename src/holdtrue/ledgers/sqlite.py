@@ -58,7 +58,7 @@ class SqliteStore(SqlStore):
         if create is not None and _is_free(path):
             _create_file(path, create)
         _check_file(path)
-        super().__init__(_connect(path, read_only=read_only, seconds=seconds), where=str(path), create=create)
+        super().__init__(_open_connection(path, read_only=read_only, seconds=seconds), where=str(path), create=create)
         if not read_only:  # only now is it known to be a ledger, and no other file's mode is ever changed
             try:
                 keep_private(path)
@@ -67,27 +67,27 @@ class SqliteStore(SqlStore):
                 raise
 
     def _is_busy(self, error: BaseException) -> bool:
-        return _code(error) in _LOCKED
+        return _error_code(error) in _LOCKED
 
     def _is_damaged(self, error: BaseException) -> bool:
         # Text that is not UTF-8 has no code of its own, and no table or column ever goes missing from a whole ledger.
-        return _code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
+        return _error_code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
-        found = VERSIONS in self._tables()
+        found = VERSIONS in self._list_tables()
         if found:
             refuse_triggers(self._driver)
         return found
 
     def _is_foreign(self) -> bool:
-        return bool(self._tables())
+        return bool(self._list_tables())
 
-    def _tables(self) -> list[object]:
+    def _list_tables(self) -> list[object]:
         return [name for (name,) in self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
     def examine(self) -> None:
         """Have SQLite check the whole file, its indexes against its tables; the tables are those of the migrations."""
-        with self._transaction(self._begin_reading):
+        with self._within_transaction(self._begin_reading):
             check_schema(self._driver)
             found = self._driver.execute("PRAGMA integrity_check(1)").fetchall()
         if found != [("ok",)]:
@@ -99,11 +99,11 @@ class _NewFile(SqliteStore):
     """The store of a ledger that has no entries and is not in its place yet, in an empty file."""
 
     def __init__(self, path: Path, *, create: Callable[[], Terms]) -> None:
-        driver = _connect(path, read_only=False, seconds=_SECONDS)
+        driver = _open_connection(path, read_only=False, seconds=_SECONDS)
         SqlStore.__init__(self, driver, where=str(path), create=create)
 
 
-def _code(error: BaseException) -> int | None:
+def _error_code(error: BaseException) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & _PRIMARY
 
@@ -144,7 +144,7 @@ def _create_file(path: Path, create: Callable[[], Terms]) -> None:
     try:
         os.close(os.open(written, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         _NewFile(written, create=lambda: made).close()
-        _move(written, path)
+        _move_file(written, path)
     except (OSError, ValueError, RefusedError, ReleaseError):
         message = f"a ledger cannot be created at {path}: the directory is read-only or the disk is full"
         raise RefusedError(message) from None
@@ -154,7 +154,7 @@ def _create_file(path: Path, create: Callable[[], Terms]) -> None:
                 each.unlink(missing_ok=True)
 
 
-def _move(written: Path, path: Path) -> None:
+def _move_file(written: Path, path: Path) -> None:
     """Give a file its name, unless another has it already."""
     try:
         os.link(written, path)
@@ -173,17 +173,17 @@ def _move(written: Path, path: Path) -> None:
         os.close(folder)
 
 
-def _connect(path: Path, *, read_only: bool, seconds: float) -> sqlite3.Connection:
+def _open_connection(path: Path, *, read_only: bool, seconds: float) -> sqlite3.Connection:
     address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rw'}"
     connection = None
     try:
         connection = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
-        _configure(connection, read_only=read_only)
+        _configure_connection(connection, read_only=read_only)
     except BaseException as error:
         if connection is not None:
             connection.close()
         if isinstance(error, sqlite3.Error):
-            raise _refusal(error, path) from None
+            raise _to_refusal(error, path) from None
         if isinstance(error, UnicodeError):  # the driver could not even decode what the engine said about a damaged file
             message = f"{path} is damaged or is not a ledger"
             raise IntegrityError(message) from None
@@ -191,15 +191,15 @@ def _connect(path: Path, *, read_only: bool, seconds: float) -> sqlite3.Connecti
     return connection
 
 
-def _refusal(error: BaseException, path: Path) -> IntegrityError | RefusedError:
-    if _code(error) in _DAMAGED:
+def _to_refusal(error: BaseException, path: Path) -> IntegrityError | RefusedError:
+    if _error_code(error) in _DAMAGED:
         return IntegrityError(f"{path} is damaged or is not a ledger")
-    if _code(error) in _LOCKED:
+    if _error_code(error) in _LOCKED:
         return Busy(f"{path} is locked by another process; try again")
     return RefusedError(f"{path} cannot be opened: the file or its directory is read-only, or the disk fails")
 
 
-def _configure(connection: sqlite3.Connection, *, read_only: bool) -> None:
+def _configure_connection(connection: sqlite3.Connection, *, read_only: bool) -> None:
     """Make commits durable before they return, and never trust what is stored in the schema."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

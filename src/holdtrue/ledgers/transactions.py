@@ -62,9 +62,9 @@ class Transaction:
         stored = sorted(rows, key=lambda row: row.number)
         check_entries(stored, ledger_id=self.terms.ledger_id)
         for row in stored:
-            self._add(row)
+            self._add_entry(row)
 
-    def _add(self, entry: Entry) -> Entry:
+    def _add_entry(self, entry: Entry) -> Entry:
         """Take in the next row under all its keys: the first answer to a digest is the one that counts."""
         self.head = self.rows[entry.number] = entry
         if entry.request_id is not None:
@@ -77,9 +77,9 @@ class Transaction:
             self.analysts[entry.analyst] = entry
         return entry
 
-    def _append(self, entry: Entry) -> Entry:
+    def _append_entry(self, entry: Entry) -> Entry:
         self.appended.append(entry)
-        return self._add(entry)
+        return self._add_entry(entry)
 
     @property
     def receipt(self) -> Receipt:
@@ -101,7 +101,7 @@ class Transaction:
         last = self.analysts.get(analyst)
         return None if last is None else last.allowance
 
-    def left(self, analyst: str | None = None) -> int:
+    def find_left(self, analyst: str | None = None) -> int:
         """Return what is left under the cap; for an analyst, the smaller of that and of what the allowance leaves."""
         under_cap = self.terms.cap - self.spent
         allowance = None if analyst is None else self.allowance(analyst)
@@ -125,14 +125,14 @@ class Transaction:
             return self.find_charge(known)
         last = self.analysts.get(request.analyst)
         if request.request_digest in self.answered:
-            return self.find_charge(self._append(write_repeat(self.terms, self.head, last, request)))
+            return self.find_charge(self._append_entry(write_repeat(self.terms, self.head, last, request)))
         if isinstance(floor, NotPrivate):
             raise floor
         cost = floor if request.cost is None else request.cost
         if cost < floor:
             raise InvalidParameter("cost", cost, f"at least what the event costs, {floor} units")
         self.check_limits(request, cost=cost)
-        return self._append(write_charge(self.terms, self.head, last, request, cost=cost))
+        return self._append_entry(write_charge(self.terms, self.head, last, request, cost=cost))
 
     def check_limits(self, request: Charge, *, cost: int) -> None:
         """Raise BudgetExceeded unless a cost fits into the plan, into the analyst's allowance and under the cap.
@@ -149,7 +149,7 @@ class Transaction:
             if cost > left:
                 unit = f"{self.terms.filter.currency} in reserve"
                 raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=unit)
-        left = self.left(request.analyst)
+        left = self.find_left(request.analyst)
         if cost > left:
             raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=self.terms.filter.currency)
 
@@ -177,12 +177,12 @@ class Transaction:
         stored = self.responses.get(number)
         if stored is not None:
             return stored.with_response(stored.body)
-        return self._append(write_response(self.terms, self.head, charged, body))
+        return self._append_entry(write_response(self.terms, self.head, charged, body))
 
     def grant(self, analyst: str, *, allowance: int | None) -> Entry:
         """Set an analyst's allowance, counted from the analyst's first charge; None lifts it. What was spent stays."""
         last = self.analysts.get(analyst)
-        return self._append(write_grant(self.terms, self.head, last, analyst, allowance=allowance))
+        return self._append_entry(write_grant(self.terms, self.head, last, analyst, allowance=allowance))
 
 
 class MemoryStore:

@@ -52,11 +52,13 @@ def verify(where: str | PathLike[str] | Ledger, *, receipts: Iterable[Receipt] =
     """
     if isinstance(where, Ledger):
         where.examine()
-        return _Recount(where.terms, receipts, unprotected=where.takes_unprotected).over(_pages(where.entries))
-    store = _opened(where)
+        return _Recount(where.terms, receipts, unprotected=where.takes_unprotected).recount_entries(
+            _read_pages(where.entries)
+        )
+    store = _open_to_read(where)
     try:
         store.examine()
-        return _Recount(store.terms, receipts).over(_pages(store.entries))
+        return _Recount(store.terms, receipts).recount_entries(_read_pages(store.entries))
     except (IntegrityError, Busy):
         raise
     except HoldtrueError:
@@ -66,7 +68,7 @@ def verify(where: str | PathLike[str] | Ledger, *, receipts: Iterable[Receipt] =
         store.close()
 
 
-def _opened(where: str | PathLike[str]) -> "SqlStore":
+def _open_to_read(where: str | PathLike[str]) -> "SqlStore":
     """Open to read; a SQLite file whose last writer was killed must first be rid of what that one had begun to write."""
     try:
         return store_at(where, read_only=True)
@@ -76,7 +78,7 @@ def _opened(where: str | PathLike[str]) -> "SqlStore":
         return store_at(where)
 
 
-def _pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
+def _read_pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
     """Yield entries page by page, each read in a transaction of its own, so that nobody who charges has to wait."""
     start = 1
     while True:
@@ -87,7 +89,7 @@ def _pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
         start += _PAGE
 
 
-def _listed(receipts: object) -> list[Receipt]:
+def _list_receipts(receipts: object) -> list[Receipt]:
     given = listed("receipts", receipts, expected="a list of receipts")
     for receipt in given:
         if not (isinstance(receipt, (list, tuple)) and [type(part) for part in receipt] == [int, str]):
@@ -113,18 +115,18 @@ class _Recount:
     requests: set[str] = field(default_factory=set)
     analysts: dict[str, tuple[int, int | None]] = field(default_factory=dict)
 
-    def over(self, entries: Iterable[Entry]) -> Verification:
+    def recount_entries(self, entries: Iterable[Entry]) -> Verification:
         """Go through all entries and compare the receipts on the way."""
         self.digest = self.terms.digest
-        kept = _listed(self.receipts)
-        self._compare(kept)
+        kept = _list_receipts(self.receipts)
+        self._compare_receipts(kept)
         for entry in entries:
             try:
-                self._next(entry)
+                self._check_next(entry)
             except (TypeError, ValueError, AttributeError):
                 message = f"entry {self.number} is malformed"
                 raise IntegrityError(message) from None
-            self._compare(kept)
+            self._compare_receipts(kept)
         for number, _ in kept:
             if number > self.number:
                 message = f"entry {number}: there is a receipt for it, but the ledger ends at entry {self.number}"
@@ -132,45 +134,49 @@ class _Recount:
         left = self.terms.cap - self.spent
         return Verification(self.terms.ledger_id, self.number, len(self.charges), self.spent, left, self.digest)
 
-    def _compare(self, receipts: list[Receipt]) -> None:
+    def _compare_receipts(self, receipts: list[Receipt]) -> None:
         for number, digest in receipts:
-            self._demand(number != self.number or digest == self.digest, "it is not the one that the receipt was given for")
+            self._check_fact(
+                number != self.number or digest == self.digest, "it is not the one that the receipt was given for"
+            )
 
-    def _demand(self, right: object, otherwise: str) -> None:
+    def _check_fact(self, right: object, otherwise: str) -> None:
         if not right:
             message = f"entry {self.number}: {otherwise}"
             raise IntegrityError(message)
 
-    def _next(self, entry: Entry) -> None:
+    def _check_next(self, entry: Entry) -> None:
         self.number += 1
-        self._demand(entry.number == self.number, "it is missing")
-        self._demand(entry.previous == self.digest, "it does not follow the entry before it")
+        self._check_fact(entry.number == self.number, "it is missing")
+        self._check_fact(entry.previous == self.digest, "it does not follow the entry before it")
         entry.check_digest(self.terms.ledger_id)
         self.digest = entry.digest
         self.spent += entry.cost
-        self._demand(
+        self._check_fact(
             entry.cost >= 0 and entry.spent == self.spent <= self.terms.cap, "the total is not the sum of the costs"
         )
         if entry.analyst is not None:
             self._follow_analyst(entry)
         if entry.request_id is not None:
-            self._demand(entry.request_id not in self.requests, "its request id was used before")
+            self._check_fact(entry.request_id not in self.requests, "its request id was used before")
             self.requests.add(entry.request_id)
-        self._demand(entry.kind in get_args(EntryKind), "it is of no known kind")
+        self._check_fact(entry.kind in get_args(EntryKind), "it is of no known kind")
         match entry.kind:
             case "charge":
-                self._demand(self._costs(entry), "its cost is less than that of its event")
+                self._check_fact(self._covers_event(entry), "its cost is less than that of its event")
                 self.charges[entry.number] = entry.request_digest
             case "response":
                 asked = self.charges.get(entry.answers or 0)
                 known = asked is not None and asked == entry.request_digest and entry.answers not in self.responses
-                self._demand(known and entry.cost == 0, "it answers no charge")
+                self._check_fact(known and entry.cost == 0, "it answers no charge")
                 self.responses.add(entry.answers or 0)
                 self.answered.add(entry.request_digest)
             case "repeat":
-                self._demand(entry.cost == 0 and entry.request_digest in self.answered, "it repeats what was not answered")
+                self._check_fact(
+                    entry.cost == 0 and entry.request_digest in self.answered, "it repeats what was not answered"
+                )
             case "grant":
-                self._demand(entry.cost == 0 and entry.analyst is not None, "it grants nothing")
+                self._check_fact(entry.cost == 0 and entry.analyst is not None, "it grants nothing")
         self._follow_plan(entry)
 
     def _follow_plan(self, entry: Entry) -> None:
@@ -180,7 +186,7 @@ class _Recount:
             self.draws += draws
             self.other_spent += 0 if draws else entry.cost
         totals = self.draws, self.other_spent, len(self.charges)
-        self._demand((entry.draws, entry.other_spent, entry.charges) == totals, "the totals of its plan are wrong")
+        self._check_fact((entry.draws, entry.other_spent, entry.charges) == totals, "the totals of its plan are wrong")
 
     def _follow_analyst(self, entry: Entry) -> None:
         spent, allowance = self.analysts.get(entry.analyst or "", (0, None))
@@ -189,10 +195,10 @@ class _Recount:
             allowance = entry.allowance
         right = entry.analyst_spent == spent and entry.allowance == allowance
         within = entry.cost == 0 or allowance is None or spent <= allowance
-        self._demand(right and within, "the analyst's total or allowance is wrong")
+        self._check_fact(right and within, "the analyst's total or allowance is wrong")
         self.analysts[entry.analyst or ""] = (spent, allowance)
 
-    def _costs(self, entry: Entry) -> bool:
+    def _covers_event(self, entry: Entry) -> bool:
         try:
             event = decode(entry.event or "", Event)
             unprotected = not is_private(event) and self.unprotected

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.ledgers.migrations import known, revision, upgrade
+from holdtrue.ledgers.migrations import is_known, read_revision, upgrade
 from holdtrue.service.migrations import FOLDER, HEAD, VERSIONS
 
 if TYPE_CHECKING:
@@ -165,10 +165,10 @@ def _bring_up_to_date(connection: sa.Connection) -> str | None:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
         connection.exec_driver_sql(f"SET LOCAL search_path TO {_SCHEMA}")
-    found = revision(connection, versions=VERSIONS) if sa.inspect(connection).has_table(VERSIONS) else None
+    found = read_revision(connection, versions=VERSIONS) if sa.inspect(connection).has_table(VERSIONS) else None
     if found == HEAD:
         return None
-    if found is not None and not known(found, folder=FOLDER):
+    if found is not None and not is_known(found, folder=FOLDER):
         return "the service's database was written by a newer Holdtrue; upgrade Holdtrue on this machine to use it"
     upgrade(connection, folder=FOLDER, versions=VERSIONS)
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-__all__ = ["HEAD", "RETIRED", "VERSIONS", "known", "revision", "upgrade"]
+__all__ = ["HEAD", "RETIRED", "VERSIONS", "is_known", "read_revision", "upgrade"]
 
 HEAD = "0003"
 RETIRED = frozenset({"0001", "0002"})
@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 _ONE_AT_A_TIME = threading.Lock()  # what runs a migration is the process's own: Alembic's op is one for all threads
 
 
-def revision(connection: "sa.Connection", *, versions: str = VERSIONS) -> str:
+def read_revision(connection: "sa.Connection", *, versions: str = VERSIONS) -> str:
     """Return the revision of the tables.
 
     Alembic is slow to import; a ledger whose tables are those of today needs none of it.
@@ -26,7 +26,7 @@ def revision(connection: "sa.Connection", *, versions: str = VERSIONS) -> str:
     return ", ".join(map(str, found))
 
 
-def known(found: str, *, folder: Path = _HERE) -> bool:
+def is_known(found: str, *, folder: Path = _HERE) -> bool:
     """Return whether this Holdtrue can bring tables of that revision up to date."""
     from alembic.script import ScriptDirectory
 

@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.peers import best_time, show
 from holdtrue.accounting.composition import compose
 from holdtrue.accounting.filters import GaussianFilter, largest_cap
-from holdtrue.events import DiscreteLaplace, Event, Gaussian, Pure
+from holdtrue.events import DiscreteLaplace, Event, GaussianNoise, Pure
 
 __all__ = ["run"]
 
@@ -68,7 +68,7 @@ def _adaptive_stream() -> None:
     def ours(count: int) -> int:
         guard, spent = GaussianFilter(largest_cap("gdp", 5, DELTA)), 0
         for scale in scales[:count]:
-            spent = guard.charged(spent, event=DiscreteLaplace(1 / scale, FINE))
+            spent = guard.charge(spent, event=DiscreteLaplace(1 / scale, FINE))
         return spent
 
     peer, own = best_time(lambda: theirs(SCALES), repeat=1), best_time(lambda: ours(SCALES))
@@ -82,7 +82,7 @@ def _adaptive_stream() -> None:
 
 
 def _many_events() -> None:
-    kinds: list[Event] = [Pure(0.001), DiscreteLaplace(0.001, FINE), Gaussian(0.001)]
+    kinds: list[Event] = [Pure(0.001), DiscreteLaplace(0.001, FINE), GaussianNoise(0.001)]
     rows = []
     for event in kinds:
         listed = [event] * MANY

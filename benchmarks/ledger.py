@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from benchmarks.peers import show
-from holdtrue.events import Gaussian
+from holdtrue.events import GaussianNoise
 from holdtrue.ledgers import Charge, Ledger, open_ledger
 
 __all__ = ["run"]
 
-_EVENT = Gaussian(1e-4)
+_EVENT = GaussianNoise(1e-4)
 _CAP = 10**16
 _TOGETHER = 16
 _FILLED = 500

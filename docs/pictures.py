@@ -30,7 +30,7 @@ from holdtrue.bounds import (
     transfer,
 )
 from holdtrue.bounds.accuracy import hoeffding_rows
-from holdtrue.events import BoundedRange, Gaussian, Pure
+from holdtrue.events import BoundedRange, GaussianNoise, Pure
 from holdtrue.noise.samplers import rounded_gaussian
 from holdtrue.testing import SeededBits
 
@@ -74,7 +74,7 @@ def titles(axes: Axes, x: str, y: str, *, top: float | None = None) -> None:
 def gaussian_tv(axes: Axes) -> None:
     """A2: the exact distance and the lecture's bound."""
     x = np.linspace(0.1, 3, 146)
-    draw(axes, x, lambda at: event_privacy.tv(Gaussian(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
+    draw(axes, x, lambda at: event_privacy.tv(GaussianNoise(1 / at)), "exact: erf(1 / (2√2 ms))", BLUE)
     draw(axes, x, lambda at: 1 / (math.sqrt(2 * math.pi) * at), "Lecture 12: 1 / (√(2π) ms)", RED + " --")
     axes.axhline(1, color=GREY, linewidth=1)
     titles(axes, "noise in units of one row's share, ms", "total variation", top=2)
@@ -107,7 +107,13 @@ def compositions(axes: Axes) -> None:
     """T1: total epsilon of k releases of 0.1 each."""
     x = [int(k) for k in np.unique(np.geomspace(1, 3000, 60).astype(int))]
     draw(axes, x, lambda k: 0.1 * k, "plain sum", GREY)
-    draw(axes, x, lambda k: composition.advanced(0.1, times=k, delta=1e-6, lecture=True), "advanced, as in Lecture 19", RED)
+    draw(
+        axes,
+        x,
+        lambda k: composition.advanced_epsilon(0.1, times=k, delta=1e-6, lecture=True),
+        "advanced, as in Lecture 19",
+        RED,
+    )
     draw(
         axes,
         x,
@@ -199,7 +205,7 @@ def gap(axes: Axes) -> None:
 
 def best_jung(mu: float, beta: float) -> float:
     """Return the older theorem's gap, e^epsilon - 1 + 2 delta / beta, at its best epsilon."""
-    return min(math.expm1(e) + 2 * event_privacy.delta(Gaussian(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
+    return min(math.expm1(e) + 2 * event_privacy.delta(GaussianNoise(mu), e) / beta for e in floats(mu / 20, 8 * mu, 80))
 
 
 def interval(axes: Axes) -> None:

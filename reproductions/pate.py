@@ -187,7 +187,7 @@ class _Student:
             pooled = int(members.sum())
             # Equal shares of the budget, a hair less than all of it for the rounding of costs.
             rule = NoisyMax(mu=cap.mu / np.sqrt(self.groups) * (1 - 1e-9), points=pooled)
-            spent = cap.charged(spent, event=rule.event)
+            spent = cap.charge(spent, event=rule.event)
             means[group] = rule.counts(votes[members].sum(axis=0)) / pooled
         ordered = np.sort(means, axis=1)
         sure = np.eye(LABELS)[means.argmax(axis=1)] * (ordered[:, -1] - ordered[:, -2])[:, None]

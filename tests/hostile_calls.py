@@ -99,7 +99,10 @@ def _planners() -> list[Target]:
         Target("Plan.decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
         Target("read_plan", read_plan, {"text": encode(made)}),
         Target(
-            "compose", ht.compose, {"events": [events.Gaussian(1)], "delta": 1e-6, "adaptive": False}, ("delta", "adaptive")
+            "compose",
+            ht.compose,
+            {"events": [events.GaussianNoise(1)], "delta": 1e-6, "adaptive": False},
+            ("delta", "adaptive"),
         ),
     ]
 

@@ -24,7 +24,7 @@ from holdtrue.planning.selecting import SelectionPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Table
 
-GAUSSIAN = events.Gaussian(Fraction(1, 8))
+GAUSSIAN = events.GaussianNoise(Fraction(1, 8))
 PROOF = Certificate(GAUSSIAN, 0.015625, 0.5, 0.25, 12, "ab" * 32, "T6", 1.0, 1e-6)
 POPULATION = Interval(0.25, 0.5, 0.95, "population")
 SAMPLE = Interval(0.3, 0.4, 0.95, "sample")

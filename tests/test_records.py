@@ -14,7 +14,7 @@ from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Tagged
 
 CERTIFICATE = Certificate(
-    event=events.Gaussian(0.125),
+    event=events.GaussianNoise(0.125),
     cost=0.015625,
     spent=0.5,
     left=0.25,

@@ -22,7 +22,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
-    "Gaussian",
+    "GaussianNoise",
     "NoCost",
     "NonPrivate",
     "Pure",
@@ -43,7 +43,7 @@ class NonPrivate(_Event, frozen=True):
     """A release without any guarantee, such as one drawn from seeded bits."""
 
 
-class Gaussian(_Event, frozen=True):
+class GaussianNoise(_Event, frozen=True, tag="Gaussian"):
     """A release that is mu-GDP: normal noise, rounded or not, of standard deviation sensitivity / mu (A2, A7)."""
 
     mu: Fraction
@@ -147,7 +147,7 @@ class Repeated(_Event, frozen=True):
     times: int
 
     def __post_init__(self) -> None:
-        force_setattr(self, "event", _event("event", self.event))
+        force_setattr(self, "event", _check_event("event", self.event))
         force_setattr(self, "times", count("times", self.times))
 
 
@@ -161,13 +161,13 @@ class Composed(_Event, frozen=True):
         def __init__(self, events: "tuple[Event, ...] | list[Event]") -> None: ...
 
     def __post_init__(self) -> None:
-        force_setattr(self, "events", tuple(_event("events", event) for event in self.events))
+        force_setattr(self, "events", tuple(_check_event("events", event) for event in self.events))
 
 
 Event: TypeAlias = (
     NoCost
     | NonPrivate
-    | Gaussian
+    | GaussianNoise
     | DiscreteGaussian
     | DiscreteLaplace
     | BoundedRange
@@ -181,8 +181,18 @@ Event: TypeAlias = (
 _KINDS = get_args(Event)
 
 
-def _event(name: str, value: object) -> Event:
+def _check_event(name: str, value: object) -> Event:
     if not isinstance(value, _KINDS):
         raise InvalidParameter(name, value, "an event of holdtrue.events")
     event: Event = value
     return event
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "Gaussian":
+            message = "holdtrue.events.Gaussian is now called GaussianNoise; holdtrue.Gaussian is the mechanism"
+            raise ImportError(message)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)

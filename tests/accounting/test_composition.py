@@ -12,7 +12,15 @@ from scipy import special
 
 import holdtrue as ht
 from holdtrue.accounting import event_privacy
-from holdtrue.accounting.composition import Bound, advanced, basic, compose, count_events, optimal_delta, optimal_epsilon
+from holdtrue.accounting.composition import (
+    Bound,
+    advanced_epsilon,
+    basic_epsilon,
+    compose,
+    count_events,
+    optimal_delta,
+    optimal_epsilon,
+)
 from holdtrue.accounting.conversions import zero_concentrated_epsilon, zero_concentrated_epsilon_simple
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import (
@@ -21,7 +29,7 @@ from holdtrue.events import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    Gaussian,
+    GaussianNoise,
     NoCost,
     NonPrivate,
     Pure,
@@ -46,8 +54,8 @@ def test_t1_table(row):
     times, epsilon, summed, drv, simple, cks, laplace, kov, spectral, ranged = row
     delta = 1e-6
     rho = times * epsilon**2 / 2
-    assert basic([epsilon] * times) == pytest.approx(summed, abs=2e-3)
-    assert advanced(epsilon, times=times, delta=delta, lecture=True) == pytest.approx(drv, abs=1e-3)
+    assert basic_epsilon([epsilon] * times) == pytest.approx(summed, abs=2e-3)
+    assert advanced_epsilon(epsilon, times=times, delta=delta, lecture=True) == pytest.approx(drv, abs=1e-3)
     assert zero_concentrated_epsilon_simple(rho, delta=delta) == pytest.approx(simple, abs=2e-3)
     assert zero_concentrated_epsilon(rho, delta=delta) == pytest.approx(cks, abs=2e-3)
     continuous = times * (epsilon + math.expm1(-epsilon))
@@ -59,12 +67,12 @@ def test_t1_table(row):
     assert found.epsilon == pytest.approx(spectral, abs=1e-3)
     assert found.epsilon <= optimal_epsilon(epsilon, times=times, delta=delta)
     assert optimal_epsilon(epsilon, times=times, delta=delta) <= min(
-        basic([epsilon] * times), advanced(epsilon, times=times, delta=delta)
+        basic_epsilon([epsilon] * times), advanced_epsilon(epsilon, times=times, delta=delta)
     )
 
 
 def test_t1_gaussian_line():
-    bound = compose([Gaussian(0.25)] * 16, delta=1e-6)
+    bound = compose([GaussianNoise(0.25)] * 16, delta=1e-6)
     assert bound == Bound(bound.epsilon, 1e-6, "gdp")
     assert bound.epsilon == pytest.approx(4.88655, abs=1e-5)
     assert compose([ZeroConcentrated(0.5)], delta=1e-6).epsilon == pytest.approx(5.22153, abs=1e-4)
@@ -104,14 +112,14 @@ def test_d3_lies_above_the_optimum_on_a_grid():
     for epsilon in np.geomspace(0.01, 1, 20):
         for times in np.unique(np.geomspace(2, 1000, 20).astype(int)):
             best = optimal_epsilon(epsilon, times=int(times), delta=1e-6)
-            sharper = advanced(epsilon, times=int(times), delta=1e-6)
-            assert best <= sharper <= advanced(epsilon, times=int(times), delta=1e-6, lecture=True)
+            sharper = advanced_epsilon(epsilon, times=int(times), delta=1e-6)
+            assert best <= sharper <= advanced_epsilon(epsilon, times=int(times), delta=1e-6, lecture=True)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan])
 def test_d3_refuses_bad_delta(delta):
     with pytest.raises(InvalidParameter, match="delta"):
-        advanced(0.1, times=10, delta=delta)
+        advanced_epsilon(0.1, times=10, delta=delta)
 
 
 @pytest.mark.parametrize(("times", "epsilon", "delta"), [(1, 1, 1e-6), (30, 0.2, 1e-9), (3, 2, 0.1), (5000, 0.01, 1e-5)])
@@ -163,7 +171,7 @@ def frozen_list(rng):
             )
         elif kind == 3:
             event, law = (
-                Gaussian(epsilon),
+                GaussianNoise(epsilon),
                 lambda up, e=epsilon: pld.from_gaussian_mechanism(
                     1 / e, pessimistic_estimate=up, value_discretization_interval=2e-3
                 ),
@@ -210,7 +218,7 @@ def test_compose_lies_between_dp_accountings_estimates(rng, part):
         DiscreteLaplace(0.001, 1),
         DiscreteLaplace(0.001, FINE),
         BoundedRange(0.001),
-        Gaussian(0.003),
+        GaussianNoise(0.003),
         DiscreteGaussian(200, 1),
         Approximate(0.001, 1e-13),
         ZeroConcentrated(1e-7),
@@ -257,7 +265,7 @@ def ht_parameters(epsilon, delta):
 def test_without_delta_only_the_sum_holds():
     assert compose([Pure(1), BoundedRange(0.5), DiscreteLaplace(0.25, 3)], delta=0) == Bound(1.75, 0.0, "basic")
     with pytest.raises(InvalidParameter, match="Gaussian noise needs delta > 0"):
-        compose([Pure(1), Gaussian(1)], delta=0)
+        compose([Pure(1), GaussianNoise(1)], delta=0)
     assert compose([ZeroConcentrated(1)], delta=0).epsilon == math.inf
 
 
@@ -267,8 +275,10 @@ def test_t3_adaptive_parameters_use_filters_only(rng):
         found = compose(listed, delta=1e-6, adaptive=True)
         assert found.method in {"pure", "zcdp", "gdp"}
         assert found.epsilon >= compose(listed, delta=1e-6).epsilon
-    assert compose([Gaussian(0.3), Gaussian(0.4)], delta=1e-6, adaptive=True) == compose([Gaussian(0.5)], delta=1e-6)
-    assert compose([Gaussian(0.3), DiscreteGaussian(10)], delta=1e-6, adaptive=True).method == "zcdp"
+    assert compose([GaussianNoise(0.3), GaussianNoise(0.4)], delta=1e-6, adaptive=True) == compose(
+        [GaussianNoise(0.5)], delta=1e-6
+    )
+    assert compose([GaussianNoise(0.3), DiscreteGaussian(10)], delta=1e-6, adaptive=True).method == "zcdp"
     assert compose([Pure(0.5), Approximate(0.5, 1e-7)], delta=1e-6, adaptive=True) == Bound(1.0, 1e-6, "pure")
     assert compose([Approximate(0.5, 1e-5)], delta=1e-6, adaptive=True).epsilon == math.inf
 
@@ -281,7 +291,12 @@ def test_bounded_range_events_gain_over_pure_ones():
 
 
 def test_one_event_alone_has_its_own_curve():
-    for event in (ht.Laplace(epsilon=1).event, ht.Laplace(epsilon=1, sensitivity=7).event, BoundedRange(1), Gaussian(0.4)):
+    for event in (
+        ht.Laplace(epsilon=1).event,
+        ht.Laplace(epsilon=1, sensitivity=7).event,
+        BoundedRange(1),
+        GaussianNoise(0.4),
+    ):
         for delta in (1e-9, 1e-4, 0.05):
             exact = event_privacy.epsilon(event, delta)
             assert compose([event], delta=delta).epsilon == pytest.approx(exact, rel=1e-9, abs=1e-12)

@@ -14,8 +14,8 @@ from holdtrue.accounting import closed_forms, event_privacy
 from holdtrue.accounting.conversions import (
     gaussian_mu,
     gaussian_sigma,
-    group,
     group_delta,
+    group_event,
     replace_one,
     zero_concentrated_epsilon,
     zero_concentrated_epsilon_simple,
@@ -102,27 +102,27 @@ def test_e3_group_privacy_factors():
 
 
 def test_e3_groups_of_events():
-    assert group(events.Gaussian(0.5), size=3) == events.Gaussian(1.5)
-    assert group(events.ZeroConcentrated(0.5), size=3) == events.ZeroConcentrated(4.5)
-    assert group(events.Pure(0.5), size=3) == events.Pure(1.5)
-    assert group(events.BoundedRange(0.5), size=3) == events.BoundedRange(1.5)
-    assert group(events.DiscreteLaplace(0.5, 2), size=3) == events.DiscreteLaplace(1.5, 6)
-    assert group(events.DiscreteGaussian(4, 2), size=3) == events.DiscreteGaussian(4, 6)
-    assert group(events.NoCost(), size=3) == events.NoCost()
-    assert group(events.NonPrivate(), size=3) == events.NonPrivate()
-    assert group(events.Approximate(1, 0.5), size=2) == events.NonPrivate()
-    grown = group(events.Approximate(0.5, 1e-6), size=5)
+    assert group_event(events.GaussianNoise(0.5), size=3) == events.GaussianNoise(1.5)
+    assert group_event(events.ZeroConcentrated(0.5), size=3) == events.ZeroConcentrated(4.5)
+    assert group_event(events.Pure(0.5), size=3) == events.Pure(1.5)
+    assert group_event(events.BoundedRange(0.5), size=3) == events.BoundedRange(1.5)
+    assert group_event(events.DiscreteLaplace(0.5, 2), size=3) == events.DiscreteLaplace(1.5, 6)
+    assert group_event(events.DiscreteGaussian(4, 2), size=3) == events.DiscreteGaussian(4, 6)
+    assert group_event(events.NoCost(), size=3) == events.NoCost()
+    assert group_event(events.NonPrivate(), size=3) == events.NonPrivate()
+    assert group_event(events.Approximate(1, 0.5), size=2) == events.NonPrivate()
+    grown = group_event(events.Approximate(0.5, 1e-6), size=5)
     assert grown.epsilon == Fraction(5, 2)
     assert float(grown.delta) == pytest.approx(17.2377e-6, abs=1e-10)
-    nested = events.Composed([events.Repeated(events.Pure(1), 2), events.Gaussian(1)])
-    assert group(nested, size=2) == events.Composed([events.Repeated(events.Pure(2), 2), events.Gaussian(2)])
+    nested = events.Composed([events.Repeated(events.Pure(1), 2), events.GaussianNoise(1)])
+    assert group_event(nested, size=2) == events.Composed([events.Repeated(events.Pure(2), 2), events.GaussianNoise(2)])
     with pytest.raises(InvalidParameter, match="size"):
-        group(events.Pure(1), size=0)
+        group_event(events.Pure(1), size=0)
 
 
 def test_0_2_replacing_a_row_is_removing_and_adding():
     assert replace_one(events.Pure(0.5)) == events.Pure(1)
-    assert replace_one(events.Gaussian(0.5)) == events.Gaussian(1)
+    assert replace_one(events.GaussianNoise(0.5)) == events.GaussianNoise(1)
     assert replace_one(events.ZeroConcentrated(0.5)) == events.ZeroConcentrated(2)
 
 

@@ -20,7 +20,7 @@ from holdtrue.errors import InvalidParameter
 
 EPSILONS = [0.01, 0.1, 0.5, 1.0, 2.0, 3.0]
 ANY_EVENT = [
-    events.Gaussian(0.7),
+    events.GaussianNoise(0.7),
     events.DiscreteLaplace(1.3, 1),
     events.DiscreteLaplace(1.3, 5),
     events.BoundedRange(2),
@@ -79,22 +79,22 @@ def test_a2_gaussian_total_variation_by_integration():
     for rows, sigma in [(100, 0.01), (10, 0.01), (1000, 0.002)]:
         mu = 1 / (rows * sigma)
         numeric, _ = integrate.quad(lambda x, mu=mu: abs(stats.norm.pdf(x) - stats.norm.pdf(x - mu)) / 2, -40, 60, limit=500)
-        exact = event_privacy.tv(events.Gaussian(mu))
+        exact = event_privacy.tv(events.GaussianNoise(mu))
         assert exact == pytest.approx(special.erf(mu / (2 * math.sqrt(2))), abs=1e-12)
         assert exact == pytest.approx(numeric, abs=1e-6)
-    assert event_privacy.tv(events.Gaussian(1)) == pytest.approx(0.382925, abs=1e-6)
+    assert event_privacy.tv(events.GaussianNoise(1)) == pytest.approx(0.382925, abs=1e-6)
 
 
 def test_a2_gaussian_total_variation_by_simulation(rng):
     draws = rng.normal(size=(2, 10**6))
     frequency = (draws[0] > -0.5).mean() - (draws[1] > 0.5).mean()
-    assert frequency == pytest.approx(event_privacy.tv(events.Gaussian(1)), abs=5e-3)
+    assert frequency == pytest.approx(event_privacy.tv(events.GaussianNoise(1)), abs=5e-3)
 
 
 def test_erratum_6_the_printed_gaussian_bound_can_exceed_one_and_ours_does_not():
     for rows, sigma in [(100, 0.01), (10, 0.01)]:
         printed = 1 / (math.sqrt(2 * math.pi) * rows * sigma)
-        assert event_privacy.tv(events.Gaussian(1 / (rows * sigma))) <= min(1.0, printed)
+        assert event_privacy.tv(events.GaussianNoise(1 / (rows * sigma))) <= min(1.0, printed)
     assert printed == pytest.approx(3.989, abs=1e-3)
 
 

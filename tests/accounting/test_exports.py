@@ -15,7 +15,7 @@ from holdtrue.events import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    Gaussian,
+    GaussianNoise,
     NoCost,
     NonPrivate,
     Pure,
@@ -28,7 +28,7 @@ def test_every_kind_has_a_counterpart():
     listed = [
         NoCost(),
         NonPrivate(),
-        Gaussian(0.5),
+        GaussianNoise(0.5),
         DiscreteLaplace(1, 4),
         ZeroConcentrated(0.5),
         DiscreteGaussian(2, 2),
@@ -43,7 +43,7 @@ def test_every_kind_has_a_counterpart():
         dp_accounting.dp_event.ZCDpEvent(0.5),
         dp_accounting.NoOpDpEvent(),
     ]
-    nested = to_dp_events([Composed([Repeated(Gaussian(1), 3), NoCost()])])[0]
+    nested = to_dp_events([Composed([Repeated(GaussianNoise(1), 3), NoCost()])])[0]
     assert nested == dp_accounting.ComposedDpEvent(
         [dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(1.0), 3), dp_accounting.NoOpDpEvent()]
     )
@@ -58,9 +58,9 @@ def test_pure_events_become_randomised_response(event):
 @pytest.mark.parametrize(
     ("listed", "relation"),
     [
-        ([Gaussian(0.3)] * 10, dp_accounting.NeighboringRelation.REPLACE_SPECIAL),
+        ([GaussianNoise(0.3)] * 10, dp_accounting.NeighboringRelation.REPLACE_SPECIAL),
         (
-            [Pure(0.2), DiscreteLaplace(0.4, 3), Repeated(Gaussian(0.2), 4)],
+            [Pure(0.2), DiscreteLaplace(0.4, 3), Repeated(GaussianNoise(0.2), 4)],
             dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
         ),
     ],

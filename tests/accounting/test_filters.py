@@ -17,7 +17,7 @@ from holdtrue.events import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    Gaussian,
+    GaussianNoise,
     NoCost,
     NonPrivate,
     Pure,
@@ -35,7 +35,7 @@ def random_event(rng):
         lambda: Pure(size),
         lambda: BoundedRange(size),
         lambda: DiscreteLaplace(size, int(rng.integers(1, 50))),
-        lambda: Gaussian(size),
+        lambda: GaussianNoise(size),
         NoCost,
         lambda: Repeated(Pure(size / 4), int(rng.integers(1, 5))),
         lambda: Composed([BoundedRange(size / 2), Pure(size / 3)]),
@@ -56,7 +56,7 @@ def test_t3_random_streams_never_overspend(rng, guard):
         for index in rng.integers(len(pool), size=8):
             before = spent
             try:
-                spent = guard.charged(spent, event=pool[index])
+                spent = guard.charge(spent, event=pool[index])
             except BudgetExceeded:
                 refused += 1
                 assert spent == before
@@ -79,7 +79,7 @@ def test_t3_concurrent_charges_never_overspend():
         for _ in range(100):
             with lock:
                 try:
-                    state["spent"] = guard.charged(state["spent"], event=Pure(Fraction(1, 100)))
+                    state["spent"] = guard.charge(state["spent"], event=Pure(Fraction(1, 100)))
                 except BudgetExceeded:
                     continue
                 state["granted"] += 1
@@ -95,27 +95,27 @@ def test_t3_concurrent_charges_never_overspend():
 def test_costs_are_rounded_up_and_caps_down():
     third = Fraction(1, 3)
     assert PureFilter.of(third).budget * UNIT < third < PureFilter.of(1).cost(Pure(third)) * UNIT
-    assert GaussianFilter.of(1).cost(Gaussian(third)) == math.ceil(third**2 / UNIT)
-    assert ZeroConcentratedFilter.of(1).cost(Gaussian(third)) == math.ceil(third**2 / 2 / UNIT)
+    assert GaussianFilter.of(1).cost(GaussianNoise(third)) == math.ceil(third**2 / UNIT)
+    assert ZeroConcentratedFilter.of(1).cost(GaussianNoise(third)) == math.ceil(third**2 / 2 / UNIT)
     assert GaussianFilter.of(third).budget == math.floor(third**2 / UNIT)
     assert GaussianFilter.of(1).cost(Pure(1)) >= Fraction(event_privacy.mu(Pure(1))) ** 2 / UNIT
     assert PureFilter.of(1).cost(Pure(Fraction(1, 10**30))) == 1
-    assert PureFilter.of(3).charged(0, event=Repeated(Pure(1), 3)) == PureFilter.of(3).budget
+    assert PureFilter.of(3).charge(0, event=Repeated(Pure(1), 3)) == PureFilter.of(3).budget
 
 
 def test_floats_that_do_not_add_up_still_do():
     guard, spent = PureFilter.of(Fraction(1)), 0
     for _ in range(10):
-        spent = guard.charged(spent, event=Pure(Fraction(1, 10)))
+        spent = guard.charge(spent, event=Pure(Fraction(1, 10)))
     assert spent == guard.budget
     with pytest.raises(BudgetExceeded, match="epsilon"):
-        guard.charged(spent, event=Pure(Fraction(1, 10**20)))
+        guard.charge(spent, event=Pure(Fraction(1, 10**20)))
 
 
 @pytest.mark.parametrize(
     ("guard", "event"),
     [
-        (PureFilter.of(1), Gaussian(1)),
+        (PureFilter.of(1), GaussianNoise(1)),
         (PureFilter.of(1), ZeroConcentrated(1)),
         (PureFilter.of(1), Approximate(1, 1e-9)),
         (PureFilter.of(1), NonPrivate()),

@@ -19,14 +19,14 @@ LAWS = [
     (LaplaceLoss(0.8, 3000), events.DiscreteLaplace(0.8, 3000)),
     (LaplaceLoss(0.8, 2**45), events.DiscreteLaplace(0.8, 2**45)),
     (BoundedRangeLoss(1.5), events.BoundedRange(1.5)),
-    (NormalLoss(0.7), events.Gaussian(0.7)),
+    (NormalLoss(0.7), events.GaussianNoise(0.7)),
 ]
 
 
 @pytest.mark.parametrize(("law", "event"), LAWS, ids=lambda value: str(value)[:32])
 @pytest.mark.parametrize("step", [0.3, 0.01, 0.00037])
 def test_a_law_on_the_grid_is_never_better_and_nearly_as_good(law, event, step):
-    lattice = law.lattice(step, 2.0)
+    lattice = law.to_lattice(step, 2.0)
     losses = lattice.offset + step * lattice.positions
     for x in np.linspace(0, 1.2, 25):
         found = float(lattice.masses @ np.maximum(0, -np.expm1(x - losses))) + lattice.beyond
@@ -40,7 +40,7 @@ def test_a_law_on_the_grid_is_never_better_and_nearly_as_good(law, event, step):
 @pytest.mark.parametrize(("law", "event"), LAWS[2:], ids=lambda value: str(value)[:32])
 def test_the_price_of_a_fine_grid_is_of_second_order(law, event):
     for step in (0.1, 0.02, 0.004):
-        lattice = law.lattice(step, 2.0)
+        lattice = law.to_lattice(step, 2.0)
         losses = lattice.offset + step * lattice.positions
         for x in 0.3 + step * np.linspace(0, 1, 7):
             found = float(lattice.masses @ np.maximum(0, -np.expm1(x - losses))) + lattice.beyond
@@ -49,7 +49,7 @@ def test_the_price_of_a_fine_grid_is_of_second_order(law, event):
 
 @pytest.mark.parametrize("sigma", [0.6, 3.0, 40.0])
 def test_the_discrete_gaussian_on_the_grid_is_never_better(sigma):
-    lattice = DiscreteNormalLoss(sigma, 2).lattice(0.003, 1.0)
+    lattice = DiscreteNormalLoss(sigma, 2).to_lattice(0.003, 1.0)
     losses = lattice.offset + 0.003 * lattice.positions
     with mpmath.workdps(40):
         reach = int(40 * sigma) + 40
@@ -108,7 +108,7 @@ def test_rounding_is_accounted_for_on_any_grid_and_tilt(rng):
             good.step * float(10 ** rng.uniform(-0.7, 0.7)),
             int(rng.choice([256, 1024, 3072])),
         )
-        found = _Sum([(law.lattice(aim.step, aim.theta), times)], aim).epsilon(delta)
+        found = _Sum([(law.to_lattice(aim.step, aim.theta), times)], aim).epsilon(delta)
         exact = _compose_responses([(epsilon, times)])
         assert found >= exact.epsilon(delta) * (1 - 1e-9) - 1e-9
         assert exact.delta(found * (1 + 1e-12) + 1e-12) <= delta * (1 + 1e-9)
@@ -117,7 +117,7 @@ def test_rounding_is_accounted_for_on_any_grid_and_tilt(rng):
 @pytest.mark.parametrize("mu", [0.05, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_normal_losses_agree_with_their_curve(mu, delta):
-    exact = event_privacy.epsilon(events.Gaussian(mu), delta)
+    exact = event_privacy.epsilon(events.GaussianNoise(mu), delta)
     found = spectral_epsilon([(NormalLoss(mu), 1)], delta=delta)
     assert exact * (1 - 1e-12) <= found <= exact * (1 + 5e-6) + 1e-9
 

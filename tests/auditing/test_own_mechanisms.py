@@ -44,16 +44,16 @@ def test_outputs_through_a_curator_differ_between_neighbours(mechanism):
 
 
 def test_noise_halved_inside_the_curator_is_caught(monkeypatch):
-    whole = Gaussian._noise
-    monkeypatch.setattr(Gaussian, "_noise", lambda self, size: whole(self, size) // 2)
+    whole = Gaussian._draw_noise
+    monkeypatch.setattr(Gaussian, "_draw_noise", lambda self, size: whole(self, size) // 2)
     found = NAMED["ASK, normal noise"].audit(samples=4000, confidence=SURE)
     assert found.violated
     assert found.lower_bound > 1.2 * found.claimed
 
 
 def test_scores_weighted_twice_inside_the_curator_are_caught(monkeypatch):
-    whole = Exponential._choose
-    monkeypatch.setattr(Exponential, "_choose", lambda self, scores, rate: whole(self, scores, 2 * rate))
+    whole = Exponential._choose_in_rows
+    monkeypatch.setattr(Exponential, "_choose_in_rows", lambda self, scores, rate: whole(self, scores, 2 * rate))
     # With e^(epsilon score) in place of e^(epsilon score / 2) one of two equal candidates goes from 1/2 to 1 / (1 + e^6).
     level, moved = (np.repeat([1.0, 0.0], [number, 8 - number])[:, None] for number in (4, 3))
     assert replace(NAMED["SELECT"], pair=(level, moved)).audit(samples=2500, confidence=SURE).violated

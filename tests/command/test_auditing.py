@@ -46,8 +46,8 @@ def test_json_and_page_tell_the_same(tmp_path):
 
 
 def test_a_fault_in_this_installation_ends_with_an_error(monkeypatch):
-    whole = Laplace._noise
-    monkeypatch.setattr(Laplace, "_noise", lambda self, size: whole(self, size) // 2)
+    whole = Laplace._draw_noise
+    monkeypatch.setattr(Laplace, "_draw_noise", lambda self, size: whole(self, size) // 2)
     with pytest.raises(IntegrityError, match="Laplace mechanism") as caught:
         run("self", "--only", "Laplace mechanism", "--samples", "20000")
     assert caught.value.exit_code == 5
@@ -72,8 +72,8 @@ def test_a_control_that_is_not_found_is_no_broken_promise(monkeypatch, tmp_path)
 
 
 def test_a_broken_promise_outweighs_a_control_that_is_not_found(monkeypatch):
-    whole = Laplace._noise
-    monkeypatch.setattr(Laplace, "_noise", lambda self, size: whole(self, size) // 2)
+    whole = Laplace._draw_noise
+    monkeypatch.setattr(Laplace, "_draw_noise", lambda self, size: whole(self, size) // 2)
     (own,), (fault,) = (catalogue.list_mechanisms(only=name) for name in ("Laplace mechanism", "half the noise"))
     healed = replace(fault, law=lambda data, count, bits: data + discrete_laplace(1, size=count, bits=bits))
     monkeypatch.setattr(catalogue, "list_mechanisms", lambda *, only: [own, replace(healed, group=only)])

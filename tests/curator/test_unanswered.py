@@ -11,7 +11,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Job, Pending, may_answer
-from holdtrue.events import Gaussian, NoCost
+from holdtrue.events import GaussianNoise, NoCost
 from holdtrue.records import Prediction
 from holdtrue.verbs import Planned, Release
 
@@ -89,7 +89,7 @@ def waiting(tmp_path):
 def test_only_the_same_event_at_no_higher_cost_answers_a_charge(waiting):
     _, entry = waiting
     assert may_answer(entry, release_of(NoCost(), 0))
-    assert not may_answer(entry, release_of(Gaussian(Fraction(1, 100)), 10**11))
+    assert not may_answer(entry, release_of(GaussianNoise(Fraction(1, 100)), 10**11))
     assert not may_answer(entry, release_of(NoCost(), 1))
     assert not may_answer(entry, release_of(NoCost(), 0, parts=("another look",)))
     assert not may_answer(entry, release_of(NoCost(), 0, draws=2))
@@ -100,7 +100,7 @@ def test_a_costly_release_never_goes_out_under_a_free_charge(waiting, monkeypatc
     curator, _ = waiting
     monkeypatch.setattr(curator.ledger, "wait", lambda number: (_ for _ in ()).throw(ht.ReleaseError("late", entry=number)))
     measured = []
-    costly = release_of(Gaussian(Fraction(1, 100)), 10**11)
+    costly = release_of(GaussianNoise(Fraction(1, 100)), 10**11)
 
     def carry():
         planned = Planned(costly.parts, costly, '{"part":"look"}', lambda: measured.append(1) or [7])

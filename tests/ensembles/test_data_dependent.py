@@ -123,7 +123,7 @@ def test_a_report_cannot_be_charged_stored_or_shown(votes):
     with pytest.raises(NotPrivate):
         _ = report.event
     with pytest.raises(RequestError):
-        GaussianFilter.of(1).charged(0, event=report)
+        GaussianFilter.of(1).charge(0, event=report)
     with pytest.raises(InvalidParameter):
         events.Composed((report,))
     with pytest.raises(InvalidParameter):

@@ -203,7 +203,7 @@ def test_e13_output_perturbation_adds_the_noise_it_says(rng, bits):
     assert np.abs(noise.mean(axis=0)).max() < 6 * model.deviation / math.sqrt(2000)
     x = fit.features.rows(rows[:1])[0]
     assert (noise @ x).std() == pytest.approx(np.linalg.norm(x) * model.deviation, rel=0.08)
-    assert OutputPerturbation(0.5).event == events.Gaussian(0.5)
+    assert OutputPerturbation(0.5).event == events.GaussianNoise(0.5)
     assert isinstance(drawing_from(mechanism, SeededBits("any")).event, events.NonPrivate)
 
 

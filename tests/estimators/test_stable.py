@@ -60,7 +60,7 @@ def test_a_published_classifier_is_charged_once_and_predicts_for_ever(rows, loss
     fitted = StableClassifier(loss=loss, mu=Fraction(1, 2), ledger=handle).fit(*rows)
     assert handle.charges == 1
     assert handle.spent == 1 / 4
-    assert fitted.event_ == events.Gaussian(Fraction(1, 2))
+    assert fitted.event_ == events.GaussianNoise(Fraction(1, 2))
     assert fitted.score(*rows) > 0.75
     for _ in range(3):
         assert fitted.predict(rows[0][:5]).tolist() == fitted.predict(rows[0])[:5].tolist()

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
-from holdtrue.events import Gaussian
+from holdtrue.events import GaussianNoise
 from holdtrue.ledgers import Ledger, open_ledger
 
-THOUSAND_UNITS = Gaussian(Fraction(1, 10**6))
+THOUSAND_UNITS = GaussianNoise(Fraction(1, 10**6))
 
 
 def digest(words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.events import Approximate, Composed, DiscreteLaplace, Gaussian, NoCost, NonPrivate, Repeated
+from holdtrue.events import Approximate, Composed, DiscreteLaplace, GaussianNoise, NoCost, NonPrivate, Repeated
 from holdtrue.ledgers import Charge, Limits, read_charge, verify
 from holdtrue.testing import Rehearsal
 from ledgers.places import THOUSAND_UNITS, digest, request
@@ -62,7 +62,7 @@ def test_every_filter(place, kind):
         ledger.charge(**request("b", event=Approximate(0.1, 1e-9)))
     if kind == "pure":
         with pytest.raises(ht.NotPrivate):
-            ledger.charge(**request("c", event=Gaussian(0.1)))
+            ledger.charge(**request("c", event=GaussianNoise(0.1)))
 
 
 @pytest.mark.parametrize(

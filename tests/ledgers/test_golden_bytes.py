@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from holdtrue.errors import IntegrityError
-from holdtrue.events import Gaussian
+from holdtrue.events import GaussianNoise
 from holdtrue.ledgers import Charge, Limits, Terms, entries
 from holdtrue.ledgers.entries import COLUMNS, Entry, digest_entry
 from holdtrue.ledgers.transactions import Transaction
@@ -46,7 +46,7 @@ def write_all(monkeypatch):
     monkeypatch.setattr(entries, "read_clock", lambda: 1_700_000_001)
     written = Transaction(TERMS)
     written.grant("ann", allowance=5 * 10**14)
-    event, limits = Gaussian(Fraction(1, 1000)), Limits(draws=10, other=10**14)
+    event, limits = GaussianNoise(Fraction(1, 1000)), Limits(draws=10, other=10**14)
     ask = Charge("id 1", "a" * 64, "ann", "ask", event, None, 2, ("age > 65", 'name = "Zoë"\n'), '{"ask":"x"}', limits)
     charged = written.charge(ask, floor=10**9)
     written.respond(charged.number, body='[{"value":0.25,"note":"\u2028 \x7f \x1f </script> \U0001f600"}]')

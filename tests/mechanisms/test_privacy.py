@@ -298,7 +298,7 @@ def test_rejection_sampler_of_the_lecture_agrees_and_its_rounds_tell_nothing(req
 
 def test_events_name_what_was_drawn():
     assert ht.Laplace(epsilon=0.5, sensitivity=2).event == events.DiscreteLaplace(Fraction(1, 2), 2)
-    assert ht.Gaussian(mu=Fraction(1, 4)).event == events.Gaussian(Fraction(1, 4))
+    assert ht.Gaussian(mu=Fraction(1, 4)).event == events.GaussianNoise(Fraction(1, 4))
     assert ht.Exponential(epsilon=1).event == events.BoundedRange(1)
     assert ht.PermuteAndFlip(epsilon=1).event == events.Pure(1)
     assert ht.AboveThreshold(epsilon=Fraction(1, 3)).event == events.Pure(Fraction(1, 3))

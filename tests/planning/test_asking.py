@@ -12,7 +12,7 @@ from holdtrue.accounting.closed_forms import gaussian_delta
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.codec import convert, decode, encode, plain
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
-from holdtrue.events import DiscreteLaplace, Gaussian
+from holdtrue.events import DiscreteLaplace, GaussianNoise
 from holdtrue.exact import UNIT
 from holdtrue.planning.asking import Intractable, plan
 from holdtrue.planning.comparing import METHODS
@@ -140,7 +140,7 @@ def test_every_method_certifies_its_own_rows(method):
 
 def test_design5_the_planned_asks_fit_exactly():
     made = plan(rows=10_909, queries=100, reserve=0.25)
-    assert isinstance(made.event, Gaussian)
+    assert isinstance(made.event, GaussianNoise)
     assert made.event.mu == 1 / (made.rows * Fraction(made.sigma))
     # One ask's cost is a whole number of units that is not below its mu squared, and all asks and the reserve fit.
     assert (made.cost - 1) * UNIT < made.event.mu**2 <= made.cost * UNIT

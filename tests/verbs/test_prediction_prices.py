@@ -240,11 +240,11 @@ def test_v4_3_normal_noise_under_an_epsilon_is_caught():
 def test_v4_3_mu_of_a_number_is_normal_noise_and_the_default():
     curator = _opened(epsilon=8.0)
     said = curator.predict("number", {"x": 0.5}, mu=0.25)
-    assert said.certificate.event == events.Gaussian(Fraction(1, 4))
+    assert said.certificate.event == events.GaussianNoise(Fraction(1, 4))
     assert said.certificate.cost == pytest.approx(0.0625)
     assert "normal noise (E9, E10, A2)" in said.certificate.theorem
     default = curator.predict("number", {"x": 0.6})
-    assert isinstance(default.certificate.event, events.Gaussian)
+    assert isinstance(default.certificate.event, events.GaussianNoise)
     use = curator.plan.use_units / 10**15
     assert 0.999 * use < default.certificate.cost <= use
 

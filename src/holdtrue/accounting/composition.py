@@ -25,7 +25,7 @@ from holdtrue.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
-    Gaussian,
+    GaussianNoise,
     NoCost,
     NonPrivate,
     Pure,
@@ -48,12 +48,12 @@ class Bound:
     method: str
 
 
-def basic(epsilons: Iterable[Number]) -> float:
+def basic_epsilon(epsilons: Iterable[Number]) -> float:
     """Return the sum of epsilons, rounded up: what epsilon_i-DP events are together, however they were chosen (E17)."""
     return round_up(sum((nonnegative("epsilons", epsilon) for epsilon in epsilons), start=Fraction(0)))
 
 
-def advanced(epsilon: Number, *, times: int, delta: Number, lecture: bool = False) -> float:
+def advanced_epsilon(epsilon: Number, *, times: int, delta: Number, lecture: bool = False) -> float:
     """Return epsilon sqrt(2 times ln(1/delta)) + times epsilon tanh(epsilon / 2) (D3; Dwork, Rothblum and Vadhan).
 
     ``times`` epsilon-DP events, each chosen after the answers before it but with epsilon fixed in advance, are
@@ -61,10 +61,10 @@ def advanced(epsilon: Number, *, times: int, delta: Number, lecture: bool = Fals
     epsilon (e^epsilon - 1), as the lecture has it, instead of by its largest value epsilon tanh(epsilon / 2).
     """
     slack = probability("delta", delta)
-    return _advanced([(round_up(positive("epsilon", epsilon)), count("times", times))], float(slack), lecture=lecture)
+    return _advanced_sum([(round_up(positive("epsilon", epsilon)), count("times", times))], float(slack), lecture=lecture)
 
 
-def _advanced(groups: Sequence[tuple[float, int]], delta: float, *, lecture: bool = False) -> float:
+def _advanced_sum(groups: Sequence[tuple[float, int]], delta: float, *, lecture: bool = False) -> float:
     square = math.fsum(times * epsilon * epsilon for epsilon, times in groups)
     drift = math.fsum(
         times * epsilon * (_expm1(epsilon) if lecture else math.tanh(epsilon / 2)) for epsilon, times in groups
@@ -81,17 +81,17 @@ def optimal_delta(epsilon: Number, *, times: int, at: Number) -> float:
 
     The smallest delta for which every composition of k epsilon-DP events, epsilon fixed in advance, is (at, delta)-DP.
     """
-    return min(1.0, _optimal(epsilon, times).delta(round_down(nonnegative("at", at))))
+    return min(1.0, _compose_pure(epsilon, times).delta(round_down(nonnegative("at", at))))
 
 
 def optimal_epsilon(epsilon: Number, *, times: int, delta: Number) -> float:
     """Return the smallest epsilon for which every composition of so many epsilon-DP events is (epsilon, delta)-DP (T1)."""
     slack = probability("delta", delta, zero=True)
-    every = basic([positive("epsilon", epsilon) * count("times", times)])
-    return every if slack == 0 else min(every, _optimal(epsilon, times).epsilon(round_down(slack)))
+    every = basic_epsilon([positive("epsilon", epsilon) * count("times", times)])
+    return every if slack == 0 else min(every, _compose_pure(epsilon, times).epsilon(round_down(slack)))
 
 
-def _optimal(epsilon: Number, times: int) -> "_Atoms":
+def _compose_pure(epsilon: Number, times: int) -> "_Atoms":
     atoms = _compose_responses([(round_up(positive("epsilon", epsilon)), count("times", times))])
     if atoms is None:
         raise InvalidParameter("times", times, "at most 100,000 events of one epsilon; compose has other bounds for more")
@@ -125,7 +125,7 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
         return Bound(0.0, float(slack), "basic")
     if NonPrivate() in groups:
         return Bound(math.inf, float(slack), "none")
-    candidates = _filters(groups, slack) if adaptive else _theorems(groups, slack)
+    candidates = _filter_bounds(groups, slack) if adaptive else _theorem_bounds(groups, slack)
     epsilon, method = min(candidates, default=(math.inf, "none"))
     return Bound(epsilon, float(slack), method if epsilon < math.inf else "none")
 
@@ -170,18 +170,18 @@ def _take_apart(event: Event) -> Iterable[tuple[Event, int]]:
             raise InvalidParameter("events", event, "events of holdtrue.events")
 
 
-def _filters(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, str]]:
+def _filter_bounds(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, str]]:
     """Return what T3 allows: sums of (epsilon, delta) as they are, of rho, of squared mu."""
     failing = sum((times * event.delta for event, times in groups.items() if isinstance(event, Approximate)), Fraction(0))
     found = []
     if failing <= delta:
         found.append((_pure_sum(groups, delta), "pure"))
     if failing == 0 and delta > 0:
-        found += _totals(groups, round_down(delta))
+        found += _total_bounds(groups, round_down(delta))
     return found
 
 
-def _theorems(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, str]]:
+def _theorem_bounds(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float, str]]:
     """Return every bound that holds with parameters fixed in advance."""
     whole, room = _take_off_failures(groups, delta)
     if room < 0:
@@ -189,18 +189,18 @@ def _theorems(groups: Mapping[Event, int], delta: Fraction) -> list[tuple[float,
     found = [(_pure_sum(whole, delta), "basic")]
     if room == 0 or not whole:
         return found
-    found += _totals(whole, room)
+    found += _total_bounds(whole, room)
     if list(whole.values()) == [1]:
         found.append((event_privacy.epsilon(next(iter(whole)), room), "curve"))
     pure = _pure_groups(whole)
     if pure is not None:
-        found.append((_advanced(pure, room), "advanced"))
+        found.append((_advanced_sum(pure, room), "advanced"))
         atoms = _compose_responses(pure)
         if atoms is not None:
             found.append((atoms.epsilon(room), "optimal"))
             if all(isinstance(event, Pure) for event in whole):
                 return found
-    laws = _laws(whole)
+    laws = _loss_laws(whole)
     if laws is not None:
         found.append((spectral_epsilon(laws, delta=room), "pld"))
     return found
@@ -245,7 +245,7 @@ def _pure_sum(groups: Mapping[Event, int], delta: Fraction) -> float:
     return round_up(total)
 
 
-def _totals(groups: Mapping[Event, int], delta: float) -> list[tuple[float, str]]:
+def _total_bounds(groups: Mapping[Event, int], delta: float) -> list[tuple[float, str]]:
     """Return the bounds by the sum of rho and by the sum of squared mu, where every event has one."""
     found = []
     rhos = [(event_privacy.rho(event), times) for event, times in groups.items()]
@@ -271,13 +271,13 @@ def _pure_groups(groups: Mapping[Event, int]) -> list[tuple[float, int]] | None:
     return [(round_up(value), times) for value, times in found.items()]
 
 
-def _laws(groups: Mapping[Event, int]) -> list[tuple[Law, int]] | None:
+def _loss_laws(groups: Mapping[Event, int]) -> list[tuple[Law, int]] | None:
     """Return the laws of the losses, all Gaussian noise as one, if every event has one."""
     laws: list[tuple[Law, int]] = []
     square = Fraction(0)
     for event, times in groups.items():
         match event:
-            case Gaussian(mu=value):
+            case GaussianNoise(mu=value):
                 square += times * value * value
             case DiscreteLaplace():
                 laws.append((LaplaceLoss(float(event.epsilon), event.sensitivity), times))
@@ -314,9 +314,9 @@ class _Atoms:
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound of the composition's delta at epsilon."""
-        return self._raw(epsilon - self.shift) * (1 + self.relative) + self.beyond
+        return self._sum_atoms(epsilon - self.shift) * (1 + self.relative) + self.beyond
 
-    def _raw(self, at: float) -> float:
+    def _sum_atoms(self, at: float) -> float:
         start = int(np.searchsorted(self.losses, at, side="right"))
         return -float((self.masses[start:] * np.expm1(at - self.losses[start:])).sum())
 
@@ -333,7 +333,7 @@ class _Atoms:
         low, high = -1, self.losses.size - 1  # delta is above the target before atom low + 1, and at most it at high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._raw(float(self.losses[middle])) <= target else (middle, high)
+            low, high = (low, middle) if self._sum_atoms(float(self.losses[middle])) <= target else (middle, high)
         above, top = self.masses[high:], float(self.losses[high])
         rest = float((above * np.exp(top - self.losses[high:])).sum())
         room = (float(above.sum()) - target) / rest
@@ -355,7 +355,7 @@ def _compose_responses(groups: Sequence[tuple[float, int]]) -> _Atoms | None:
         return None
     total = _Atoms(np.zeros(1), np.ones(1), 0.0, 0.0, 0.0)
     for (epsilon, times), window in zip(groups, sizes, strict=True):
-        one = _binomial(epsilon, times, window)
+        one = _binomial_atoms(epsilon, times, window)
         total = _Atoms(
             np.add.outer(total.losses, one.losses).ravel(),
             np.multiply.outer(total.masses, one.masses).ravel(),
@@ -378,7 +378,7 @@ def _likely_flips(epsilon: float, times: int) -> tuple[int, int]:
     return max(0, math.floor(flips - reach)), min(times, math.ceil(flips + reach))
 
 
-def _binomial(epsilon: float, times: int, window: tuple[int, int]) -> _Atoms:
+def _binomial_atoms(epsilon: float, times: int, window: tuple[int, int]) -> _Atoms:
     """Return the atoms (times - 2 l) epsilon, l ~ Binomial(times, 1 / (1 + e^epsilon)).
 
     Masses come from the logarithms of the ratios of neighbouring ones, and are divided by their own sum: it is at most

@@ -91,7 +91,7 @@ def group_delta(epsilon: Number, *, delta: Number, size: int) -> float:
     return slack * factor * (1 + (8 + rows * at) * 2.0**-50)
 
 
-def group(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for every kind of event
+def group_event(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for every kind of event
     """Return what an event guarantees to a group of ``size`` rows that change together (E3).
 
     Epsilon, mu and sensitivity grow ``size`` times, rho ``size`` squared times, delta as :func:`group_delta`.
@@ -100,8 +100,8 @@ def group(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for eve
     match event:
         case events.NoCost() | events.NonPrivate():
             return event
-        case events.Gaussian(mu=value):
-            return events.Gaussian(rows * value)
+        case events.GaussianNoise(mu=value):
+            return events.GaussianNoise(rows * value)
         case events.DiscreteGaussian():
             return events.DiscreteGaussian(event.sigma, rows * event.sensitivity)
         case events.DiscreteLaplace():
@@ -116,9 +116,9 @@ def group(event: Event, *, size: int) -> Event:  # noqa: C901 - one case for eve
             grown = group_delta(value, delta=slack, size=rows)
             return events.Approximate(rows * value, grown) if grown < 1 else events.NonPrivate()
         case events.Repeated(event=inner, times=times):
-            return events.Repeated(group(inner, size=rows), times)
+            return events.Repeated(group_event(inner, size=rows), times)
         case events.Composed(events=inner):
-            return events.Composed(tuple(group(one, size=rows) for one in inner))
+            return events.Composed(tuple(group_event(one, size=rows) for one in inner))
 
 
 def replace_one(event: Event) -> Event:
@@ -126,7 +126,7 @@ def replace_one(event: Event) -> Event:
 
     Replacing is removing and adding: a group of two. There is no way back.
     """
-    return group(event, size=2)
+    return group_event(event, size=2)
 
 
 def zero_concentrated_epsilon(rho: Number, *, delta: Number) -> float:
@@ -175,16 +175,16 @@ def to_dp_events(events: Iterable[Event]) -> list[Any]:
         from dp_accounting import dp_event
     except ImportError:
         raise MissingExtra("accounting", purpose="exporting events to dp_accounting") from None
-    return [_export(event, dp_event) for event in events]
+    return [_to_dp_event(event, dp_event) for event in events]
 
 
-def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_accounting carries no types; one case for each kind
+def _to_dp_event(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_accounting carries no types; one case for each kind
     match event:
         case events.NoCost():
             return kinds.NoOpDpEvent()
         case events.NonPrivate():
             return kinds.NonPrivateDpEvent()
-        case events.Gaussian(mu=value):
+        case events.GaussianNoise(mu=value):
             return kinds.GaussianDpEvent(round_down(1 / value))
         case events.DiscreteLaplace():
             return kinds.DiscreteLaplaceDpEvent(round_up(event.epsilon / event.sensitivity), event.sensitivity)
@@ -197,9 +197,9 @@ def _export(event: Event, kinds: Any) -> Any:  # noqa: ANN401, C901 - dp_account
         case events.DiscreteGaussian():
             return kinds.ZCDpEvent(round_up(event.sensitivity**2 / (2 * event.sigma**2)))
         case events.Repeated(event=inner, times=times):
-            return kinds.SelfComposedDpEvent(_export(inner, kinds), times)
+            return kinds.SelfComposedDpEvent(_to_dp_event(inner, kinds), times)
         case events.Composed(events=inner):
-            return kinds.ComposedDpEvent([_export(one, kinds) for one in inner])
+            return kinds.ComposedDpEvent([_to_dp_event(one, kinds) for one in inner])
         case _:
             message = (
                 "dp_accounting has no event for an (epsilon, delta)-DP release with delta > 0; "

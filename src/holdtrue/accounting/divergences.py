@@ -25,7 +25,7 @@ def total_variation(p: Probabilities, q: Probabilities) -> float:
 
     A mechanism is tau-TV-stable if this is at most tau for the output laws of any two neighbours.
     """
-    first, second = _pair(p, q)
+    first, second = _read_pair(p, q)
     return float(np.abs(first - second).sum()) / 2
 
 
@@ -35,7 +35,7 @@ def hockey_stick(p: Probabilities, q: Probabilities, *, epsilon: Number) -> floa
     A mechanism is (epsilon, delta)-DP if and only if this is at most delta for both orders of any two neighbours. At
     epsilon = 0 it is the total variation. Epsilon may be below 0.
     """
-    first, second = _pair(p, q)
+    first, second = _read_pair(p, q)
     factor = math.exp(float(rational("epsilon", epsilon)))
     return float(np.maximum(first - factor * second, 0.0).sum())
 
@@ -46,7 +46,7 @@ def max_divergence(p: Probabilities, q: Probabilities) -> float:
     Infinite where the supports differ. Events that neither can produce are skipped: the lecture's definition leaves
     0 / 0 open, without which no two laws with a common impossible event would have a distance.
     """
-    first, second = _pair(p, q)
+    first, second = _read_pair(p, q)
     possible = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
         ratios = np.log(first[possible]) - np.log(second[possible])
@@ -61,7 +61,7 @@ def approximate_max_divergence(p: Probabilities, q: Probabilities, *, delta: Num
     outcomes that Q cannot produce. The report this comes from names the slack beta in the definition's title and delta
     in its formula: it is the delta of (epsilon, delta)-DP, not a failure probability.
     """
-    first, second = _pair(p, q)
+    first, second = _read_pair(p, q)
     slack = float(probability("delta", delta, zero=True))
     possible = (first > 0) | (second > 0)
     first, second = first[possible], second[possible]
@@ -75,14 +75,14 @@ def approximate_max_divergence(p: Probabilities, q: Probabilities, *, delta: Num
     return float(np.log(mass[enough] / other[enough]).max())
 
 
-def _pair(p: Probabilities, q: Probabilities) -> tuple[_Floats, _Floats]:
-    first, second = _law("p", p), _law("q", q)
+def _read_pair(p: Probabilities, q: Probabilities) -> tuple[_Floats, _Floats]:
+    first, second = _read_law("p", p), _read_law("q", q)
     if first.shape != second.shape:
         raise InvalidParameter("q", f"an array of shape {second.shape}", f"of the shape of p, {first.shape}")
     return first.ravel(), second.ravel()
 
 
-def _law(name: str, values: Probabilities) -> _Floats:
+def _read_law(name: str, values: Probabilities) -> _Floats:
     expected = "probabilities: finite, 0 or above, with sum 1"
     try:
         array = np.asarray(values)

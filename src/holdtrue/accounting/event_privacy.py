@@ -30,7 +30,7 @@ def delta(event: Event, epsilon: Number) -> float:
             return 0.0
         case events.NonPrivate():
             return 1.0
-        case events.Gaussian(mu=value):
+        case events.GaussianNoise(mu=value):
             result = gaussian_delta(round_up(value), at)
         case events.DiscreteLaplace():
             result = _laplace_delta(event, at)
@@ -45,7 +45,7 @@ def delta(event: Event, epsilon: Number) -> float:
         case events.DiscreteGaussian():
             result = zero_concentrated_delta(round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2)), at)
         case _:
-            raise _composite(event)
+            raise _refuse_composite(event)
     return min(1.0, max(0.0, result))
 
 
@@ -68,7 +68,7 @@ def _pure_epsilon(event: Event) -> float:
             return round_up(value)
         case events.Approximate(epsilon=value, delta=slack) if slack == 0:
             return round_up(value)
-        case events.Gaussian() | events.DiscreteGaussian():
+        case events.GaussianNoise() | events.DiscreteGaussian():
             raise InvalidParameter("delta", 0, "above 0: Gaussian noise needs delta > 0")
         case _:
             return math.inf
@@ -84,7 +84,7 @@ def rho(event: Event) -> float | None:
     match event:
         case events.NoCost():
             return 0.0
-        case events.Gaussian(mu=value):
+        case events.GaussianNoise(mu=value):
             return round_up(value * value / 2)
         case events.DiscreteGaussian():
             return round_up(Fraction(event.sensitivity**2) / (2 * event.sigma**2))
@@ -101,7 +101,7 @@ def rho(event: Event) -> float | None:
         case events.Approximate() | events.NonPrivate():
             return None
         case _:
-            raise _composite(event)
+            raise _refuse_composite(event)
 
 
 def mu(event: Event) -> float | None:
@@ -109,7 +109,7 @@ def mu(event: Event) -> float | None:
     match event:
         case events.NoCost():
             return 0.0
-        case events.Gaussian(mu=value):
+        case events.GaussianNoise(mu=value):
             return round_up(value)
         case events.BoundedRange(epsilon=value):
             return bounded_range_mu(round_up(value))
@@ -120,10 +120,10 @@ def mu(event: Event) -> float | None:
         case events.Approximate() | events.NonPrivate() | events.DiscreteGaussian() | events.ZeroConcentrated():
             return None
         case _:
-            raise _composite(event)
+            raise _refuse_composite(event)
 
 
-def _composite(event: Event) -> RequestError | NotPrivate:
+def _refuse_composite(event: Event) -> RequestError | NotPrivate:
     return InvalidParameter("event", event, "a single event; several are composed with holdtrue.compose")
 
 

@@ -38,7 +38,7 @@ class Filter(ABC):
         count("budget", self.budget)
 
     @abstractmethod
-    def _single(self, event: Event) -> Fraction | float | None:
+    def _single_cost(self, event: Event) -> Fraction | float | None:
         """Return the exact or rounded-up cost of a single event; None where there is none in this currency."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Filter(ABC):
             case events.Composed(events=inner):
                 return sum(map(self.cost, inner))
             case _:
-                exact = self._single(event)
+                exact = self._single_cost(event)
         if exact is None or exact == math.inf:
             message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
             raise NotPrivate(message)
@@ -66,7 +66,7 @@ class Filter(ABC):
         """Return whether a cost still fits; both are in units."""
         return count("spent", spent, least=0) + count("cost", cost, least=0) <= self.budget
 
-    def charged(self, spent: int, *, event: Event) -> int:
+    def charge(self, spent: int, *, event: Event) -> int:
         """Return what is spent once an event is charged; raise BudgetExceeded, with nothing changed, if it does not fit."""
         cost = self.cost(event)
         if not self.admits(spent, cost=cost):
@@ -87,7 +87,7 @@ class PureFilter(Filter):
         """Return the filter with cap epsilon."""
         return cls(_cap_units("epsilon", positive("epsilon", epsilon)))
 
-    def _single(self, event: Event) -> Fraction | float | None:
+    def _single_cost(self, event: Event) -> Fraction | float | None:
         match event:
             case events.Pure(epsilon=value) | events.BoundedRange(epsilon=value) | events.DiscreteLaplace(epsilon=value):
                 return value
@@ -114,9 +114,9 @@ class ZeroConcentratedFilter(Filter):
         """Return the filter with cap rho."""
         return cls(_cap_units("rho", positive("rho", rho)))
 
-    def _single(self, event: Event) -> Fraction | float | None:
+    def _single_cost(self, event: Event) -> Fraction | float | None:
         match event:
-            case events.Gaussian(mu=value):
+            case events.GaussianNoise(mu=value):
                 return value * value / 2
             case events.DiscreteGaussian():
                 return event.sensitivity**2 / (2 * event.sigma**2)
@@ -145,8 +145,8 @@ class GaussianFilter(Filter):
         """Return the filter with cap mu squared."""
         return cls(_cap_units("mu", positive("mu", mu) ** 2))
 
-    def _single(self, event: Event) -> Fraction | float | None:
-        if isinstance(event, events.Gaussian):
+    def _single_cost(self, event: Event) -> Fraction | float | None:
+        if isinstance(event, events.GaussianNoise):
             return event.mu * event.mu
         mu = event_privacy.mu(event)
         return None if mu is None or mu == math.inf else Fraction(mu) ** 2
@@ -158,7 +158,7 @@ class GaussianFilter(Filter):
 
     def epsilon(self, delta: Number) -> float:
         """Return the epsilon of one Gaussian mechanism with the cap's mu (A7)."""
-        return event_privacy.epsilon(events.Gaussian(self.mu), delta)
+        return event_privacy.epsilon(events.GaussianNoise(self.mu), delta)
 
 
 def _cap_units(name: str, exact: Fraction) -> int:

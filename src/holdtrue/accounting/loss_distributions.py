@@ -56,10 +56,10 @@ class Law(Protocol):
     def log_moment(self, theta: float) -> float:
         """Return about ln E[e^(theta L)]: where to look, never what is reported."""
 
-    def spread(self, *, aligned: bool) -> float:
+    def added_variance(self, *, aligned: bool) -> float:
         """Return about how much variance, in squared steps, the grid adds."""
 
-    def lattice(self, step: float, theta: float) -> Lattice | None:
+    def to_lattice(self, step: float, theta: float) -> Lattice | None:
         """Return a law on the grid that is nowhere better; None if it has too many atoms. ``theta`` says where to look."""
 
 
@@ -85,14 +85,14 @@ class LaplaceLoss:
         inner = (math.exp(-growth) - math.exp(-growth * self.width)) / -math.expm1(-growth) * -math.expm1(-rate) / (1 + q)
         return theta * epsilon + math.log(ends + inner)
 
-    def spread(self, *, aligned: bool) -> float:
+    def added_variance(self, *, aligned: bool) -> float:
         """Return a sixth for what lies between the ends, and a quarter for ends off the grid."""
         between = -math.expm1(-self.epsilon / 2) / 6 if self.width > 1 else 0.0
         if aligned:
             return 0.0 if self.width <= _FEW else between
         return between + 0.25
 
-    def lattice(self, step: float, theta: float) -> Lattice | None:
+    def to_lattice(self, step: float, theta: float) -> Lattice | None:
         """Return the two ends and the losses between, one by one where they are fewer than cells."""
         del theta
         epsilon, width = self.epsilon, self.width
@@ -114,7 +114,7 @@ class LaplaceLoss:
         middles = rate * (2 * width - (first + until - 1))  # above -epsilon
         losses = np.concatenate([[0.0], middles, [2 * epsilon]])
         masses = np.concatenate([[math.exp(-epsilon) * share], between, [share]])
-        return _split(losses, masses, step=step, offset=-epsilon, scale=epsilon, lost=2.0**-50 * (8 + epsilon))
+        return _split_to_grid(losses, masses, step=step, offset=-epsilon, scale=epsilon, lost=2.0**-50 * (8 + epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,12 @@ class BoundedRangeLoss:
             math.expm1(-2 * slope * self.epsilon) / math.expm1(-self.epsilon) / (2 * slope)
         )
 
-    def spread(self, *, aligned: bool) -> float:
+    def added_variance(self, *, aligned: bool) -> float:
         """Return a sixth: the mean square of what an even law in a cell gains."""
         del aligned
         return 1 / 6
 
-    def lattice(self, step: float, theta: float) -> Lattice | None:
+    def to_lattice(self, step: float, theta: float) -> Lattice | None:
         """Return the mass of each cell, split by the middle of the cell."""
         del theta
         cells = math.ceil(2 * self.epsilon / step)
@@ -154,7 +154,7 @@ class BoundedRangeLoss:
         low, high = edges[:-1], edges[1:]
         masses = np.exp(high / 2 - self.epsilon) * np.expm1((low - high) / 2) / math.expm1(-self.epsilon)
         lost = 2.0**-50 * (8 + self.epsilon)
-        return _split((low + high) / 2, masses, step=step, offset=-self.epsilon, scale=self.epsilon, lost=lost)
+        return _split_to_grid((low + high) / 2, masses, step=step, offset=-self.epsilon, scale=self.epsilon, lost=lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +172,12 @@ class NormalLoss:
         """Return theta (theta + 1) mu^2 / 2."""
         return theta * (theta + 1) * self.mu**2 / 2
 
-    def spread(self, *, aligned: bool) -> float:
+    def added_variance(self, *, aligned: bool) -> float:
         """Return a sixth: the mean square of what an even law in a cell gains."""
         del aligned
         return 1 / 6
 
-    def lattice(self, step: float, theta: float) -> Lattice | None:
+    def to_lattice(self, step: float, theta: float) -> Lattice | None:
         """Return the mass of each cell under P and Q around theta; the rest goes up to the lowest cell, or beyond.
 
         With x = (L - mu^2/2) / mu, P has x ~ N(0, 1) and Q has x ~ N(-mu, 1).
@@ -198,7 +198,9 @@ class NormalLoss:
         # Differences of neighbouring tails lose about `width` of their digits, and so does the logarithm of their ratio.
         lost = 2.0**-49 * (high + mu) * (1 + 1 / width)
         beyond = math.erfc(float(x[-1]) / math.sqrt(2))
-        return _split(losses, masses, step=step, offset=offset, scale=abs(offset) + mu, lost=lost, beyond=beyond, moved=lost)
+        return _split_to_grid(
+            losses, masses, step=step, offset=offset, scale=abs(offset) + mu, lost=lost, beyond=beyond, moved=lost
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +220,11 @@ class DiscreteNormalLoss:
         """Return that of the continuous law."""
         return theta * (theta + 1) * (self.width / self.sigma) ** 2 / 2
 
-    def spread(self, *, aligned: bool) -> float:
+    def added_variance(self, *, aligned: bool) -> float:
         """Return nothing for losses on the grid, a sixth for losses anywhere."""
         return 0.0 if aligned and self.sigma <= _FEW else 1 / 6
 
-    def lattice(self, step: float, theta: float) -> Lattice | None:
+    def to_lattice(self, step: float, theta: float) -> Lattice | None:
         """Return the losses around theta; those below go up to the lowest kept, those above beyond.
 
         The law is subgaussian: noise of at least t has probability at most e^(-t^2 / (2 sigma^2)). What is left out of
@@ -241,10 +243,10 @@ class DiscreteNormalLoss:
         losses, offset = gap * (noise - lowest), gap * (self.width / 2 + lowest)
         lost = 2.0**-50 * (8 + noise.size + (highest / self.sigma) ** 2)
         scale = gap * (highest + self.width)
-        return _split(losses, masses, step=step, offset=offset, scale=scale, lost=lost, beyond=beyond)
+        return _split_to_grid(losses, masses, step=step, offset=offset, scale=scale, lost=lost, beyond=beyond)
 
 
-def _split(  # noqa: PLR0913 - the parts of a law on a grid, and three bounds on its rounding
+def _split_to_grid(  # noqa: PLR0913 - the parts of a law on a grid, and three bounds on its rounding
     losses: _Floats,
     masses: _Floats,
     *,

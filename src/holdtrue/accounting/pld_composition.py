@@ -61,7 +61,7 @@ def spectral_epsilon(parts: Sequence[tuple[Law, int]], *, delta: float) -> float
     aim = _choose_aim(parts, delta)
     if aim is None:
         return math.inf
-    lattices = [(law.lattice(aim.step, aim.theta), times) for law, times in parts]
+    lattices = [(law.to_lattice(aim.step, aim.theta), times) for law, times in parts]
     known = [(lattice, times) for lattice, times in lattices if lattice is not None]
     if len(known) < len(lattices):
         return math.inf
@@ -101,9 +101,9 @@ def _choose_aim(parts: Sequence[tuple[Law, int]], delta: float) -> _Aim | None:
     if not window < _LONGEST_WINDOW:
         return None
     cost = _GRID_COST * abs(best) * 2 / (theta + 1)
-    step, points = _grid(parts, window=window, cost=cost)
+    step, points = _choose_grid(parts, window=window, cost=cost)
     if points > _MANY_POINTS:
-        step, points = _grid(parts, window=window, cost=4 * cost)
+        step, points = _choose_grid(parts, window=window, cost=4 * cost)
     if points > _MOST_POINTS:
         step, points = window / _MOST_POINTS, _MOST_POINTS
     return _Aim(tilt, best, step, points)
@@ -117,22 +117,24 @@ def _right_window(ladder: list[float], moments: list[float], at: int, epsilon: f
     )
 
 
-def _grid(parts: Sequence[tuple[Law, int]], *, window: float, cost: float) -> tuple[float, int]:
+def _choose_grid(parts: Sequence[tuple[Law, int]], *, window: float, cost: float) -> tuple[float, int]:
     """Return a step that adds at most ``cost`` of variance and divides the base of the law that would add the most."""
-    gains = [(times * (law.spread(aligned=False) - law.spread(aligned=True)), law.base) for law, times in parts]
+    gains = [
+        (times * (law.added_variance(aligned=False) - law.added_variance(aligned=True)), law.base) for law, times in parts
+    ]
     gain, base = max(gains, key=lambda pair: pair[0])
-    spread = math.fsum(times * law.spread(aligned=False) for law, times in parts) - gain
+    spread = math.fsum(times * law.added_variance(aligned=False) for law, times in parts) - gain
     wanted = window / _LEAST_POINTS
     if spread > 0:
         wanted = min(wanted, math.sqrt(cost / spread))
     if base is None or gain <= 0:
-        points = _even(window / wanted)
+        points = _round_up_length(window / wanted)
         return window / points, points
     step = base / math.ceil(base / wanted)
-    return step, _even(window / step)
+    return step, _round_up_length(window / step)
 
 
-def _even(least: float) -> int:
+def _round_up_length(least: float) -> int:
     """Return the smallest of 2^k and 3 * 2^k that is not below ``least``: lengths that transform quickly."""
     power = 1 << max(math.ceil(math.log2(max(least, 2.0))), 2)
     return power * 3 // 4 if power * 3 // 4 >= least else power
@@ -154,8 +156,8 @@ class _Sum:
             total = float(masses.sum())
             law = np.bincount(lattice.positions % aim.points, masses / total, aim.points).astype(np.float64, copy=False)
             transform = np.fft.rfft(law)
-            spectrum *= _power(transform, times)
-            slips.append((transform, times, unit * math.sqrt(aim.points) * _norm(law) + 4 * _ROUNDOFF))
+            spectrum *= _raise_to_power(transform, times)
+            slips.append((transform, times, unit * math.sqrt(aim.points) * _euclidean_norm(law) + 4 * _ROUNDOFF))
             start = aim.theta * lattice.offset
             self.moment += times * (math.log(total) + peak + start)
             self.wobble += times * 2.0**-50 * (8 + abs(peak) + abs(start) + masses.size * _ROUNDOFF * 8)
@@ -165,7 +167,7 @@ class _Sum:
             self.shift += times * (lattice.shift + 2.0**-50 * abs(lattice.offset))
         circle = np.fft.irfft(spectrum, aim.points)
         self.circle: _Floats = np.maximum(circle, 0.0)
-        self.noise = _noise(slips, aim.points) + unit * _norm(circle)
+        self.noise = _bound_rounding(slips, aim.points) + unit * _euclidean_norm(circle)
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon that these numbers prove, looking from below the aim upwards."""
@@ -175,13 +177,13 @@ class _Sum:
         window = self.aim.step * self.aim.points
         low = self.aim.epsilon - 0.3 * window
         for _ in range(8):
-            found = self._search(low, room)
+            found = self._search_upwards(low, room)
             if found is not None or low < 0:
                 break
             low -= window / 2
         return max(0.0, (low if found is None else found) + self.shift)
 
-    def _search(self, low: float, room: float) -> float | None:
+    def _search_upwards(self, low: float, room: float) -> float | None:
         """Return the first epsilon from ``low`` up with a delta of at most ``room``; None if that is ``low`` itself."""
         theta, step, points = self.aim.theta, self.aim.step, self.aim.points
         first = math.ceil((low - self.offset) / step)
@@ -224,12 +226,12 @@ def _geometric_sum(x: float) -> float:
     return -math.exp(-x) / math.expm1(-x)
 
 
-def _norm(values: _Floats) -> float:
+def _euclidean_norm(values: _Floats) -> float:
     """Return the Euclidean norm; without BLAS, whose threads wait for each other longer than this takes."""
     return math.sqrt(float(np.square(values).sum()))
 
 
-def _power(base: _Complexes, exponent: int) -> _Complexes:
+def _raise_to_power(base: _Complexes, exponent: int) -> _Complexes:
     """Return a power by repeated squaring."""
     result: _Complexes | None = None
     square = base.copy()
@@ -242,7 +244,7 @@ def _power(base: _Complexes, exponent: int) -> _Complexes:
         np.multiply(square, square, out=square)
 
 
-def _noise(slips: Sequence[tuple[_Complexes, int, float]], points: int) -> float:
+def _bound_rounding(slips: Sequence[tuple[_Complexes, int, float]], points: int) -> float:
     """Return a bound on the Euclidean error, after the inverse transform, of a product of powers.
 
     The product of all a_i^n_i changes by at most the sum over i of n_i e_i times all factors but one, each at most
@@ -255,4 +257,4 @@ def _noise(slips: Sequence[tuple[_Complexes, int, float]], points: int) -> float
     logarithms = np.sum([times * np.log(size) for size, (_, times, _) in zip(sizes, slips, strict=True)], axis=0)
     factors = np.sum([times * slip / size for size, (_, times, slip) in zip(sizes, slips, strict=True)], axis=0)
     errors = factors * np.exp(np.minimum(logarithms, total))
-    return math.sqrt(2 / points) * _norm(errors)
+    return math.sqrt(2 / points) * _euclidean_norm(errors)

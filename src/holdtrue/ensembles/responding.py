@@ -116,7 +116,7 @@ class NoisyMax(Mechanism):
 
     @property
     def _claim(self) -> events.Event:
-        return events.Gaussian(ROOT_TWO * self.points / self.sigma)
+        return events.GaussianNoise(ROOT_TWO * self.points / self.sigma)
 
     def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
         """Return the index of a label; for a matrix of counts, that of each row."""

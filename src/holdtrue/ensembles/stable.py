@@ -272,7 +272,7 @@ class OutputPerturbation(Mechanism):
 
     @property
     def _claim(self) -> events.Event:
-        return events.Gaussian(self.target)
+        return events.GaussianNoise(self.target)
 
     def release(self, fit: StableFit) -> LinearModel:
         """Return a model that anyone may see."""

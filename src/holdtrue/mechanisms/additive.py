@@ -43,7 +43,7 @@ class Laplace(AdditiveMechanism):
     def _claim(self) -> events.Event:
         return events.DiscreteLaplace(self.sensitivity / self.scale, self.sensitivity)
 
-    def _noise(self, size: int) -> npt.NDArray[np.int64]:
+    def _draw_noise(self, size: int) -> npt.NDArray[np.int64]:
         return discrete_laplace(self.scale, size=size, bits=self._bits)
 
     def __repr__(self) -> str:
@@ -87,9 +87,9 @@ class Gaussian(AdditiveMechanism):
 
     @property
     def _claim(self) -> events.Event:
-        return events.Gaussian(self.sensitivity / self.sigma)
+        return events.GaussianNoise(self.sensitivity / self.sigma)
 
-    def _noise(self, size: int) -> npt.NDArray[np.int64]:
+    def _draw_noise(self, size: int) -> npt.NDArray[np.int64]:
         return rounded_gaussian(self.sigma, size=size, bits=self._bits)
 
     def __repr__(self) -> str:

@@ -50,9 +50,9 @@ class NoiseBuffer:
                 return shifted + self._values.pop()
             except IndexError:
                 pass
-        return shifted + self._refill()
+        return shifted + self._refill_values()
 
-    def _refill(self) -> int:
+    def _refill_values(self) -> int:
         # A child must not wait for a lock that a thread of its parent held: draw for this call alone instead.
         if not self._lock.acquire(blocking=False):
             return int(self._draw(1)[0]) + _BIAS
@@ -127,12 +127,12 @@ class AdditiveMechanism(Mechanism):
     """Adds integer noise to whole numbers."""
 
     @abstractmethod
-    def _noise(self, size: int) -> npt.NDArray[np.int64]:
+    def _draw_noise(self, size: int) -> npt.NDArray[np.int64]:
         """Draw so many independent noise values."""
 
     @cached_property
     def _buffer(self) -> NoiseBuffer:
-        return NoiseBuffer(self._noise, self._bits)
+        return NoiseBuffer(self._draw_noise, self._bits)
 
     @overload
     def release(self, values: int) -> int: ...
@@ -143,7 +143,7 @@ class AdditiveMechanism(Mechanism):
         if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
             return self._buffer.add_to(int(values))
         exact = integers("values", values)
-        noise: Integers = self._noise(exact.size).reshape(exact.shape)
+        noise: Integers = self._draw_noise(exact.size).reshape(exact.shape)
         if exact.dtype == object or (exact.size and not -_ROOM < exact.min() <= exact.max() < _ROOM):
             exact, noise = exact.astype(object), noise.astype(object)
         noisy: Integers = exact + noise

@@ -51,7 +51,7 @@ class ChoosingMechanism(Mechanism):
         object.__setattr__(self, "range", spread)
 
     @abstractmethod
-    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
         """Choose one candidate of each row."""
 
     @overload
@@ -66,7 +66,7 @@ class ChoosingMechanism(Mechanism):
         scores, rate = _whole_scores(values, self.rate)
         if scores.ndim not in (1, 2) or scores.shape[-1] == 0:
             raise InvalidParameter("values", f"scores of shape {scores.shape}", "one row of scores or several, not empty")
-        chosen = self._choose(np.ascontiguousarray(np.atleast_2d(scores)), rate)
+        chosen = self._choose_in_rows(np.ascontiguousarray(np.atleast_2d(scores)), rate)
         return int(chosen[0]) if scores.ndim == 1 else chosen
 
 
@@ -121,7 +121,7 @@ class Exponential(ChoosingMechanism):
     def _claim(self) -> events.Event:
         return events.BoundedRange(self.rate * self.range)
 
-    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
         if self.weights is not None and len(self.weights) != scores.shape[1]:
             raise InvalidParameter("values", f"{scores.shape[1]} scores", f"as many scores as weights, {len(self.weights)}")
         weights = None if self.weights is None else rationals("weights", self.weights)
@@ -152,7 +152,7 @@ class PermuteAndFlip(ChoosingMechanism):
     def _claim(self) -> events.Event:
         return events.Pure(self.rate * self.range)
 
-    def _choose(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
         return permute_and_flip(scores, rate=rate, bits=self._bits)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
-from holdtrue.events import DiscreteLaplace, Event, Gaussian
+from holdtrue.events import DiscreteLaplace, Event, GaussianNoise
 from holdtrue.exact import (
     ROUNDING,
     UNIT,
@@ -268,7 +268,7 @@ def open_plan(  # noqa: PLR0913 - every public number of a plan, by name
     noise = 1 / (2 * math.sqrt(size)) if sigma is None else round_up(positive("sigma", sigma))
     kind: LedgerKind = "pure" if pure else "gdp"
     mu, each = 1 / (size * Fraction(noise)), Fraction(math.sqrt(2)) / (size * Fraction(noise))
-    event: Event = DiscreteLaplace(each, 1 << bits) if pure else Gaussian(mu)
+    event: Event = DiscreteLaplace(each, 1 << bits) if pure else GaussianNoise(mu)
     cost = units_up(each if pure else mu**2)
     limit = largest_cap(kind, privacy, slack)
     if cost > limit:

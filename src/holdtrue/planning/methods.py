@@ -13,7 +13,7 @@ from holdtrue.accounting.filters import largest_cap
 from holdtrue.bounds.accuracy import gaussian_maximum, grid
 from holdtrue.bounds.optimisation import descend
 from holdtrue.errors import InsufficientSamples
-from holdtrue.events import Event, Gaussian
+from holdtrue.events import Event, GaussianNoise
 from holdtrue.exact import ROUNDING, UNIT, LedgerKind
 
 CapRule: TypeAlias = Literal["validity", "privacy"]
@@ -167,7 +167,7 @@ class GaussianMethod(AskingMethod):
         sigma = least_sigma(rows, cost * self._weight * UNIT)
         cap = math.sqrt(total * self._weight * UNIT) * ROUNDING
         proof = self.certified(task, point, rows=rows, sigma=sigma, cap=cap)
-        event = Gaussian(1 / (rows * Fraction(sigma)))
+        event = GaussianNoise(1 / (rows * Fraction(sigma)))
         return Design(proof.alpha, sigma, event, self.ledger, cost, total, proof.transfer)
 
     def most(self, task: AskingTask) -> float:

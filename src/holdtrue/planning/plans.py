@@ -114,7 +114,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
         """Return the half-width that covers all sample means but for beta: the noise alone."""
         if self.event is None:
             return 0.0
-        normal = isinstance(self.event, events.Gaussian)
+        normal = isinstance(self.event, events.GaussianNoise)
         return _noise_width(self.queries, self.beta, self.sigma, self.rows, self.bits, normal=normal)
 
     @property
@@ -281,7 +281,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
     def sample_alpha_at(self, draw: int) -> float:
         """Return the half-width for these rows of the answer with this number, all answers at once but for beta."""
         failure = self.beta * STITCH / draw**2
-        if isinstance(self.event, events.Gaussian):
+        if isinstance(self.event, events.GaussianNoise):
             width = self.sigma * gaussian_quantile(1, beta=failure)
         else:
             width = self.sigma / math.sqrt(2) * -math.log(failure)
@@ -300,7 +300,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
         return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def _noise(self, draw: int) -> float:
-        if isinstance(self.event, events.Gaussian):
+        if isinstance(self.event, events.GaussianNoise):
             width = self.sigma * stitched_noise(draw, beta=self.noise_beta)
         else:
             width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * STITCH / draw**2)

@@ -67,7 +67,7 @@ class Asking:
             raise InsufficientSamples(message, required=plan.rows)
         unit = 1 << plan.bits
         match plan.event:
-            case events.Gaussian():
+            case events.GaussianNoise():
                 return cls(plan, rows, Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit))
             case events.DiscreteLaplace(epsilon=epsilon):
                 return cls(plan, rows, Laplace(epsilon=epsilon, sensitivity=unit))

@@ -7,7 +7,7 @@ import pytest
 
 from holdtrue.auditing.catalogue import confidence_of_each, list_mechanisms
 from holdtrue.auditing.catalogue.faults import FAULTS
-from holdtrue.auditing.catalogue.zoo import ZOO, pair
+from holdtrue.auditing.catalogue.zoo import ZOO, make_pair
 from holdtrue.auditing.search.confidence_bounds import lower_limit
 from holdtrue.command.auditing import CONFIDENCE
 from holdtrue.testing import SeededBits
@@ -73,11 +73,11 @@ def test_the_catalogue_has_every_fault_that_it_promises():
 
 def test_pairs_differ_as_they_are_defined():
     for number in range(1, 9):
-        left, right = pair(number, 10)
+        left, right = make_pair(number, 10)
         moved = np.abs(left - right)
         assert moved.max() == 1
         assert moved.sum() == (1 if number in (1, 2) else 10)
-    assert [x.tolist() for x in pair(5, 5)] == [[1] * 5, [2, 2, 0, 0, 0]]
+    assert [x.tolist() for x in make_pair(5, 5)] == [[1] * 5, [2, 2, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(

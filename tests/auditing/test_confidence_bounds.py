@@ -72,7 +72,7 @@ def test_one_limit_is_narrower_than_two():
 def test_counts_of_one_stage_prove_what_their_rule_says_but_for_a_step(rule):
     for first, second in ((500, 300), (900, 880), (40, 0), (1000, 0)):
         found = combine_stages([Counts(rule, first, second, 1000.0, weight=1000)], alpha=0.05)
-        assert rule.at(0.0495).limit(first, second, 1000.0) <= found <= max(rule.limit(first, second, 1000.0), 0)
+        assert rule.at_level(0.0495).limit(first, second, 1000.0) <= found <= max(rule.limit(first, second, 1000.0), 0)
 
 
 def test_halves_of_one_count_prove_about_as_much_as_the_whole():

@@ -270,7 +270,7 @@ def test_passing_over_what_cannot_be_read_calls_such_a_ledger_whole(ledgers, tmp
     assert ht.audit_ledger(path).violated
     for kept, name in ((LedgerRules, "check_charge"), (auditing._LedgerAudit, "_check_totals")):
         monkeypatch.setattr(kept, name, lambda *_: iter(()))
-    monkeypatch.setattr(auditing, "_recount", lambda *_: None)
+    monkeypatch.setattr(auditing, "_find_recount_error", lambda *_: None)
     assert not ht.audit_ledger(path).violated
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from holdtrue.auditing.catalogue import audit_all, confidence_of_each, deviations, list_mechanisms
+from holdtrue.auditing.catalogue import audit_all, confidence_of_each, count_deviations, list_mechanisms
 from holdtrue.auditing.catalogue.faults import FAULTS
 from holdtrue.auditing.catalogue.mechanism import POWER, TellingEvent, power_of_counts
 from holdtrue.auditing.search.confidence_bounds import Pooled
@@ -22,8 +22,8 @@ RUNS = 3
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_every_control_has_a_power_of_at_least_999_in_1000(fault):
     """Exact, at the confidence split over all bounds; half of the samples would do, so that the search may be worse."""
-    assert fault.power(samples=fault.least, confidence=EACH) >= POWER
-    assert fault.power(samples=fault.least // 2, confidence=EACH) >= POWER
+    assert fault.find_power(samples=fault.least, confidence=EACH) >= POWER
+    assert fault.find_power(samples=fault.least // 2, confidence=EACH) >= POWER
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -54,17 +54,17 @@ def test_the_power_is_that_of_the_rule_that_counts():
 
 def test_power_falls_with_fewer_runs_and_with_more_confidence():
     (fault,) = (each for each in FAULTS if each.name == "misprinted Gaussian variance")
-    powers = [fault.power(samples=samples, confidence=EACH) for samples in (10**5, 3 * 10**5, 10**6)]
+    powers = [fault.find_power(samples=samples, confidence=EACH) for samples in (10**5, 3 * 10**5, 10**6)]
     assert powers == sorted(powers)
     # What was shipped: this control at the samples of all others is missed more often than found.
     assert powers[0] < 0.5
-    assert fault.power(samples=2 * 10**5, confidence=0.95) > fault.power(samples=2 * 10**5, confidence=EACH)
+    assert fault.find_power(samples=2 * 10**5, confidence=0.95) > fault.find_power(samples=2 * 10**5, confidence=EACH)
 
 
 def test_what_has_no_telling_event_has_no_stated_power():
     (laplace,), (unsound,) = list_mechanisms(only="Laplace mechanism"), list_mechanisms(only="SVT3")
-    assert laplace.power(samples=10**5, confidence=EACH) is None
-    assert unsound.power(samples=10**5, confidence=EACH) is None
+    assert laplace.find_power(samples=10**5, confidence=EACH) is None
+    assert unsound.find_power(samples=10**5, confidence=EACH) is None
 
 
 def test_runs_in_a_row_find_every_control():
@@ -83,6 +83,6 @@ def test_runs_in_a_row_find_every_control():
 def test_confidence_costs_deviations_and_is_shared_by_all_bounds():
     assert 1 - confidence_of_each(10, confidence=0.9) == pytest.approx(0.01)
     # One run in a million calls any right claim wrong; a bound lies 5.6 deviations below in place of 3.2.
-    assert deviations(37, confidence=CONFIDENCE) == pytest.approx(5.56, abs=0.02)
-    assert deviations(37, confidence=0.95) == pytest.approx(3.21, abs=0.02)
+    assert count_deviations(37, confidence=CONFIDENCE) == pytest.approx(5.56, abs=0.02)
+    assert count_deviations(37, confidence=0.95) == pytest.approx(3.21, abs=0.02)
     assert Parts.of(10**5, 0.4).counting == 60_000

@@ -78,10 +78,10 @@ def test_a_careful_choice_is_not_misled_by_one_lucky_cut():
     """One cut promises most by itself; the bold strategy takes it, the careful one takes the middle of those that agree."""
     promised, luck = np.zeros(320), np.zeros(320)
     promised[200:260], promised[40] = 0.5, 1.0
-    bold, careful = (int(strategy.worth(promised, luck, size=10**5).argmax()) for strategy in STRATEGIES)
+    bold, careful = (int(strategy.rate_cuts(promised, luck, size=10**5).argmax()) for strategy in STRATEGIES)
     assert bold == 40
     assert 210 <= careful < 250
-    assert int(STRATEGIES[-1].worth(promised, luck, size=10**10).argmax()) == 40  # luck is not to be feared any more
+    assert int(STRATEGIES[-1].rate_cuts(promised, luck, size=10**10).argmax()) == 40  # luck is not to be feared any more
 
 
 OUTPUTS = {

@@ -105,7 +105,7 @@ class Finding(_Printed):
     @property
     def document(self) -> dict[str, Any]:
         """Return the finding as plain JSON; an infinite number is written as a string."""
-        content = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        content = {field.name: _to_json(getattr(self, field.name)) for field in fields(self)}
         return {"record": "finding", "violated": self.violated} | content
 
     @classmethod
@@ -124,7 +124,7 @@ class Finding(_Printed):
         return found
 
 
-def _plain(value: object) -> object:
+def _to_json(value: object) -> object:
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return [list(pair) for pair in value] if isinstance(value, tuple) else value

@@ -245,12 +245,12 @@ def _sort_by_edge(edges: Mapping[int, float]) -> list[int]:
     return sorted(edges, key=lambda column: -abs(edges[column]))
 
 
-def sign_aggregation(curator: RecordedCurator, population: Signs) -> None:
+def aggregate_signs(curator: RecordedCurator, population: Signs) -> None:
     """Ask about every column, turn each to the side it leans to, and ask how often they are right together (P6)."""
     curator.ask(Vote.of(_round_to_signs(_ask_columns(curator, population))))
 
 
-def screening(curator: RecordedCurator, population: Signs) -> None:
+def screen_columns(curator: RecordedCurator, population: Signs) -> None:
     """Keep the columns that correlate with the label and ask about those alone, then about the best half of them, and so on.
 
     After Freedman (1983), who screened at one in four and then tested as if nothing had been screened.
@@ -263,7 +263,7 @@ def screening(curator: RecordedCurator, population: Signs) -> None:
         kept = kept[: len(kept) // 2]
 
 
-def greedy(curator: RecordedCurator, population: Signs) -> None:
+def build_greedily(curator: RecordedCurator, population: Signs) -> None:
     """Build a vote forwards: two more columns at a time, the ones that lean most first, kept if the answer gets better."""
     edges = _ask_columns(curator, population)
     order, signs = _sort_by_edge(edges), _round_to_signs(edges)
@@ -274,7 +274,7 @@ def greedy(curator: RecordedCurator, population: Signs) -> None:
         chosen, best = (tried, edge) if edge > best else (chosen, best)
 
 
-def boosting(curator: RecordedCurator, population: Signs) -> None:
+def boost_columns(curator: RecordedCurator, population: Signs) -> None:
     """Weigh columns by the log-odds they are told to have, as boosting does, and ask for the vote after every stage."""
     edges: dict[int, float] = {}
     stage = math.ceil(population.columns / _STAGES)
@@ -294,8 +294,8 @@ def _weigh_by_odds(edges: Mapping[int, float]) -> Vote:
 
 
 ANALYSTS: dict[str, Analyst] = {
-    "boosting": boosting,
-    "greedy": greedy,
-    "screening": screening,
-    "sign-aggregation": sign_aggregation,
+    "boosting": boost_columns,
+    "greedy": build_greedily,
+    "screening": screen_columns,
+    "sign-aggregation": aggregate_signs,
 }

@@ -80,16 +80,16 @@ def audit_page(results: Sequence[AuditResult], *, curves: Sequence[ProvedCurve],
     for each in results:
         groups.setdefault(each.mechanism.group, []).append(each)
     facts = {"title": "Audit of this installation", "promise": promise, "tiles": tiles, "groups": groups, "curves": curves}
-    return render_page("audit.html", **facts, place=_place, path=_path)
+    return render_page("audit.html", **facts, place=_find_place, path=_draw_path)
 
 
-def _place(epsilon: float) -> float:
+def _find_place(epsilon: float) -> float:
     """Return where an epsilon lies on the logarithmic scale of the dot plot."""
     share = math.log(min(max(epsilon, _LEAST), _MOST) / _LEAST) / math.log(_MOST / _LEAST)
     return round(352 + 548 * share, 1)
 
 
-def _path(points: _Points) -> str:
+def _draw_path(points: _Points) -> str:
     """Return the points of a curve, where it is not too low to be seen."""
     scale = 190 / math.log10(_SMALLEST)
     shown = ((40 + 100 * x, 10 + scale * math.log10(y)) for x, y in points if y >= _SMALLEST)

@@ -32,14 +32,14 @@ def chance_of_guesses(right: int, *, guesses: int, canaries: int, epsilon: float
     s = e^epsilon / (1 + e^epsilon), for r guesses on m canaries, v of them right. Needs: the numbers of guesses "in" and
     "out" fixed beforehand. Leaving the second term out, as is sometimes done, is wrong for delta > 0.
     """
-    tail = _tails(right, guesses, 1 / (1 + math.exp(-epsilon)))
+    tail = _binomial_tails(right, guesses, 1 / (1 + math.exp(-epsilon)))
     slack = 0.0
     if delta and right:
         slack = 2 * canaries * delta * float(((tail[:-1][::-1] - tail[-1]) / np.arange(1, right + 1)).max())
     return min(1.0, (float(tail[-1]) + slack) * _ROUNDING)
 
 
-def _tails(right: int, guesses: int, chance: float) -> Floats:
+def _binomial_tails(right: int, guesses: int, chance: float) -> Floats:
     """Return Pr[Bin(guesses, chance) >= t] for t from 0 to ``right``."""
     from scipy import special
 
@@ -118,11 +118,11 @@ class Canaries:
     included: npt.NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, number: int, *, bits: Bits = SYSTEM) -> "Canaries":
+    def draw(cls, number: int, *, bits: Bits = SYSTEM) -> "Canaries":
         """Throw a fair coin for each canary."""
         return cls((bits.words(count("number", number)) & np.uint64(1)).astype(np.bool_))
 
-    def right(self, scores: npt.ArrayLike, *, guesses: int) -> int:
+    def count_right(self, scores: npt.ArrayLike, *, guesses: int) -> int:
         """Guess that the canaries of highest score are in and those of lowest score are out, half each; count the right.
 
         ``scores`` say how much the trained model seems to know each canary. How many are guessed is fixed here before the
@@ -142,6 +142,6 @@ class Canaries:
         self, scores: npt.ArrayLike, *, guesses: int, epsilon: Number, delta: Number = 0.0, confidence: Number = 0.95
     ) -> Finding:
         """Guess from the scores of one training run, and compare with a claim."""
-        right, canaries = self.right(scores, guesses=guesses), self.included.size
+        right, canaries = self.count_right(scores, guesses=guesses), self.included.size
         claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "confidence": confidence}
         return audit_one_run(right, guesses=guesses, canaries=canaries, **claim)

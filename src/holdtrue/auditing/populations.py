@@ -203,7 +203,7 @@ class PlainAnswer:
     interval: Interval
 
 
-def _around(value: float, *, rows: int, beta: Number, questions: int) -> PlainAnswer:
+def _make_answer(value: float, *, rows: int, beta: Number, questions: int) -> PlainAnswer:
     near = hoeffding_alpha(rows, beta=beta, queries=questions)
     return PlainAnswer(value, Interval(max(0.0, value - near), min(1.0, value + near), 1 - float(beta), "population"))
 
@@ -222,7 +222,7 @@ class PlainMeans:
         """Return the sample mean of a question."""
         card = self._engine.card
         (total,) = self._engine.sums([parse(text, card)], bits=_GRID_BITS)
-        return _around(total / (card.rows << _GRID_BITS), rows=card.rows, beta=self._beta, questions=self._questions)
+        return _make_answer(total / (card.rows << _GRID_BITS), rows=card.rows, beta=self._beta, questions=self._questions)
 
     def close(self) -> None:
         """Let go of the sample."""
@@ -239,4 +239,4 @@ class PlainScores:
     def score(self, y_pred: npt.ArrayLike) -> PlainAnswer:
         """Return the share of predictions that are right."""
         value = float((np.asarray(y_pred) == self._truth).mean())
-        return _around(value, rows=self._truth.size, beta=self._beta, questions=self._looks)
+        return _make_answer(value, rows=self._truth.size, beta=self._beta, questions=self._looks)

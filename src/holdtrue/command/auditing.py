@@ -109,7 +109,7 @@ def audit_a_ledger(
 
 
 def _print_results(results: "Sequence[AuditResult]", seconds: float, *, confidence: float) -> None:
-    from holdtrue.auditing.catalogue import deviations
+    from holdtrue.auditing.catalogue import count_deviations
 
     for group in dict.fromkeys(each.mechanism.group for each in results):
         typer.echo(f"{group}\n")
@@ -119,7 +119,7 @@ def _print_results(results: "Sequence[AuditResult]", seconds: float, *, confiden
         chosen = [each.as_expected for each in results if each.control is control]
         if chosen:
             typer.echo(f"{sum(chosen)} of {len(chosen)} {words}")
-    far, usual = (deviations(len(results), confidence=sure) for sure in (confidence, _USUAL))
+    far, usual = (count_deviations(len(results), confidence=sure) for sure in (confidence, _USUAL))
     typer.echo(
         f"all bounds hold at once with confidence {confidence:.10g}: each lies {far:.1f} standard deviations below what was "
         f"counted ({usual:.1f} at {_USUAL}); {seconds:.0f} s"

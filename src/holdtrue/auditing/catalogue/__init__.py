@@ -12,7 +12,7 @@ from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.entropy import Bits
 from holdtrue.errors import UnknownName
 
-__all__ = ["CONTROLS", "AuditResult", "Tick", "audit_all", "confidence_of_each", "deviations", "list_mechanisms"]
+__all__ = ["CONTROLS", "AuditResult", "Tick", "audit_all", "confidence_of_each", "count_deviations", "list_mechanisms"]
 
 Tick = Callable[[float], None]
 
@@ -115,7 +115,7 @@ def audit_all(
     for mechanism, size, weight in zip(mechanisms, sizes, weights, strict=True):
         part = weight / sum(weights)
         heard = mechanism if tick is None else _tell_progress(mechanism, size, part, done, tick)
-        power = mechanism.power(samples=size, confidence=sure)
+        power = mechanism.find_power(samples=size, confidence=sure)
         yield AuditResult(mechanism, heard.audit(samples=size, confidence=sure), power)
         done += part
 
@@ -125,7 +125,7 @@ def confidence_of_each(number: int, *, confidence: float) -> float:
     return 1 - (1 - confidence) / number
 
 
-def deviations(number: int, *, confidence: float) -> float:
+def count_deviations(number: int, *, confidence: float) -> float:
     """Return by how many standard deviations each of so many bounds lies below what was counted: the cost of confidence."""
     from scipy import special
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.auditing.catalogue.mechanism import AuditedMechanism, TellingEvent, draw_laplace
-from holdtrue.auditing.catalogue.zoo import float_laplace, noisy_max, pair, svt_law
+from holdtrue.auditing.catalogue.zoo import float_laplace, make_pair, noisy_max, svt_law
 from holdtrue.auditing.search.confidence_bounds import Floats
 from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.entropy import Bits
@@ -40,31 +40,31 @@ _FAR = 60.0
 _LATTICE = 2.0**53
 
 
-def _half_noise(data: int, count: int, bits: Bits) -> _Integers:
+def _add_half_noise(data: int, count: int, bits: Bits) -> _Integers:
     return data + discrete_laplace(Fraction(1, 2), size=count, bits=bits)
 
 
-def _one_short(data: _Integers, count: int, bits: Bits) -> _Integers:
+def _add_noise_for_one(data: _Integers, count: int, bits: Bits) -> _Integers:
     return data + discrete_laplace(1, size=count * data.size, bits=bits).reshape(count, data.size)
 
 
-def _reused(data: _Integers, count: int, bits: Bits) -> _Integers:
+def _share_one_draw(data: _Integers, count: int, bits: Bits) -> _Integers:
     return data + discrete_laplace(4, size=count, bits=bits)[:, None]
 
 
-def _votes(data: _Integers, count: int, bits: Bits) -> _Integers:
+def _draw_votes(data: _Integers, count: int, bits: Bits) -> _Integers:
     return gumbel_argmax(np.tile(data, (count, 1)), rate=Fraction(1), bits=bits)
 
 
-def _misprinted(data: int, count: int, bits: Bits) -> Floats:
+def _add_misprinted_noise(data: int, count: int, bits: Bits) -> Floats:
     return np.add(data, rounded_gaussian(_SIGMA * _UNIT, size=count, bits=bits) / _UNIT)
 
 
-def _wrong_scale(data: Floats, count: int, bits: Bits) -> Floats:
+def _add_wrong_scale(data: Floats, count: int, bits: Bits) -> Floats:
     return np.add(data, draw_laplace(_EPSILON, (count, data.size), bits))
 
 
-def _matrix(outputs: Outputs) -> Floats:
+def _to_matrix(outputs: Outputs) -> Floats:
     return np.asarray(outputs, dtype=np.float64)
 
 
@@ -74,7 +74,7 @@ def _laplace_below(value: float, scale: float) -> float:
     return tail if value < 0 else 1 - tail
 
 
-def _integrate(integrand: Callable[[float], float], scale: float, *, end: float | None = None) -> float:
+def _integrate_over_threshold(integrand: Callable[[float], float], scale: float, *, end: float | None = None) -> float:
     """Integrate over the law of a threshold of 1 with Laplace noise, or up to an end; values 0, 1 and 2 give kinks."""
     from scipy import integrate
 
@@ -91,14 +91,14 @@ def _integrate(integrand: Callable[[float], float], scale: float, *, end: float 
 def _tell_count() -> TellingEvent:
     """Tell discrete Laplace noise of rate 2 around 0 from that around 1."""
     likely = 1 / (1 + math.exp(-2))
-    return TellingEvent("the output is at most 0", "left", likely, 1 - likely, lambda out: _matrix(out) <= 0)
+    return TellingEvent("the output is at most 0", "left", likely, 1 - likely, lambda out: _to_matrix(out) <= 0)
 
 
 def _tell_counts() -> TellingEvent:
     """Tell discrete Laplace noise of rate 1 on two counts, which a neighbour moves by one each."""
 
     def happened(outputs: Outputs) -> _Booleans:
-        return np.logical_and(_matrix(outputs)[:, 0] <= _HALF, _matrix(outputs)[:, 1] >= _HALF)
+        return np.logical_and(_to_matrix(outputs)[:, 0] <= _HALF, _to_matrix(outputs)[:, 1] >= _HALF)
 
     likely = (1 / (1 + math.exp(-1))) ** 2
     return TellingEvent("output 1 is at most 5 and output 2 at least 5", "left", likely, likely * math.exp(-2), happened)
@@ -106,7 +106,9 @@ def _tell_counts() -> TellingEvent:
 
 def _tell_reused() -> TellingEvent:
     """Tell two answers of 5 that share one draw of noise from answers of 6 and 5."""
-    return TellingEvent("both outputs are equal", "left", 1.0, 0.0, lambda out: _matrix(out)[:, 0] == _matrix(out)[:, 1])
+    return TellingEvent(
+        "both outputs are equal", "left", 1.0, 0.0, lambda out: _to_matrix(out)[:, 0] == _to_matrix(out)[:, 1]
+    )
 
 
 def _tell_float() -> TellingEvent:
@@ -118,7 +120,7 @@ def _tell_float() -> TellingEvent:
     """
 
     def happened(outputs: Outputs) -> _Booleans:
-        scaled = _matrix(outputs) * _LATTICE
+        scaled = _to_matrix(outputs) * _LATTICE
         return np.not_equal(scaled, np.round(scaled))
 
     return TellingEvent("the output is no multiple of 2^-53", "left", 0.0288, 0.0, happened)
@@ -126,7 +128,7 @@ def _tell_float() -> TellingEvent:
 
 def _tell_votes() -> TellingEvent:
     """Tell votes of (4, 4) from (3, 5), weighted e^count."""
-    return TellingEvent("the output is 0", "left", 0.5, 1 / (1 + math.exp(2)), lambda out: _matrix(out) == 0)
+    return TellingEvent("the output is 0", "left", 0.5, 1 / (1 + math.exp(2)), lambda out: _to_matrix(out) == 0)
 
 
 def _tell_gaussian(*, cut: float) -> TellingEvent:
@@ -134,7 +136,7 @@ def _tell_gaussian(*, cut: float) -> TellingEvent:
     from scipy import special
 
     likely, unlikely = (float(special.ndtr(-(cut - middle) / _SIGMA)) for middle in (1.0, 0.0))
-    return TellingEvent(f"the output is at least {cut:g}", "right", likely, unlikely, lambda out: _matrix(out) >= cut)
+    return TellingEvent(f"the output is at least {cut:g}", "right", likely, unlikely, lambda out: _to_matrix(out) >= cut)
 
 
 def _tell_histogram() -> TellingEvent:
@@ -142,7 +144,7 @@ def _tell_histogram() -> TellingEvent:
     cut = 0.5
     likely = _laplace_below(cut, _EPSILON)
     words = f"output 1 is at least {cut:g}"
-    return TellingEvent(words, "left", likely, 1 - likely, lambda out: _matrix(out)[:, 0] >= cut)
+    return TellingEvent(words, "left", likely, 1 - likely, lambda out: _to_matrix(out)[:, 0] >= cut)
 
 
 def _tell_maximum(*, scale: float, one_sided: bool, cut: float) -> TellingEvent:
@@ -153,7 +155,7 @@ def _tell_maximum(*, scale: float, one_sided: bool, cut: float) -> TellingEvent:
         return float(single**_HALF)
 
     words = f"the output is below {cut:g}"
-    return TellingEvent(words, "left", below(cut - 1), below(cut - 2), lambda out: _matrix(out) < cut)
+    return TellingEvent(words, "left", below(cut - 1), below(cut - 2), lambda out: _to_matrix(out) < cut)
 
 
 def _tell_first_above(*, threshold_scale: float, value_scale: float) -> TellingEvent:
@@ -164,10 +166,10 @@ def _tell_first_above(*, threshold_scale: float, value_scale: float) -> TellingE
             below = [_laplace_below(t - value, value_scale) for value in values]
             return math.prod(below[:_HALF]) - math.prod(below[: 2 * _HALF - 1])
 
-        return _integrate(integrand, threshold_scale)
+        return _integrate_over_threshold(integrand, threshold_scale)
 
     def happened(outputs: Outputs) -> _Booleans:
-        return np.asarray((_matrix(outputs)[:, _HALF : 2 * _HALF - 1] == 1).any(axis=1))
+        return np.asarray((_to_matrix(outputs)[:, _HALF : 2 * _HALF - 1] == 1).any(axis=1))
 
     return TellingEvent("the first above is one of outputs 6 to 9", "left", chance(_ONES), chance(_MOVED), happened)
 
@@ -181,10 +183,10 @@ def _tell_released(*, scale: float, cut: float) -> TellingEvent:
             between = [max(0.0, _laplace_below(cut - value, scale) - low) for value, low in zip(values, below, strict=True)]
             return sum(math.prod(below[:place]) * between[place] for place in range(_HALF, 2 * _HALF))
 
-        return _integrate(integrand, scale, end=cut)
+        return _integrate_over_threshold(integrand, scale, end=cut)
 
     def happened(outputs: Outputs) -> _Booleans:
-        matrix = _matrix(outputs)
+        matrix = _to_matrix(outputs)
         small = (np.isfinite(matrix) & (matrix < cut)).any(axis=1)
         return np.logical_and(np.isnan(matrix[:, :_HALF]).all(axis=1), small)
 
@@ -195,7 +197,7 @@ def _tell_released(*, scale: float, cut: float) -> TellingEvent:
 def _tell_variety(*, threshold_scale: float) -> TellingEvent:
     """Tell values without noise: all ones are on one side of the threshold, twos and zeros need not be."""
     apart = -math.expm1(-1 / threshold_scale)
-    return TellingEvent("the outputs differ", "right", apart, 0.0, lambda out: np.ptp(_matrix(out), axis=1) > 0)
+    return TellingEvent("the outputs differ", "right", apart, 0.0, lambda out: np.ptp(_to_matrix(out), axis=1) > 0)
 
 
 def _tell_unstopped(*, scale: float, apart: int) -> TellingEvent:
@@ -208,10 +210,10 @@ def _tell_unstopped(*, scale: float, apart: int) -> TellingEvent:
             first, last = ([math.comb(_HALF, k) * x**k * (1 - x) ** (_HALF - k) for k in counts] for x in shares)
             return sum(first[j] * last[k] for j in counts for k in counts if j - k >= apart)
 
-        return _integrate(integrand, scale)
+        return _integrate_over_threshold(integrand, scale)
 
     def happened(outputs: Outputs) -> _Booleans:
-        above = _matrix(outputs) == 1
+        above = _to_matrix(outputs) == 1
         return np.asarray(above[:, :_HALF].sum(axis=1) - above[:, _HALF:].sum(axis=1) >= apart)
 
     words = f"{apart} more of outputs 1 to 5 than of outputs 6 to 10 are above"
@@ -219,12 +221,12 @@ def _tell_unstopped(*, scale: float, apart: int) -> TellingEvent:
 
 
 _fault = partial(AuditedMechanism, "planted faults")
-_MANY, _ALL = pair(5, 10), pair(6, 5)
+_MANY, _ALL = make_pair(5, 10), make_pair(6, 5)
 
 FAULTS: tuple[AuditedMechanism, ...] = (
     _fault(
         "half the noise",
-        _half_noise,
+        _add_half_noise,
         (0, 1),
         1.0,
         "discrete Laplace noise of scale 1 / (2 epsilon)",
@@ -233,7 +235,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "sensitivity off by one",
-        _one_short,
+        _add_noise_for_one,
         (np.array([5, 5, 5]), np.array([6, 4, 5])),
         1.0,
         "replacing a row moves two counts of a histogram; the scale allows for one (THEORY 0.2)",
@@ -242,7 +244,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "noise reused",
-        _reused,
+        _share_one_draw,
         (np.array([5, 5]), np.array([6, 5])),
         0.5,
         "two answers share one draw, so that their difference has no noise",
@@ -260,7 +262,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "votes weighted e^(epsilon count)",
-        _votes,
+        _draw_votes,
         (np.array([4, 4]), np.array([3, 5])),
         1.0,
         "moving a vote changes two counts: the weight must be e^(epsilon count / 2) (THEORY E4)",
@@ -269,7 +271,7 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "misprinted Gaussian variance",
-        _misprinted,
+        _add_misprinted_noise,
         (0, 1),
         _EPSILON,
         "variance sensitivity ln(1 / delta) / epsilon in place of the analytic one (THEORY A7)",
@@ -332,8 +334,8 @@ FAULTS: tuple[AuditedMechanism, ...] = (
     ),
     _fault(
         "histogram with the wrong scale",
-        _wrong_scale,
-        pair(1, 5),
+        _add_wrong_scale,
+        make_pair(1, 5),
         _EPSILON,
         "the scale is epsilon where it must be 1 / epsilon",
         truth=10.0,

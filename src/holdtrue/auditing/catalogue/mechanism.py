@@ -123,7 +123,7 @@ class AuditedMechanism:
             bits=self.bits,
         )
 
-    def power(self, *, samples: int, confidence: float) -> float | None:
+    def find_power(self, *, samples: int, confidence: float) -> float | None:
         """Return how surely such an audit finds the fault if its search finds the telling event; None where it has none.
 
         A search may find a worse event, or a better one. All runs that are left after it are counted.

@@ -89,7 +89,7 @@ MECHANISMS: tuple[AuditedMechanism, ...] = (
 """Every mechanism that :mod:`holdtrue.mechanisms` exports."""
 
 
-def _plan(rows: int, *, pure: bool = False) -> OpenPlan:
+def _make_plan(rows: int, *, pure: bool = False) -> OpenPlan:
     """Return a plan under which one question is mu-GDP with mu = 1.5, or sqrt(2) times that in pure epsilon."""
     slack = 0.0 if pure else _DELTA
     return open_plan(rows=rows, epsilon=_HUGE, delta=slack, sigma=Fraction(1) / (rows * _MU), iid=False, pure=pure)
@@ -104,26 +104,26 @@ def _through_curators(releases: _Releases, each: int, data: _Table, count: int, 
     return np.array(found)
 
 
-def _ask(data: _Table, count: int, *, under: OpenPlan) -> list[float]:
+def _release_answers(data: _Table, count: int, *, under: OpenPlan) -> list[float]:
     """Ask different questions, each of which the first row answers with yes on one side and with no on the other."""
     with Curator({"x": data[:, 0]}, plan=under) as curator:
         return [answer.value for answer in curator.ask([f"x > {number}e-6" for number in range(count)])]
 
 
-def _select(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
+def _release_choices(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
     with Curator({"x": data[:, 0]}, plan=under) as curator:
         named = ({f"yes {number}": "x > 0.5", f"no {number}": "x <= 0.5"} for number in range(count))
         return [curator.select(candidates, epsilon=_EPSILON).index for candidates in named]
 
 
-def _learn(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
+def _release_hypotheses(data: _Table, count: int, *, under: OpenPlan) -> list[int]:
     """Learn whether x reaches 0 or an edge beyond all rows: always yes, or always no. Each class is another one."""
     with Curator({"x": np.full(len(data), 0.5), "y": data[:, 0]}, plan=under) as curator:
         classes: Iterator[Thresholds] = (Thresholds(0, 2 + number, steps=2, column="x") for number in range(count))
         return [curator.learn(each, target="y > 0.5", epsilon=_EPSILON).index for each in classes]
 
 
-def _predict(data: _Table, count: int, *, under: OpenPlan) -> list[bool]:
+def _release_predictions(data: _Table, count: int, *, under: OpenPlan) -> list[bool]:
     """Predict different points from seven members; a member's two rows make it say yes beyond 0.5, or no everywhere."""
     from sklearn.tree import DecisionTreeClassifier
 
@@ -135,47 +135,64 @@ def _predict(data: _Table, count: int, *, under: OpenPlan) -> list[bool]:
         return [bool(prediction.label) for prediction in found] if isinstance(found, list) else [bool(found.label)]
 
 
-def _yes(number: int, rows: int) -> _Table:
+def _make_column(number: int, rows: int) -> _Table:
     """Return a column of ones, then zeros."""
     return (np.arange(rows) < number).astype(np.float64)[:, None]
 
 
-def _members(number: int) -> _Table:
+def _make_members(number: int) -> _Table:
     """Return rows of seven members, of which so many say yes beyond 0.5: a no at 0, and a yes or another no at 1."""
-    labels = np.concatenate([np.zeros((7, 1)), _yes(number, 7)])
+    labels = np.concatenate([np.zeros((7, 1)), _make_column(number, 7)])
     return np.column_stack([np.repeat([0.0, 1.0], 7), labels])
 
 
 _ROWS = 24
-_ASKING, _ASKING_PURE = _plan(_ROWS), _plan(_ROWS, pure=True)
+_ASKING, _ASKING_PURE = _make_plan(_ROWS), _make_plan(_ROWS, pure=True)
 _ONE_ASK, _ONE_PURE_ASK = epsilon_at(_ASKING.event, _SLACK), epsilon_at(_ASKING_PURE.event, 0)
-_PAIR: Final = (_yes(2, 7), _yes(3, 7))
-_PEOPLE: Final = (_yes(12, _ROWS), _yes(13, _ROWS))
+_PAIR: Final = (_make_column(2, 7), _make_column(3, 7))
+_PEOPLE: Final = (_make_column(12, _ROWS), _make_column(13, _ROWS))
 _SOME: Final[dict[str, Any]] = {"most": 30_000, "search": 0.3}
 _FEW: Final[dict[str, Any]] = {"most": 10_000, "search": 0.2}
 
 
-def _curate(releases: _Releases, under: OpenPlan, each: int) -> Callable[[Any, int, Bits], Outputs]:
+def _make_law(releases: _Releases, under: OpenPlan, each: int) -> Callable[[Any, int, Bits], Outputs]:
     return partial(_through_curators, partial(releases, under=under), each)
 
 
 VERBS: tuple[AuditedMechanism, ...] = (
-    _verb("ASK, normal noise", _curate(_ask, _ASKING, _QUESTIONS), _PEOPLE, _ONE_ASK, delta=_SLACK, truth=_ONE_ASK, **_SOME),
     _verb(
-        "ASK, Laplace noise", _curate(_ask, _ASKING_PURE, _QUESTIONS), _PEOPLE, _ONE_PURE_ASK, truth=_ONE_PURE_ASK, **_SOME
+        "ASK, normal noise",
+        _make_law(_release_answers, _ASKING, _QUESTIONS),
+        _PEOPLE,
+        _ONE_ASK,
+        delta=_SLACK,
+        truth=_ONE_ASK,
+        **_SOME,
     ),
-    _verb("SELECT", _curate(_select, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
+    _verb(
+        "ASK, Laplace noise",
+        _make_law(_release_answers, _ASKING_PURE, _QUESTIONS),
+        _PEOPLE,
+        _ONE_PURE_ASK,
+        truth=_ONE_PURE_ASK,
+        **_SOME,
+    ),
+    _verb("SELECT", _make_law(_release_choices, _make_plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
     _verb(
         "SELECT on a pure ledger",
-        _curate(_select, _plan(8, pure=True), _CHOICES),
-        (_yes(4, 8), _yes(3, 8)),
+        _make_law(_release_choices, _make_plan(8, pure=True), _CHOICES),
+        (_make_column(4, 8), _make_column(3, 8)),
         _EPSILON,
         truth=_EPSILON,
         **_FEW,
     ),
-    _verb("LEARN", _curate(_learn, _plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
+    _verb("LEARN", _make_law(_release_hypotheses, _make_plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),
     _verb(
-        "PREDICT", _curate(_predict, _plan(14), _QUESTIONS), (_members(2), _members(3)), _EPSILON, **_FEW | {"most": 20_000}
+        "PREDICT",
+        _make_law(_release_predictions, _make_plan(14), _QUESTIONS),
+        (_make_members(2), _make_members(3)),
+        _EPSILON,
+        **_FEW | {"most": 20_000},
     ),
 )
 """The verbs of :class:`~holdtrue.Curator`; ASK and SELECT also on a ledger in pure epsilon."""

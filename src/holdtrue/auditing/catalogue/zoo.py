@@ -16,13 +16,13 @@ from holdtrue.auditing.catalogue.mechanism import AuditedMechanism, draw_exponen
 from holdtrue.auditing.search.confidence_bounds import Floats
 from holdtrue.entropy import Bits
 
-__all__ = ["ZOO", "float_laplace", "noisy_max", "pair", "svt_law"]
+__all__ = ["ZOO", "float_laplace", "make_pair", "noisy_max", "svt_law"]
 
 _Law: TypeAlias = Callable[[Any, int, Bits], Floats]
 _BITS_ON = ((0, 11, 18), (3, 10, 13))
 
 
-def pair(number: int, size: int) -> tuple[Floats, Floats]:
+def make_pair(number: int, size: int) -> tuple[Floats, Floats]:
     """Return one of the eight pairs of query results: 1 and 2 move one entry, the others all of them by one at most."""
     places = np.arange(size)
     moved, half = places == 0, places < size // 2
@@ -39,12 +39,12 @@ def pair(number: int, size: int) -> tuple[Floats, Floats]:
     return 1 - others[8] if number == 8 else np.ones(size), others[number]  # noqa: PLR2004 - the pair that moves both
 
 
-def _noisy(data: Floats, count: int, bits: Bits, *, scale: float, times: int = 1) -> Floats:
+def _add_laplace(data: Floats, count: int, bits: Bits, *, scale: float, times: int = 1) -> Floats:
     return np.add(np.repeat(data, times), draw_laplace(scale, (count, times * data.size), bits))
 
 
 def _prefix_sums(data: Floats, count: int, bits: Bits) -> Floats:
-    return _noisy(data, count, bits, scale=10).cumsum(axis=1)
+    return _add_laplace(data, count, bits, scale=10).cumsum(axis=1)
 
 
 def _truncated_geometric(data: Floats, count: int, bits: Bits) -> Floats:
@@ -92,7 +92,7 @@ def _above_threshold(  # noqa: PLR0913 - the parameters of the family
             return np.where(over, -np.inf, np.where(above, fresh, 0.0))
 
 
-def _rappor(value: int, count: int, bits: Bits, *, on: float, off: float) -> Floats:
+def _draw_rappor(value: int, count: int, bits: Bits, *, on: float, off: float) -> Floats:
     chance = np.where(np.isin(np.arange(20), _BITS_ON[value]), on, off)
     return (draw_uniform((count, 20), bits) < chance).astype(np.float64)
 
@@ -103,7 +103,7 @@ def float_laplace(data: float, count: int, bits: Bits, *, scale: float = 10.0) -
     return np.asarray(data - scale * np.sign(centred) * np.log1p(-2 * np.abs(centred)))
 
 
-def _snapped(data: float, count: int, bits: Bits) -> Floats:
+def _snap_laplace(data: float, count: int, bits: Bits) -> Floats:
     sign = np.where(bits.words(count) & np.uint64(1), 1.0, -1.0)
     scale = 10 * (1 + 100 * 2.0**-49)
     noisy = data + scale * sign * np.log(1 - draw_uniform(count, bits))
@@ -118,23 +118,23 @@ def svt_law(
     return partial(_above_threshold, threshold=threshold, **scales, most=most, release=release)
 
 
-def _parallel(data: Floats, count: int, bits: Bits) -> Floats:
+def _run_parallel(data: Floats, count: int, bits: Bits) -> Floats:
     laws = svt_law(20, 40, 2, release="value"), svt_law(40, 40 / 3, 2)
     return np.column_stack([law(data, count, bits) for law in laws])
 
 
-_MANY = pair(5, 10)
+_MANY = make_pair(5, 10)
 _Row: TypeAlias = tuple[str, _Law, tuple[Any, Any], tuple[float | None, float, float | None]]
 # The published table, in its order: a mechanism, a pair, and the truth, what was found, and the ceiling, where known.
 _TABLE: tuple[_Row, ...] = (
-    ("Laplace", partial(_noisy, scale=10), pair(1, 1), (0.1, 0.0976, 0.0959)),
+    ("Laplace", partial(_add_laplace, scale=10), make_pair(1, 1), (0.1, 0.0976, 0.0959)),
     ("TruncatedGeometric", _truncated_geometric, (np.array([2.0]), np.array([1.0])), (math.log(9 / 8), 0.1156, 0.1139)),
-    ("NoisyHist1", partial(_noisy, scale=10), pair(1, 5), (0.1, 0.0978, 0.0959)),
-    ("NoisyHist2", partial(_noisy, scale=0.1), pair(1, 5), (10.0, 4.602, 9.59)),
-    ("RNM1", partial(noisy_max, one_sided=False, value=False), pair(4, 5), (0.0946, 0.0925, 0.0865)),
-    ("RNM2", partial(noisy_max, one_sided=True, value=False), pair(4, 5), (0.1, 0.0979, 0.0924)),
-    ("RNM3", partial(noisy_max, one_sided=False, value=True), pair(6, 5), (0.25, 0.2488, 0.2268)),
-    ("RNM4", partial(noisy_max, one_sided=True, value=True), pair(6, 5), (math.inf, 0.3534, 0.947)),
+    ("NoisyHist1", partial(_add_laplace, scale=10), make_pair(1, 5), (0.1, 0.0978, 0.0959)),
+    ("NoisyHist2", partial(_add_laplace, scale=0.1), make_pair(1, 5), (10.0, 4.602, 9.59)),
+    ("RNM1", partial(noisy_max, one_sided=False, value=False), make_pair(4, 5), (0.0946, 0.0925, 0.0865)),
+    ("RNM2", partial(noisy_max, one_sided=True, value=False), make_pair(4, 5), (0.1, 0.0979, 0.0924)),
+    ("RNM3", partial(noisy_max, one_sided=False, value=True), make_pair(6, 5), (0.25, 0.2488, 0.2268)),
+    ("RNM4", partial(noisy_max, one_sided=True, value=True), make_pair(6, 5), (math.inf, 0.3534, 0.947)),
     ("SVT1", svt_law(20, 40, 1, threshold=0.5), _MANY, (0.0885, 0.0858, 0.0621)),
     # The threshold is drawn again after an above; with one above the run ends there.
     ("SVT2", svt_law(20, 40, 1), _MANY, (0.0882, 0.0859, 0.0620)),
@@ -142,14 +142,14 @@ _TABLE: tuple[_Row, ...] = (
     ("SVT4", svt_law(40, 40 / 3, 1), _MANY, (0.1725, 0.1696, 0.1416)),
     ("SVT5", svt_law(20, 0, None), _MANY, (math.inf, 1.761, 9.48)),
     ("SVT6", svt_law(20, 20, None), _MANY, (0.420, 0.2720, 0.2725)),
-    ("Rappor", partial(_rappor, on=0.5125, off=0.4875), (1, 0), (0.3001, 0.3008, 0.2688)),
-    ("OneTimeRappor", partial(_rappor, on=0.525, off=0.475), (1, 0), (0.6005, 0.5999, 0.5688)),
-    ("LaplaceParallel", partial(_noisy, scale=200, times=20), pair(1, 1), (0.1, 0.0350, 0.029)),
-    ("SVT34Parallel", _parallel, _MANY, (None, 0.2616, None)),
-    ("PrefixSum", _prefix_sums, pair(7, 10), (1.0, 0.5774, 0.844)),
-    ("NumericalSVT", svt_law(30, 120, 2, release="fresh"), pair(6, 10), (None, 0.0345, None)),
+    ("Rappor", partial(_draw_rappor, on=0.5125, off=0.4875), (1, 0), (0.3001, 0.3008, 0.2688)),
+    ("OneTimeRappor", partial(_draw_rappor, on=0.525, off=0.475), (1, 0), (0.6005, 0.5999, 0.5688)),
+    ("LaplaceParallel", partial(_add_laplace, scale=200, times=20), make_pair(1, 1), (0.1, 0.0350, 0.029)),
+    ("SVT34Parallel", _run_parallel, _MANY, (None, 0.2616, None)),
+    ("PrefixSum", _prefix_sums, make_pair(7, 10), (1.0, 0.5774, 0.844)),
+    ("NumericalSVT", svt_law(30, 120, 2, release="fresh"), make_pair(6, 10), (None, 0.0345, None)),
     ("FloatLaplace", float_laplace, (0.0, 1.0), (math.inf, 0.2521, 8.96)),
-    ("SnappedLaplace", _snapped, (0.0, 1.0), (None, 0.0979, 0.0925)),
+    ("SnappedLaplace", _snap_laplace, (0.0, 1.0), (None, 0.0979, 0.0925)),
 )
 _CLAIMED = {
     "TruncatedGeometric": math.log(9 / 8),

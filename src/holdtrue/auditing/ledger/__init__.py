@@ -44,11 +44,11 @@ def audit_ledger(
     """
     held = listed("receipts", receipts, expected="a list of receipts, answers or certificates")
     kept = [_read_receipt(each) for each in held]
-    verdict = _recount(where, kept)
+    verdict = _find_recount_error(where, kept)
     try:
         place, terms, entries = _read_ledger(where)
     except IntegrityError as error:
-        return _unreadable(where, str(error))
+        return _report_unreadable(where, str(error))
     audit = _LedgerAudit(terms, LedgerRules.of(terms))
     audit.check_all(entries, receipts=kept, data=data)
     audit.compare_answers([answer for answer in held if type(answer) is Answer])
@@ -58,10 +58,10 @@ def audit_ledger(
     known = any(breach.entry == number or not named for breach in audit.breaches)
     if verdict is not None and not known:
         audit.breaches.append(Breach(number, "recount", verdict))
-    return audit.inspection(place, entries)
+    return audit.make_inspection(place, entries)
 
 
-def _recount(where: "str | PathLike[str] | Ledger", receipts: Sequence[Receipt]) -> str | None:
+def _find_recount_error(where: "str | PathLike[str] | Ledger", receipts: Sequence[Receipt]) -> str | None:
     """Return what the ledger's own recount finds first, None where it finds nothing."""
     try:
         verify(where, receipts=receipts)
@@ -92,7 +92,7 @@ def _read_ledger(where: "str | PathLike[str] | Ledger") -> tuple[str, Terms, Seq
         store.close()
 
 
-def _unreadable(where: "str | PathLike[str] | Ledger", words: str) -> Inspection:
+def _report_unreadable(where: "str | PathLike[str] | Ledger", words: str) -> Inspection:
     # A URL may have a password in it.
     place = "a PostgreSQL database" if "://" in str(where) else str(where)
     named = _NAMED_ENTRY.search(words)
@@ -119,7 +119,7 @@ class _LedgerAudit:
 
     def check_all(self, entries: Sequence[Entry], *, receipts: Sequence[Receipt], data: object) -> None:
         """Check the terms, then entry by entry, then what was kept outside."""
-        self._note(0, self.rules.check_terms(), ["plan"])
+        self._add_breaches(0, self.rules.check_terms(), ["plan"])
         if self.rules.plan is None:
             self.notes.append("the ledger has no plan: its intervals were not recomputed")
         before = (0, self.terms.digest)
@@ -128,45 +128,47 @@ class _LedgerAudit:
             before = entry.receipt
         self._check_receipts(entries, receipts)
         if data is not None:
-            self._note(0, _check_data(self.terms, data), ["data"])
+            self._add_breaches(0, _check_data(self.terms, data), ["data"])
 
-    def _note(self, number: int, found: Found, rules: Iterable[str]) -> None:
+    def _add_breaches(self, number: int, found: Found, rules: Iterable[str]) -> None:
         self.checked.update(rules)
         self.breaches += [Breach(number, rule, words) for rule, words in found]
 
-    def _demand(self, number: int, rule: str, *, right: bool, otherwise: str) -> None:
-        self._note(number, iter(() if right else ((rule, otherwise),)), [rule])
+    def _check_rule(self, number: int, rule: str, *, right: bool, otherwise: str) -> None:
+        self._add_breaches(number, iter(() if right else ((rule, otherwise),)), [rule])
 
     def _check_entry(self, entry: Entry, before: Receipt) -> None:
         number = entry.number
         due = before[0] + 1
         if number > due:
             beyond = f", and so are those up to entry {number - 1}" if number > due + 1 else ""
-            self._demand(due, "chain", right=False, otherwise=f"it is missing{beyond}")
-        self._note(number, self._check_chain(entry, before), ["chain"])
+            self._check_rule(due, "chain", right=False, otherwise=f"it is missing{beyond}")
+        self._add_breaches(number, self._check_chain(entry, before), ["chain"])
         if any(type(value) is not int for value in (entry.cost, entry.spent)):
-            self._demand(number, "total", right=False, otherwise="its cost or its total is no whole number")
+            self._check_rule(number, "total", right=False, otherwise="its cost or its total is no whole number")
             return
-        self._note(number, self._check_sums(entry), ["total", "cap"])
+        self._add_breaches(number, self._check_sums(entry), ["total", "cap"])
         if entry.analyst is not None:
-            self._note(number, self._check_allowance(entry), ["allowance"])
+            self._add_breaches(number, self._check_allowance(entry), ["allowance"])
         if entry.request_id is not None:
             new = entry.request_id not in self.requests
-            self._demand(number, "request", right=new, otherwise="its request id was used before")
+            self._check_rule(number, "request", right=new, otherwise="its request id was used before")
             self.requests.add(entry.request_id)
         match entry.kind:
             case "charge":
-                self._note(number, self._check_cost(entry), ["cost"])
+                self._add_breaches(number, self._check_cost(entry), ["cost"])
                 self.charges[number] = entry
-                self._note(number, self.rules.check_charge(entry), ["form", "run"] if self.rules.has_runs else ["form"])
+                self._add_breaches(
+                    number, self.rules.check_charge(entry), ["form", "run"] if self.rules.has_runs else ["form"]
+                )
             case "response":
-                self._note(number, self._check_response(entry), ["response"])
+                self._add_breaches(number, self._check_response(entry), ["response"])
             case "repeat":
                 known = entry.request_digest in self.answered
-                self._demand(number, "response", right=known, otherwise="it repeats what was never answered")
+                self._check_rule(number, "response", right=known, otherwise="it repeats what was never answered")
             case "grant":
-                self._demand(number, "allowance", right=not entry.cost, otherwise="a grant costs something")
-        self._note(number, self._check_totals(entry), ["total"])
+                self._check_rule(number, "allowance", right=not entry.cost, otherwise="a grant costs something")
+        self._add_breaches(number, self._check_totals(entry), ["total"])
 
     def _check_totals(self, entry: Entry) -> Found:
         """Compare what the plan's limits are checked against with what each charge says of itself."""
@@ -236,14 +238,14 @@ class _LedgerAudit:
             yield "form", f"it answers another verb than entry {charge.number} was charged for"
         self.responses.setdefault(charge.number, entry.number)
         self.answered.add(entry.request_digest)
-        self._note(entry.number, self.rules.check_response(charge, entry), ["certificate", "interval"])
+        self._add_breaches(entry.number, self.rules.check_response(charge, entry), ["certificate", "interval"])
 
     def _check_receipts(self, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> None:
         known = {0: self.terms.digest} | {entry.number: entry.digest for entry in entries}
         for number, digest in receipts:
             found = known.get(number)
             words = "there is a receipt for it, and it is missing" if found is None else "it is not the one of the receipt"
-            self._demand(number, "receipt", right=found == digest, otherwise=words)
+            self._check_rule(number, "receipt", right=found == digest, otherwise=words)
 
     def compare_answers(self, answers: Sequence[Answer]) -> None:
         """Look for answers that were kept outside among the stored ones; whether they were repeats then is no matter."""
@@ -251,9 +253,9 @@ class _LedgerAudit:
             stored = self.rules.told.get(answer.certificate.entry, ())
             there = replace(answer, repeated=False) in stored
             words = "an answer that was kept is not the one that is stored"
-            self._demand(answer.certificate.entry, "receipt", right=there, otherwise=words)
+            self._check_rule(answer.certificate.entry, "receipt", right=there, otherwise=words)
 
-    def inspection(self, place: str, entries: Sequence[Entry]) -> Inspection:
+    def make_inspection(self, place: str, entries: Sequence[Entry]) -> Inspection:
         """Return what was found."""
         terms = self.terms
         return Inspection(

@@ -57,7 +57,7 @@ class BoundRule(ABC):
     pooled: ClassVar[bool] = False
     relative: ClassVar[bool] = True
 
-    def at(self, alpha: float | Floats) -> Self:
+    def at_level(self, alpha: float | Floats) -> Self:
         """Return the same rule at another level, or at several."""
         return replace(self, alpha=alpha)  # type: ignore[type-var]  # every rule is a record
 
@@ -103,11 +103,11 @@ class Pooled(BoundRule):
     def limit(self, first: Any, second: Any, runs: float) -> Floats:  # noqa: ANN401 - counts, one or an array of them
         """Return a confidence limit of epsilon."""
         alpha = self.alpha * (1 - _SLACK_SHARE if self.delta else 1)
-        kept = np.maximum(np.asarray(first, dtype=np.float64) - self._explained(runs), 0.0)
+        kept = np.maximum(np.asarray(first, dtype=np.float64) - self._count_explained(runs), 0.0)
         share = lower_limit(kept, kept + np.asarray(second, dtype=np.float64), alpha=alpha)
         return _log_ratio(share, 1 - share)
 
-    def _explained(self, runs: float) -> float | Floats:
+    def _count_explained(self, runs: float) -> float | Floats:
         """Return how many hits the slack explains, but for its part of alpha."""
         from scipy import special
 
@@ -171,7 +171,7 @@ def combine_stages(stages: Sequence[Counts], *, alpha: float) -> float:
     scores = np.arange(-_FARTHEST, _FARTHEST, _STEP)
     # What each stage proves at each score: less and less, also where the library's last digits say otherwise.
     proved = [
-        np.minimum.accumulate(stage.rule.at(special.ndtr(-scores)).limit(stage.first, stage.second, stage.runs))
+        np.minimum.accumulate(stage.rule.at_level(special.ndtr(-scores)).limit(stage.first, stage.second, stage.runs))
         for stage in stages
     ]
     roots = [math.sqrt(stage.weight / sum(each.weight for each in stages)) for stage in stages]

@@ -41,11 +41,11 @@ class Curves:
 
     def plot(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw delta against epsilon on a logarithmic scale; return the axes. Needs the extra ``plots``."""
-        return _draw(ax, self.epsilons, self.deltas, ("epsilon", "delta"), self.confidence)
+        return _draw_curve(ax, self.epsilons, self.deltas, ("epsilon", "delta"), self.confidence)
 
     def plot_renyi(self, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the Rényi divergence against its order; return the axes. Needs the extra ``plots``."""
-        return _draw(ax, self.orders, self.divergences, ("order", "Rényi divergence"), self.confidence)
+        return _draw_curve(ax, self.orders, self.divergences, ("order", "Rényi divergence"), self.confidence)
 
 
 def privacy_curves(  # noqa: PLR0913 - how hard to try, and where to look
@@ -76,23 +76,23 @@ def privacy_curves(  # noqa: PLR0913 - how hard to try, and where to look
     if not tallies:
         return Curves(epsilons, (0.0,) * len(epsilons), orders, (0.0,) * len(orders), sure)
     score = choose_event(tallies, STRATEGIES[-1], rules=trial.rules, runs=parts.counting).score
-    sides = [np.sort(score(Seen(reader.matrix(draw_outputs(run, data, parts.counting))))) for data in (left, right)]
+    sides = [np.sort(score(Seen(reader.to_matrix(draw_outputs(run, data, parts.counting))))) for data in (left, right)]
     cuts = np.unique(np.concatenate([side[:: max(1, side.size // 2000)] for side in sides]))
     over = [1 - np.searchsorted(side, cuts) / side.size for side in sides]
     margin = math.sqrt(math.log(4 / (1 - sure)) / (2 * parts.counting))
-    coins = [pair for p, q in ((over[0], over[1]), (over[1], over[0])) for pair in _coins(p, q, margin)]
+    coins = [pair for p, q in ((over[0], over[1]), (over[1], over[0])) for pair in _bound_coins(p, q, margin)]
     p, q = (np.concatenate(each) for each in zip(*coins, strict=True))
     deltas = tuple(max(0.0, float((p - math.exp(epsilon) * q).max())) for epsilon in epsilons)
-    return Curves(epsilons, deltas, orders, tuple(_renyi(p, q, order) for order in orders), sure)
+    return Curves(epsilons, deltas, orders, tuple(_largest_renyi(p, q, order) for order in orders), sure)
 
 
-def _coins(p: Floats, q: Floats, margin: float) -> list[tuple[Floats, Floats]]:
+def _bound_coins(p: Floats, q: Floats, margin: float) -> list[tuple[Floats, Floats]]:
     """Return what is sure of an event, likelier first, and of its complement, in the other order: at least and at most."""
     low, high = np.maximum(p - margin, 0.0), np.minimum(q + margin, 1.0)
     return [(low, high), (1 - high, 1 - low)]
 
 
-def _renyi(p: Floats, q: Floats, order: float) -> float:
+def _largest_renyi(p: Floats, q: Floats, order: float) -> float:
     """Return the largest Rényi divergence of coins that show heads with at least p against at most q."""
     if order <= 1:
         raise InvalidParameter("orders", order, "numbers above 1")
@@ -130,7 +130,7 @@ def _exact_renyi(p: Floats, q: Floats, order: float) -> float:
     return max(0.0, float(np.logaddexp.reduce(terms)) / (order - 1))
 
 
-def _draw(
+def _draw_curve(
     ax: "Axes | None", x: tuple[float, ...], y: tuple[float, ...], names: tuple[str, str], confidence: float
 ) -> "Axes":
     words = "exact" if confidence == 1 else f"at least this, confidence {confidence:.4g}"

@@ -58,10 +58,10 @@ class Strategy:
     caution: float
     neighbours: int
 
-    def worth(self, expected: Floats, luck: Floats, *, size: int) -> Floats:
+    def rate_cuts(self, expected: Floats, luck: Floats, *, size: int) -> Floats:
         """Return what cuts are worth, from the bounds they promise and the luck in them, when so many outputs were seen."""
         asked = round(self.neighbours * min(1.0, math.sqrt(_MANY / size)))
-        return _smooth(expected, asked) - self.caution * luck
+        return _smooth_cuts(expected, asked) - self.caution * luck
 
 
 STRATEGIES: Final = (Strategy(1.0, 0), Strategy(2.0, 15))
@@ -134,7 +134,7 @@ class ChosenEvent:
         side = "right" if self.swapped else "left"
         return f"{self.score.words} is {sign} {self.cut:.6g}; likelier on the {side}"
 
-    def happened(self, seen: Seen) -> npt.NDArray[np.bool_]:
+    def find_hits(self, seen: Seen) -> npt.NDArray[np.bool_]:
         """Return for each output whether it is in the event."""
         high: npt.NDArray[np.bool_] = self.score.of_known(seen) >= self.cut
         return high if self.above else ~high
@@ -173,24 +173,24 @@ class Tally:
     def of(cls, score: OutputScore, left: Seen, right: Seen) -> "Tally":
         """Cut a score of some outputs where their ranks say, and count."""
         sides = [np.sort(score(seen)) for seen in (left, right)]
-        cuts = _cuts(np.sort(np.concatenate(sides), kind="stable"))
+        cuts = _choose_cuts(np.sort(np.concatenate(sides), kind="stable"))
         over = [(side.size - np.searchsorted(side, cuts)).astype(np.float64) for side in sides]
         return cls(score, cuts, (over[0], over[1]), sides[0].size)
 
-    def passed(self, seen: Seen) -> Floats:
+    def count_above(self, seen: Seen) -> Floats:
         """Return how many of some outputs lie at or above each cut."""
         places = np.searchsorted(self.cuts, self.score.of_known(seen), side="right")
         found: Floats = np.bincount(places, minlength=self.cuts.size + 1)[::-1].cumsum()[-2::-1].astype(np.float64)
         return found
 
-    def events(self, rules: Iterable[BoundRule], runs: int) -> Iterator[_Event]:
+    def list_events(self, rules: Iterable[BoundRule], runs: int) -> Iterator[_Event]:
         """Yield side of the cut, order of the sides and rule, with what so many runs promise at each cut, and luck in it."""
         for above in (True, False):
             hits = [side if above else self.size - side for side in self.over]
             for swapped in (False, True):
                 for rule in rules:
                     ordered = hits[::-1] if swapped else hits
-                    yield above, swapped, rule, *_promises(*ordered, size=self.size, rule=rule, runs=runs)
+                    yield above, swapped, rule, *_expect_bounds(*ordered, size=self.size, rule=rule, runs=runs)
 
 
 def search_scores(trial: Trial) -> tuple[OutputReader, list[Tally]]:
@@ -199,13 +199,13 @@ def search_scores(trial: Trial) -> tuple[OutputReader, list[Tally]]:
     outputs = [_draw_in_batches(trial.run, data, parts.searched) for data in trial.sides]
     learning, sifting, choosing = parts.slices
     reader = OutputReader.of(*(side[learning] for side in outputs))
-    matrices = [reader.matrix(side) for side in outputs]
+    matrices = [reader.to_matrix(side) for side in outputs]
     first, sifted, seen = ([Seen(side[part]) for side in matrices] for part in (learning, sifting, choosing))
     kept: list[list[tuple[float, OutputScore]]] = [[] for _ in _CAUTION]
     for score in make_scores(first[0], first[1], reader.numeric):
         tally = Tally.of(score, sifted[0], sifted[1])
         if tally.cuts.size:
-            for _, _, _, expected, luck in tally.events(trial.rules, parts.counting):
+            for _, _, _, expected, luck in tally.list_events(trial.rules, parts.counting):
                 for place, caution in enumerate(_CAUTION):
                     kept[place].append((float((expected - caution * luck).max()), score))
     left_over = {score: None for each in kept for _, score in sorted(each, key=lambda pair: -pair[0])[:_KEPT]}
@@ -218,8 +218,8 @@ def choose_event(tallies: Sequence[Tally], strategy: Strategy, *, rules: Sequenc
 
     def candidates() -> Iterator[tuple[float, ChosenEvent]]:
         for tally in tallies:
-            for above, swapped, rule, expected, luck in tally.events(rules, runs):
-                worth = strategy.worth(expected, luck, size=tally.size)
+            for above, swapped, rule, expected, luck in tally.list_events(rules, runs):
+                worth = strategy.rate_cuts(expected, luck, size=tally.size)
                 place = int(worth.argmax())
                 yield float(worth[place]), ChosenEvent(tally.score, float(tally.cuts[place]), above, swapped, rule)
 
@@ -235,7 +235,7 @@ def _draw_in_batches(run: Run, data: object, size: int) -> npt.NDArray[Any]:
     return np.concatenate(made)
 
 
-def _promises(first: Floats, second: Floats, *, size: int, rule: BoundRule, runs: int) -> tuple[Floats, Floats]:
+def _expect_bounds(first: Floats, second: Floats, *, size: int, rule: BoundRule, runs: int) -> tuple[Floats, Floats]:
     """Return the bounds to be expected from events with these hits, and what luck in so few hits may have added."""
     number = mean_runs(runs, pooled=rule.pooled)
     scale = number / size
@@ -246,7 +246,7 @@ def _promises(first: Floats, second: Floats, *, size: int, rule: BoundRule, runs
     return expected, np.sqrt((p * (1 - p) + q * (1 - q)) / size)
 
 
-def _smooth(expected: Floats, neighbours: int) -> Floats:
+def _smooth_cuts(expected: Floats, neighbours: int) -> Floats:
     """Return the mean over so many cuts on either side, where there are enough of them; one that says nothing counts -1."""
     if not neighbours or expected.size <= 2 * neighbours + 1:
         return expected
@@ -256,7 +256,7 @@ def _smooth(expected: Floats, neighbours: int) -> Floats:
     return found
 
 
-def _cuts(pooled: Floats) -> Floats:
+def _choose_cuts(pooled: Floats) -> Floats:
     """Return values to cut at: all where they are few, else ranks that lie closer together towards both ends."""
     some = np.unique(pooled)
     if some.size > _FEW_CUTS:
@@ -313,11 +313,11 @@ def _count_events(  # noqa: PLR0913 - what is counted, of which runs, and where 
     for side, data in enumerate(trial.sides):
         limits = [poisson[side] if event.rule.pooled else size for event in events]
         for start in range(0, size, _BATCH):
-            seen = Seen(reader.matrix(draw_outputs(trial.run, data, min(_BATCH, size - start))))
+            seen = Seen(reader.to_matrix(draw_outputs(trial.run, data, min(_BATCH, size - start))))
             for place, event in enumerate(events):
-                hits[side, place] += event.happened(seen)[: max(0, limits[place] - start)].sum()
+                hits[side, place] += event.find_hits(seen)[: max(0, limits[place] - start)].sum()
             for total, tally in zip(added, tallies, strict=True):
-                total[side] += tally.passed(seen)
+                total[side] += tally.count_above(seen)
     counts = []
     for place, event in enumerate(events):
         pooled = event.rule.pooled

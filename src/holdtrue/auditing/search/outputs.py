@@ -57,7 +57,7 @@ _TAILS = np.geomspace(2e-4, 1 / _FINEST, 10)
 
 def draw_outputs(run: Run, data: object, count: int) -> npt.NDArray[Any]:
     """Run a mechanism so many times; return its outputs as an array with a row for each."""
-    array = _array(call_function(run, data, count))
+    array = _to_array(call_function(run, data, count))
     if array.shape[0] != count:
         raise InvalidParameter(
             "run", f"{array.shape[0]:,} outputs", f"a function that returns {count:,} outputs when asked so"
@@ -80,12 +80,12 @@ def measure_width(run: Run, data: object) -> int:
     return max(1, int(draw_outputs(run, data, _FEW).shape[1]))
 
 
-def _array(outputs: object) -> npt.NDArray[Any]:
+def _to_array(outputs: object) -> npt.NDArray[Any]:
     """Return an array of numbers where they all are, of plain Python values otherwise; at least one axis."""
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 0 or outputs.dtype.kind not in _NUMERIC + "USO":
             raise InvalidParameter("outputs", f"an array of {outputs.dtype}, {outputs.ndim} axes", _EXPECTED)
-        return outputs if outputs.dtype.kind in _NUMERIC else _checked(outputs.astype(object))
+        return outputs if outputs.dtype.kind in _NUMERIC else _check_types(outputs.astype(object))
     if isinstance(outputs, (str, bytes)) or not isinstance(outputs, Iterable):
         raise InvalidParameter("outputs", f"a {type(outputs).__name__}", f"one output for each run: {_EXPECTED}")
     listed = list(outputs)
@@ -95,22 +95,22 @@ def _array(outputs: object) -> npt.NDArray[Any]:
         plain = np.empty(0, dtype=object)
     if plain.dtype.kind in _NUMERIC and plain.ndim > 0:
         return plain
-    rows = [_flat(each) for each in listed]
+    rows = [_flatten_output(each) for each in listed]
     table = np.full((len(rows), max(map(len, rows), default=0)), np.nan, dtype=object)
     for place, row in enumerate(rows):
         table[place, : len(row)] = row
-    return _checked(table)
+    return _check_types(table)
 
 
-def _flat(output: object) -> tuple[Any, ...]:
+def _flatten_output(output: object) -> tuple[Any, ...]:
     if isinstance(output, np.ndarray):
         return tuple(output.ravel().tolist())
     if isinstance(output, (tuple, list)):
-        return tuple(value for part in output for value in _flat(part))
+        return tuple(value for part in output for value in _flatten_output(part))
     return (output,)
 
 
-def _checked(array: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+def _check_types(array: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
     kinds: set[type] = {type(value) for value in array.ravel().tolist()}
     strange = [kind for kind in kinds if not issubclass(kind, (int, float, str, bytes, np.number, np.bool_, type(None)))]
     if strange:
@@ -129,43 +129,43 @@ class OutputReader:
     def of(cls, *samples: npt.NDArray[Any]) -> "OutputReader":
         """Learn the columns and their labels from some outputs."""
         width = max(sample.shape[1] for sample in samples)
-        return cls(tuple(_codes([s[:, place] for s in samples if place < s.shape[1]]) for place in range(width)))
+        return cls(tuple(_find_codes([s[:, place] for s in samples if place < s.shape[1]]) for place in range(width)))
 
     @property
     def numeric(self) -> tuple[bool, ...]:
         """Return for each column whether it holds numbers."""
         return tuple(codes is None for codes in self.codes)
 
-    def matrix(self, outputs: npt.NDArray[Any]) -> Floats:
+    def to_matrix(self, outputs: npt.NDArray[Any]) -> Floats:
         """Return outputs as numbers; columns beyond those that are known are left out."""
         table = np.full((outputs.shape[0], len(self.codes)), np.nan)
         for place, codes in enumerate(self.codes[: outputs.shape[1]]):
             column = outputs[:, place]
             if codes is None:
-                table[:, place] = column if column.dtype.kind in _NUMERIC else [_number(value) for value in column]
+                table[:, place] = column if column.dtype.kind in _NUMERIC else [_to_number(value) for value in column]
             else:
-                table[:, place] = [codes.get(_key(value), -1.0) for value in column.tolist()]
+                table[:, place] = [codes.get(_label_key(value), -1.0) for value in column.tolist()]
         return table
 
 
-def _codes(columns: list[npt.NDArray[Any]]) -> dict[Any, float] | None:
+def _find_codes(columns: list[npt.NDArray[Any]]) -> dict[Any, float] | None:
     if all(column.dtype.kind in _NUMERIC for column in columns):
         return None
-    values = {_key(value) for column in columns for value in column.tolist()}
+    values = {_label_key(value) for column in columns for value in column.tolist()}
     if not any(isinstance(value, (str, bytes)) for _, value in values):
         return None
     return {value: float(code) for code, value in enumerate(sorted(values, key=lambda pair: (pair[0], str(pair[1]))))}
 
 
-def _key(value: object) -> tuple[str, object]:
+def _label_key(value: object) -> tuple[str, object]:
     """Return something that tells 1 from "1", and that equals itself even for NaN."""
     if isinstance(value, (str, bytes)):
         return type(value).__name__, value
-    number = _number(value)
+    number = _to_number(value)
     return "number", number if number == number else None  # noqa: PLR0124 - false for NaN only
 
 
-def _number(value: object) -> float:
+def _to_number(value: object) -> float:
     if not isinstance(value, (int, float, np.number, np.bool_)):
         return float("nan")
     try:
@@ -195,9 +195,9 @@ class Seen:
             with np.errstate(invalid="ignore", over="ignore"):
                 return np.ascontiguousarray(feature.column(self.matrix))
 
-        return self.once(feature, column)
+        return self.find_or_make(feature, column)
 
-    def once(self, key: object, made: Callable[[], T]) -> T:
+    def find_or_make(self, key: object, made: Callable[[], T]) -> T:
         """Return what is known under a key, after making it if it is not."""
         if key not in self.known:
             self.known[key] = made()
@@ -208,24 +208,24 @@ class Seen:
 def list_features(numeric: tuple[bool, ...]) -> list[Feature]:
     """Return what is looked at, for outputs whose columns hold numbers or codes of labels."""
     if len(numeric) == 1:
-        value = Feature("the output", "value", functools.partial(_column, 0))
+        value = Feature("the output", "value", functools.partial(_take_column, 0))
         bit = Feature("the lowest set bit of the output", "lattice", _finest_bit)
         size = Feature("lowest set bit and magnitude of the output", "lattice", _bit_and_size)
         return [value, bit, size] if numeric[0] else [value]
     places = range(len(numeric))
-    found = [Feature(f"output {place + 1}", "value", functools.partial(_column, place)) for place in places]
+    found = [Feature(f"output {place + 1}", "value", functools.partial(_take_column, place)) for place in places]
     if not all(numeric):
         return found
     found += [
-        Feature(f"output {place + 2} less output {place + 1}", "difference", functools.partial(_difference, place))
+        Feature(f"output {place + 2} less output {place + 1}", "difference", functools.partial(_take_difference, place))
         for place in places[:-1]
     ]
     return [
         *found,
-        Feature("the sum of the outputs", "whole", lambda matrix: _finite(matrix, 0.0).sum(axis=1)),
-        Feature("the largest output", "whole", lambda matrix: _finite(matrix, -np.inf).max(axis=1)),
-        Feature("the smallest output", "whole", lambda matrix: _finite(matrix, np.inf).min(axis=1)),
-        Feature(LAST, "whole", _last),
+        Feature("the sum of the outputs", "whole", lambda matrix: _replace_infinite(matrix, 0.0).sum(axis=1)),
+        Feature("the largest output", "whole", lambda matrix: _replace_infinite(matrix, -np.inf).max(axis=1)),
+        Feature("the smallest output", "whole", lambda matrix: _replace_infinite(matrix, np.inf).min(axis=1)),
+        Feature(LAST, "whole", _last_finite),
         Feature(MISSING, "whole", lambda matrix: np.isnan(matrix).sum(axis=1).astype(np.float64)),
         Feature("the finest lowest set bit of the outputs", "lattice", _finest_bit),
     ]
@@ -254,26 +254,26 @@ def hash_rows(matrix: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return key
 
 
-def _column(place: int, matrix: Floats) -> Floats:
+def _take_column(place: int, matrix: Floats) -> Floats:
     return matrix[:, place]
 
 
-def _difference(place: int, matrix: Floats) -> Floats:
+def _take_difference(place: int, matrix: Floats) -> Floats:
     return np.subtract(matrix[:, place + 1], matrix[:, place])
 
 
-def _finite(matrix: Floats, otherwise: float) -> Floats:
+def _replace_infinite(matrix: Floats, otherwise: float) -> Floats:
     return np.where(np.isfinite(matrix), matrix, otherwise)
 
 
-def _last(matrix: Floats) -> Floats:
+def _last_finite(matrix: Floats) -> Floats:
     there = np.isfinite(matrix)
     place = matrix.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
     return np.where(there.any(axis=1), matrix[np.arange(matrix.shape[0]), place], np.nan)
 
 
 def _bit_and_size(matrix: Floats) -> Floats:
-    size = np.frexp(_finite(matrix[:, 0], 0.0))[1]
+    size = np.frexp(_replace_infinite(matrix[:, 0], 0.0))[1]
     return np.asarray(lowest_bit(matrix[:, 0]) + 3 * _NOWHERE * np.clip(size, -60, 60))
 
 
@@ -308,33 +308,33 @@ class Cells:
             inner = np.unique(np.quantile(some, shares))
         return np.concatenate([[-np.inf], inner, [np.finfo(np.float64).max, np.inf]])
 
-    def codes(self, seen: Seen) -> npt.NDArray[np.intp]:
+    def find_cells(self, seen: Seen) -> npt.NDArray[np.intp]:
         """Return the cell of each output."""
-        return seen.once(self, lambda: np.searchsorted(self.edges, seen[self.feature]))
+        return seen.find_or_make(self, lambda: np.searchsorted(self.edges, seen[self.feature]))
 
-    def counts(self, seen: Seen) -> npt.NDArray[np.int64]:
+    def count_cells(self, seen: Seen) -> npt.NDArray[np.int64]:
         """Return how many outputs each cell holds."""
-        return np.bincount(self.codes(seen), minlength=self.edges.size + 1)
+        return np.bincount(self.find_cells(seen), minlength=self.edges.size + 1)
 
-    def groups(self, number: int) -> npt.NDArray[np.intp]:
+    def group_cells(self, number: int) -> npt.NDArray[np.intp]:
         """Return for each cell the group it belongs to: about so many, but for what is not finite."""
         finite = self.edges.size - 2
         # Where values are few, the last of these cells is empty.
         group = np.arange(finite) * number // finite if finite > number + 1 else np.arange(finite)
         return np.concatenate([[0], 1 + group, [number + 2, number + 3]])
 
-    def ratios(self, left: Seen, right: Seen, number: int) -> Floats:
+    def find_ratios(self, left: Seen, right: Seen, number: int) -> Floats:
         """Return for each cell the logarithm of how much likelier its group is on the left."""
-        return self.ratios_of(self.counts(left), self.counts(right), number)
+        return self.ratios_of_counts(self.count_cells(left), self.count_cells(right), number)
 
-    def ratios_of(self, left: npt.NDArray[Any], right: npt.NDArray[Any], number: int) -> Floats:
+    def ratios_of_counts(self, left: npt.NDArray[Any], right: npt.NDArray[Any], number: int) -> Floats:
         """Return the same from counts."""
-        group = self.groups(number)
+        group = self.group_cells(number)
         sides = [np.bincount(group, weights=counts, minlength=number + 4) for counts in (left, right)]
         found: Floats = (np.log(sides[0] + 0.5) - np.log(sides[1] + 0.5))[group]
         return found
 
-    def score(self, left: Seen, right: Seen, number: int) -> Callable[[Seen], Floats]:
+    def make_score(self, left: Seen, right: Seen, number: int) -> Callable[[Seen], Floats]:
         """Return the ratio of an output's group as a function."""
-        ratios = self.ratios(left, right, number)
-        return lambda seen: ratios[self.codes(seen)]
+        ratios = self.find_ratios(left, right, number)
+        return lambda seen: ratios[self.find_cells(seen)]

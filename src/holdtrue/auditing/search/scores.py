@@ -44,7 +44,7 @@ class OutputScore:
 
     def of_known(self, seen: Seen) -> Floats:
         """Return the score of each output, computed once: events often differ in their cuts alone."""
-        return seen.once(self, lambda: self(seen))
+        return seen.find_or_make(self, lambda: self(seen))
 
 
 def make_scores(left: Seen, right: Seen, numeric: tuple[bool, ...]) -> Iterator[OutputScore]:
@@ -55,7 +55,9 @@ def make_scores(left: Seen, right: Seen, numeric: tuple[bool, ...]) -> Iterator[
             yield OutputScore(feature.words, lambda seen, feature=feature: seen[feature])  # type: ignore[misc]
         cells = Cells.of(feature, left[feature], right[feature])
         for number in _FINE if len(numeric) <= _SMALL else _FINE[:1]:
-            yield OutputScore(f"the likelihood ratio by {number} cells of {feature.words}", cells.score(left, right, number))
+            yield OutputScore(
+                f"the likelihood ratio by {number} cells of {feature.words}", cells.make_score(left, right, number)
+            )
     if len(numeric) == 1:
         return
     whole = _score_keys("the whole output", _whole_keys, left, right, most=_MOST_WHOLE)
@@ -113,11 +115,11 @@ def _score_keys(
 
 
 def _whole_keys(seen: Seen) -> npt.NDArray[np.uint64]:
-    return seen.once(_whole_keys, lambda: hash_rows(seen.matrix))
+    return seen.find_or_make(_whole_keys, lambda: hash_rows(seen.matrix))
 
 
 def _pattern_keys(seen: Seen) -> npt.NDArray[np.uint64]:
-    return seen.once(_pattern_keys, lambda: hash_rows(np.where(np.isfinite(seen.matrix), 1.0, seen.matrix)))
+    return seen.find_or_make(_pattern_keys, lambda: hash_rows(np.where(np.isfinite(seen.matrix), 1.0, seen.matrix)))
 
 
 def _score_patterns(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[OutputScore]:
@@ -129,10 +131,10 @@ def _score_patterns(looked: Sequence[Feature], left: Seen, right: Seen) -> Itera
     last, missing = named[LAST], named[MISSING]
     cells = Cells.of(last, left[last], right[last])
     for number in (2, 8):
-        group = cells.groups(number)
+        group = cells.group_cells(number)
 
         def keys(seen: Seen, group: npt.NDArray[np.intp] = group) -> npt.NDArray[np.uint64]:
-            return _pattern_keys(seen) ^ (group[cells.codes(seen)].astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
+            return _pattern_keys(seen) ^ (group[cells.find_cells(seen)].astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
 
         made = _score_keys(f"which outputs are there and {number} cells of the last", keys, left, right, most=_MOST_WHOLE)
         if made is not None:
@@ -158,9 +160,9 @@ def _score_sums(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[
         edges = Cells.edges_of(np.concatenate([seen[feature] for feature in chosen for seen in (left, right)]))
         shared = [Cells(feature, edges) for feature in chosen]
         for number in _COARSE:
-            apart = [cells.ratios(left, right, number) for cells in own]
-            counts = [np.sum([cells.counts(seen) for cells in shared], axis=0) for seen in (left, right)]
-            alike = shared[0].ratios_of(counts[0], counts[1], number)
+            apart = [cells.find_ratios(left, right, number) for cells in own]
+            counts = [np.sum([cells.count_cells(seen) for cells in shared], axis=0) for seen in (left, right)]
+            alike = shared[0].ratios_of_counts(counts[0], counts[1], number)
             yield OutputScore(f"the sum of likelihood ratios of each {family}, {number} cells", _add_ratios(own, apart))
             yield OutputScore(
                 f"the sum of likelihood ratios of every {family}, {number} cells for all",
@@ -172,7 +174,7 @@ def _add_ratios(cells: Sequence[Cells], ratios: Sequence[Floats]) -> Callable[[S
     def total(seen: Seen) -> Floats:
         found = np.zeros(seen.matrix.shape[0])
         for each, ratio in zip(cells, ratios, strict=True):
-            found += ratio[each.codes(seen)]
+            found += ratio[each.find_cells(seen)]
         # Sums of the same terms in another order shall be equal.
         return np.round(found, 10)
 
@@ -193,25 +195,25 @@ def _fit_scores(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[
         [np.concatenate([left[feature][:size], right[feature][:size]]) for feature in each] for each in (chosen, straight)
     )
     sides = np.repeat([1, 0], size)
-    design = _Design.of(narrow)
+    design = _LinearDesign.of(narrow)
     # Two threads that wait for each other take longer than one where the machine is busy.
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # A fit that has not converged is a score like any other.
         warnings.simplefilter("ignore")
-        linear = LogisticRegression(C=0.1, max_iter=100).fit(design.matrix(narrow), sides)
+        linear = LogisticRegression(C=0.1, max_iter=100).fit(design.to_matrix(narrow), sides)
         trees = HistGradientBoostingClassifier(
             max_iter=50, max_leaf_nodes=15, min_samples_leaf=max(20, size // 500), early_stopping=False, random_state=0
-        ).fit(_bounded(wide), sides)
+        ).fit(_stack_bounded(wide), sides)
 
     def straightly(seen: Seen) -> Floats:
-        return design.sum([seen[each] for each in straight], linear.coef_[0]) + float(linear.intercept_[0])
+        return design.weigh_columns([seen[each] for each in straight], linear.coef_[0]) + float(linear.intercept_[0])
 
     def grown(seen: Seen) -> Floats:
         columns = [seen[each] for each in chosen]
         rows = seen.matrix.shape[0]
         with threadpool_limits(limits=1):
             found = [
-                trees.decision_function(_bounded([column[start : start + _AT_ONCE] for column in columns]))
+                trees.decision_function(_stack_bounded([column[start : start + _AT_ONCE] for column in columns]))
                 for start in range(0, rows, _AT_ONCE)
             ]
         return np.concatenate(found)
@@ -220,13 +222,13 @@ def _fit_scores(looked: Sequence[Feature], left: Seen, right: Seen) -> Iterator[
     yield OutputScore("a score of gradient-boosted trees", grown)
 
 
-def _bounded(columns: Sequence[Floats]) -> Floats:
+def _stack_bounded(columns: Sequence[Floats]) -> Floats:
     """Return columns side by side; infinities become large numbers, NaN stays."""
     return np.clip(np.column_stack(columns), -_LARGE, _LARGE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Design:
+class _LinearDesign:
     """Columns made fit for a linear model: centred, scaled, within the ends that were seen, and what is missing marked."""
 
     low: Floats
@@ -235,27 +237,27 @@ class _Design:
     scale: Floats
 
     @classmethod
-    def of(cls, columns: Sequence[Floats]) -> "_Design":
+    def of(cls, columns: Sequence[Floats]) -> "_LinearDesign":
         finite = [column[np.isfinite(column)] for column in columns]
         kept = [column if column.size else np.zeros(1) for column in finite]
         spread = np.array([column.std() for column in kept])
         ends = [np.array([end(column) for column in kept]) for end in (np.min, np.max, np.mean)]
         return cls(ends[0], ends[1], ends[2], np.where(spread > 0, spread, 1.0))
 
-    def matrix(self, columns: Sequence[Floats]) -> Floats:
+    def to_matrix(self, columns: Sequence[Floats]) -> Floats:
         """Return all columns as they are fit for the model, and then a mark for each where it is missing."""
-        made = [self._fit(place, column) for place, column in enumerate(columns)]
+        made = [self._scale_column(place, column) for place, column in enumerate(columns)]
         return np.column_stack([*made, *(~np.isfinite(column) for column in columns)])
 
-    def sum(self, columns: Sequence[Floats], weights: Floats) -> Floats:
+    def weigh_columns(self, columns: Sequence[Floats], weights: Floats) -> Floats:
         """Return the matrix times weights, without making the matrix."""
         found = np.zeros(columns[0].size)
         for place, column in enumerate(columns):
-            found += weights[place] * self._fit(place, column)
+            found += weights[place] * self._scale_column(place, column)
             found += weights[len(columns) + place] * ~np.isfinite(column)
         return found
 
-    def _fit(self, place: int, column: Floats) -> Floats:
+    def _scale_column(self, place: int, column: Floats) -> Floats:
         known = np.where(np.isnan(column), self.mean[place], column)
         found: Floats = (np.clip(known, self.low[place], self.high[place]) - self.mean[place]) / self.scale[place]
         return found

@@ -8,7 +8,7 @@ from scipy import stats
 
 import holdtrue as ht
 from holdouts.analysts import lower_rate
-from holdtrue.bounds.sparse_vector import ladder_step, private_ladder, private_ladder_alpha, thresholdout, thresholdout_alpha
+from holdtrue.bounds.sparse_vector import above_threshold, ladder_step, private_ladder, private_ladder_alpha
 from holdtrue.bounds.transfer import position_alpha, shift
 from holdtrue.events import Composed, NoCost
 from holdtrue.holdouts import Leaderboard
@@ -90,25 +90,19 @@ def test_every_score_told_is_within_alpha_of_its_leaders_truth(request):
 def test_released_scores_alone_need_the_noise_of_the_releases(request):
     """The maximum of B Laplace draws exceeds s (ln(B/p) + 1) no more often than p, and a bound a third smaller does."""
     random, scale, moves, share = generator(request), 0.01, 10, 0.05
-    found = private_ladder(5000, moves=moves, scale=scale, noise_beta=share, beta=0.02)
+    found = private_ladder(5000, moves=moves, scale=scale, beta=share)
     near = scale * (math.log(moves / share) + 1)
     tail = np.sort(np.abs(random.laplace(0, scale, (200_000, moves))).max(axis=1))[-int(share * 200_000) :].mean()
     assert tail <= near <= 1.05 * tail  # the mean of the worst p, which is what the transfer theorem asks for
     assert found.alpha > near
-    assert (
-        found.alpha
-        < thresholdout(5000, queries=400, overfits=moves, scale=scale, noise_beta=share, beta=0.02, by_position=True).alpha
-    )
+    beside = above_threshold(5000, looks=400, runs=moves, scale=scale, beta=share)
+    assert found.alpha < beside.alpha_released < beside.alpha
 
 
 def test_the_shift_is_that_of_queries_by_position():
-    """At pure epsilon it is tanh(epsilon/4), certain; no form may be below what one query for all cases would need."""
-    found = thresholdout(4000, queries=100, overfits=1, scale=0.02, noise_beta=0.02, beta=0.03, by_position=True)
-    noise = found.scale * (4 * (math.log(101 / 0.02) + 1) + 2 * (math.log(2 / 0.02) + 1))
-    assert found.alpha == pytest.approx(noise + shift(found.epsilon), rel=1e-6)
-    for runs in (1, 10, 50):
-        best = thresholdout_alpha(20_000, queries=500, overfits=runs, beta=0.05, by_position=True)
-        assert best.alpha > thresholdout_alpha(20_000, queries=500, overfits=runs, beta=0.05).alpha * 0.999
+    """At pure epsilon it is tanh(epsilon/4), certain."""
+    found = private_ladder(4000, moves=1, scale=0.02, beta=0.05)
+    assert found.alpha == pytest.approx(0.02 * (math.log(1 / 0.05) + 1) + shift(found.epsilon), rel=1e-6)
     assert position_alpha(noise=0.0, epsilon=0.4, slack=0.0) == pytest.approx(math.tanh(0.1))
 
 

@@ -1,4 +1,4 @@
-"""What runs of above threshold promise: the reusable holdout, and the private gate and ladder (T10).
+"""What runs of above threshold promise: the reusable holdout, and the private gate and ladder (T10, S3, S4).
 
 A run compares one sum after another with a noisy threshold; the first above it is released with noise, and the next run
 begins. Where every case has a query of its own, as in scores, the shift from these cases to the truth is that of T6b, not
@@ -8,52 +8,90 @@ T5.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 
 from holdtrue.accounting.closed_forms import pure_mu, pure_rho
-from holdtrue.bounds.optimisation import descend
-from holdtrue.bounds.transfer import concentrated_shift, gaussian_shift, position_alpha, shift
+from holdtrue.bounds.optimisation import descend, golden
+from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha, shift
 from holdtrue.exact import ROUNDING, Number, count, positive, probability, round_down, round_up
+
+_MOST_EXACT = 256
+_RELEASED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVectorBound:
-    """The half-width past the threshold, the noise, and the cost if all runs are used."""
+    """The half-width past the threshold, the noise, and the cost if all runs are used.
+
+    ``alpha`` is for silent answers, ``alpha_released`` for released scores, which have less noise; both hold at once.
+    """
 
     alpha: float
+    alpha_released: float
     scale: float
     epsilon: float
     rho: float
     mu: float
 
 
-def thresholdout(  # noqa: PLR0913 - every one is a number of the theorem
-    rows: int, *, queries: int, overfits: int, scale: Number, noise_beta: Number, beta: Number, by_position: bool = False
-) -> SparseVectorBound:
-    """Return what answers of a reusable holdout are worth beyond its threshold, silent ones and released ones (T10).
+def highest_threshold(runs: int) -> float:
+    """Return M_B: at least E max_b exp(X_b / 2) over B = runs Laplace draws X_b of scale 1 (S3).
 
-    Queries are answered from training rows unless these differ from the holdout by more than a noisy threshold (noise of
-    scales 2 s and 4 s); then, at most ``overfits`` times, by the holdout's mean with noise of scale s. With probability
-    1 - noise_beta - beta all of at most ``queries`` answers are within threshold + alpha of the population,
-    alpha = s [4 (ln((k + B)/p) + 1) + 2 (ln((B + 1)/p) + 1)] + gamma, B the overfits and p = noise_beta. Each run and each
-    release is e-DP with e = 1/(s rows), so the whole costs epsilon = 2 B e, rho = 2 B e tanh(e/2) and
-    mu^2 = 2 B (2 Phi^-1(sigmoid(e)))^2; gamma is by the best of the three, to be fixed with the ledger, and by T6b where
-    queries are ``by_position``. Needs: training rows independent of the holdout; only the holdout is protected. Source:
-    Dwork et al. 2015, constants derived anew. Worth it only for many more queries than overfits.
+    1 - 2^-B / (2 B + 1) + sum_j C(B, j) (-1)^(j + 1) 2^-j / (2 j - 1), in rationals since its terms cancel; beyond 256 runs
+    sqrt(2 B), which the integral of min(1, B / (2 y^2)) gives, about an eighth more. It is the largest over all runs and
+    not the mean of one: whoever ends runs with a low threshold early keeps a high one.
+
+    >>> round(highest_threshold(10), 4)
+    4.0132
     """
-    asked, most = count("queries", queries), count("overfits", overfits)
-    share = round_down(probability("noise_beta", noise_beta))
-    noise = 4 * (math.log((asked + most) / share) + 1) + 2 * (math.log((most + 1) / share) + 1)
-    return _bound(rows, runs=most, scale=scale, noise=noise, beta=beta, by_position=by_position)
+    number = count("runs", runs)
+    return math.sqrt(2 * number) * ROUNDING if number > _MOST_EXACT else _highest_threshold(number)
 
 
-def private_ladder(cases: int, *, moves: int, scale: Number, noise_beta: Number, beta: Number) -> SparseVectorBound:
-    """Return how far a private ladder's score may be from the leader's true one (T10, T6b).
+@lru_cache(maxsize=_MOST_EXACT)
+def _highest_threshold(runs: int) -> float:
+    terms = (Fraction((-1) ** (j + 1) * math.comb(runs, j), 2**j * (2 * j - 1)) for j in range(1, runs + 1))
+    return round_up(1 - Fraction(1, 2**runs * (2 * runs + 1)) + sum(terms))
 
-    Only released scores are told, at most B of them with noise of scale s, so alpha = s (ln(B/p) + 1) + gamma. With
-    probability 1 - noise_beta - beta it holds for every leader at once. The cost is that of B runs with their releases.
+
+def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Number) -> SparseVectorBound:
+    """Return what silent answers of above threshold are worth beyond its threshold, and what released scores are (S3, S4).
+
+    At most ``runs`` = B thresholds have noise of scale 2 s, at most ``looks`` = k comparisons noise of scale 4 s, at most B
+    releases noise of scale s. Silent answers have the box 4 s ln(k M_B / (2 beta)), releases s ln(10 B / beta); in the mean
+    all of them together exceed their boxes by at most 4.1 s beta. So with probability 1 - beta, all of it at once, a silent
+    answer is within threshold + box + 4.1 s + gap and a released score within box + 4.1 s + gap of the truth,
+    gap = tanh(epsilon/4) + delta(epsilon)/beta by T6b at the best of pure epsilon, mu and rho. Each run and each release is
+    e-DP with e = 1/(s rows), so the whole costs epsilon = 2 B e, rho = 2 B e tanh(e/2) and
+    mu^2 = 2 B (2 Phi^-1(sigmoid(e)))^2. Needs: every threshold ever drawn counted as a run.
     """
-    noise = math.log(count("moves", moves) / round_down(probability("noise_beta", noise_beta))) + 1
-    return _bound(cases, runs=moves, scale=scale, noise=noise, beta=beta, by_position=True)
+    number, most, spread = count("looks", looks), count("runs", runs), round_up(positive("scale", scale))
+    failure = round_down(probability("beta", beta))
+    silent = max(0.0, 4 * (math.log(number * highest_threshold(most) / 2) - math.log(failure)))
+    released = math.log(most / _RELEASED_SHARE) - math.log(failure)
+    over = 4 + _RELEASED_SHARE
+    return _bound(rows, runs=most, scale=spread, boxes=(silent + over, released + over), beta=failure)
+
+
+def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number) -> SparseVectorBound:
+    """Return the noise that makes the half-width of silent answers in :func:`above_threshold` smallest."""
+
+    def bound(scale: float) -> SparseVectorBound:
+        return above_threshold(rows, looks=looks, runs=runs, scale=scale, beta=beta)
+
+    return _narrowest(bound, lambda found: found.alpha, rows, runs)
+
+
+def private_ladder(cases: int, *, moves: int, scale: Number, beta: Number) -> SparseVectorBound:
+    """Return how far a private ladder's score may be from the leader's true one (S4, T6b).
+
+    Only released scores are told, at most B of them with noise of scale s, so alpha = s (ln(B/beta) + 1) + gap, and with
+    probability 1 - beta it holds for every leader at once. The cost is that of B runs with their releases.
+    """
+    failure = round_down(probability("beta", beta))
+    noise = math.log(count("moves", moves)) - math.log(failure) + 1
+    return _bound(cases, runs=moves, scale=round_up(positive("scale", scale)), boxes=(noise, noise), beta=failure)
 
 
 def ladder_step(submissions: int, *, scale: float) -> float:
@@ -64,53 +102,67 @@ def ladder_step(submissions: int, *, scale: float) -> float:
     return 4 * scale * math.log(max(2, submissions))
 
 
-def thresholdout_alpha(
-    rows: int, *, queries: int, overfits: int, beta: Number, by_position: bool = False
-) -> SparseVectorBound:
-    """Return the noise that makes the half-width of :func:`thresholdout` smallest, with how beta is split."""
-
-    def bound(scale: float, share: float, rest: float) -> SparseVectorBound:
-        return thresholdout(
-            rows, queries=queries, overfits=overfits, scale=scale, noise_beta=share, beta=rest, by_position=by_position
-        )
-
-    return _narrowest(bound, lambda found: found.alpha, rows, overfits, beta)
-
-
 def private_ladder_alpha(cases: int, *, submissions: int, moves: int, beta: Number) -> SparseVectorBound:
     """Return the noise that makes a private ladder's half-width and step together smallest."""
 
-    def bound(scale: float, share: float, rest: float) -> SparseVectorBound:
-        return private_ladder(cases, moves=moves, scale=scale, noise_beta=share, beta=rest)
+    def bound(scale: float) -> SparseVectorBound:
+        return private_ladder(cases, moves=moves, scale=scale, beta=beta)
 
-    return _narrowest(bound, lambda found: found.alpha + ladder_step(submissions, scale=found.scale), cases, moves, beta)
+    return _narrowest(bound, lambda found: found.alpha + ladder_step(submissions, scale=found.scale), cases, moves)
 
 
-def _bound(  # noqa: PLR0913 - what is released, and its noise
-    rows: int, *, runs: int, scale: Number, noise: float, beta: Number, by_position: bool
-) -> SparseVectorBound:
-    """Return the noise's half-width plus gamma: certain for pure epsilon, else at the better of mu and rho of all runs."""
-    spread = round_up(positive("scale", scale))
-    each = 1 / (spread * count("rows", rows)) * ROUNDING
-    epsilon, rho, mu = 2 * runs * each, 2 * runs * pure_rho(each), math.sqrt(2 * runs) * pure_mu(each) * ROUNDING
-    forms = (gaussian_shift(mu, beta=beta), concentrated_shift(rho, beta=beta))
-    gaps = (position_alpha(noise=0.0, epsilon=at.epsilon, slack=at.slack) if by_position else at.gamma for at in forms)
-    return SparseVectorBound((spread * noise + min(shift(epsilon), *gaps)) * ROUNDING, spread, epsilon, rho, mu)
+def _bound(rows: int, *, runs: int, scale: float, boxes: tuple[float, float], beta: float) -> SparseVectorBound:
+    """Return the boxes' half-widths plus the gap: certain for pure epsilon, else at the better of mu and rho of all runs."""
+    epsilon, rho, mu = _costs(rows, runs, scale)
+    forms = (Shift(0.0, epsilon, 0.0), gaussian_shift(mu, beta=beta), concentrated_shift(rho, beta=beta))
+    gap = min(position_alpha(noise=0.0, epsilon=at.epsilon, slack=at.slack) for at in forms)
+    silent, released = ((scale * box + gap) * ROUNDING for box in boxes)
+    return SparseVectorBound(silent, released, scale, epsilon, rho, mu)
+
+
+def _costs(rows: int, runs: int, scale: float) -> tuple[float, float, float]:
+    """Return epsilon, rho and mu of so many runs with their releases."""
+    each = 1 / (scale * count("rows", rows)) * ROUNDING
+    return 2 * runs * each, 2 * runs * pure_rho(each), math.sqrt(2 * runs) * pure_mu(each) * ROUNDING
 
 
 def _narrowest(
-    bound: Callable[[float, float, float], SparseVectorBound],
-    width: Callable[[SparseVectorBound], float],
-    rows: int,
-    runs: int,
-    beta: Number,
+    bound: Callable[[float], SparseVectorBound], width: Callable[[SparseVectorBound], float], rows: int, runs: int
 ) -> SparseVectorBound:
-    """Search for the scale and the share of beta for the noise at which a bound is narrowest."""
-    failure = round_down(probability("beta", beta))
+    """Search for the scale at which a bound is narrowest."""
     start = math.log(math.sqrt(count("runs", runs)) / count("rows", rows)) / 2
+    return bound(math.exp(golden(lambda log: width(bound(math.exp(log))), start - 7, start + 3)))
+
+
+def thresholdout(  # noqa: PLR0913 - every one is a number of the theorem
+    rows: int, *, queries: int, overfits: int, scale: Number, noise_beta: Number, beta: Number
+) -> SparseVectorBound:
+    """Return what answers of a reusable holdout were worth beyond its threshold before S3: one query for all rows (T10).
+
+    Queries are answered from training rows unless these differ from the holdout by more than a noisy threshold (noise of
+    scales 2 s and 4 s); then, at most ``overfits`` times, by the holdout's mean with noise of scale s. With probability
+    1 - noise_beta - beta all of at most ``queries`` answers are within threshold + alpha of the population,
+    alpha = s [4 (ln((k + B)/p) + 1) + 2 (ln((B + 1)/p) + 1)] + gamma, B the overfits and p = noise_beta; gamma is by the
+    best of epsilon, rho and mu of :func:`above_threshold`, to be fixed with the ledger. Needs: training rows independent of
+    the holdout; only the holdout is protected. Source: Dwork et al. 2015, constants derived anew. Kept to compare with.
+    """
+    asked, most, spread = count("queries", queries), count("overfits", overfits), round_up(positive("scale", scale))
+    share = round_down(probability("noise_beta", noise_beta))
+    noise = 4 * (math.log((asked + most) / share) + 1) + 2 * (math.log((most + 1) / share) + 1)
+    epsilon, rho, mu = _costs(rows, most, spread)
+    gap = min(shift(epsilon), gaussian_shift(mu, beta=beta).gamma, concentrated_shift(rho, beta=beta).gamma)
+    alpha = (spread * noise + gap) * ROUNDING
+    return SparseVectorBound(alpha, alpha, spread, epsilon, rho, mu)
+
+
+def thresholdout_alpha(rows: int, *, queries: int, overfits: int, beta: Number) -> SparseVectorBound:
+    """Return the noise that makes the half-width of :func:`thresholdout` smallest, with how beta is split."""
+    failure = round_down(probability("beta", beta))
+    start = math.log(math.sqrt(count("overfits", overfits)) / count("rows", rows)) / 2
 
     def at(point: Sequence[float]) -> SparseVectorBound:
         share = failure / (1 + math.exp(-point[1]))
-        return bound(math.exp(point[0]), share, failure - share)
+        scale = math.exp(point[0])
+        return thresholdout(rows, queries=queries, overfits=overfits, scale=scale, noise_beta=share, beta=failure - share)
 
-    return at(descend(lambda point: width(at(point)), (start - 2, -1.0), least=1e-4))
+    return at(descend(lambda point: at(point).alpha, (start - 2, -1.0), least=1e-4))

@@ -239,7 +239,7 @@ def _private_ladder(  # noqa: PLR0913 - the numbers of T10
     most = min(looks, _MOVES) if moves is None else count("moves", moves)
     found = ladder_numbers(cases, looks=looks, moves=most, beta=beta, epsilon=epsilon)
     least = ladder_step(looks, scale=found.scale) if step is None else round_up(probability("step", step))
-    theorem = "above threshold and transfer, by position (T10, T6b)"
+    theorem = "above threshold and transfer, one beta, by position (S4, T6b)"
     plan = sparse_plan(
         cases, looks=looks, runs=most, beta=beta, alpha=found.alpha, scale=found.scale, method=_KEEPING, theorem=theorem
     )

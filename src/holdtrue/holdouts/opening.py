@@ -25,7 +25,8 @@ __all__ = ["Facts", "open_pipeline", "stored_facts"]
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     """What is public about a holdout and fixed for good, beside the plan.
 
-    ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers".
+    ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers". ``alpha_released`` is the
+    half-width of released scores (S4); without one, as in ledgers created before, they have the plan's.
     """
 
     mode: str
@@ -44,6 +45,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     moves: int | None = None
     cells: int | None = None
     label_kind: str | None = None
+    alpha_released: float | None = None
 
     def agree(self, given: Mapping[str, object]) -> None:
         """Refuse whatever is said differently when the ledger is opened again."""

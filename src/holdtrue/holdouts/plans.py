@@ -7,10 +7,10 @@ from functools import lru_cache
 from holdtrue.bounds.accuracy import grid
 from holdtrue.bounds.sparse_vector import (
     SparseVectorBound,
+    above_threshold,
+    above_threshold_alpha,
     private_ladder,
     private_ladder_alpha,
-    thresholdout,
-    thresholdout_alpha,
 )
 from holdtrue.errors import InsufficientSamples
 from holdtrue.exact import ROUNDING, UNIT, Number, positive, units_up
@@ -18,7 +18,7 @@ from holdtrue.holdouts.cases import BITS
 from holdtrue.planning.asking import plan
 from holdtrue.planning.plans import Plan
 
-__all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan"]
+__all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan", "widened"]
 
 
 def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan
@@ -43,13 +43,9 @@ def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
 @lru_cache(maxsize=32)
 def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
     """Return the narrowest noise for so many runs of above threshold, each with one release; within epsilon if given."""
-    best = thresholdout_alpha(cases, queries=looks, overfits=runs, beta=beta, by_position=True)
+    best = above_threshold_alpha(cases, looks=looks, runs=runs, beta=beta)
     least = _least_scale(cases, runs, epsilon)
-    if least <= best.scale:
-        return best
-    return thresholdout(
-        cases, queries=looks, overfits=runs, scale=least, noise_beta=beta / 2, beta=beta / 2, by_position=True
-    )
+    return best if least <= best.scale else above_threshold(cases, looks=looks, runs=runs, scale=least, beta=beta)
 
 
 @lru_cache(maxsize=32)
@@ -57,9 +53,7 @@ def ladder_numbers(cases: int, *, looks: int, moves: int, beta: float, epsilon: 
     """Return the noise of a private ladder, whose half-width is that of released scores alone; within epsilon if given."""
     best = private_ladder_alpha(cases, submissions=looks, moves=moves, beta=beta)
     least = _least_scale(cases, moves, epsilon)
-    if least <= best.scale:
-        return best
-    return private_ladder(cases, moves=moves, scale=least, noise_beta=beta / 2, beta=beta / 2)
+    return best if least <= best.scale else private_ladder(cases, moves=moves, scale=least, beta=beta)
 
 
 def _least_scale(cases: int, runs: int, epsilon: Number | None) -> float:
@@ -84,6 +78,11 @@ def sparse_plan(  # noqa: PLR0913 - the numbers of T10
     )
 
 
+def widened(alpha: float, cases: int) -> float:
+    """Return a half-width with what rounding may add: of values and of noise, of up to three draws and the bar of a look."""
+    return alpha + grid(cases, bits=BITS) + 3 * 2.0**-BITS / cases
+
+
 def _frozen(  # noqa: PLR0913 - what differs between the modes
     cases: int,
     looks: int,
@@ -100,7 +99,7 @@ def _frozen(  # noqa: PLR0913 - what differs between the modes
     return Plan(
         rows=cases,
         queries=looks,
-        alpha=alpha + grid(cases, bits=BITS),
+        alpha=widened(alpha, cases),
         beta=beta,
         epsilon=math.nextafter(epsilon, math.inf) if epsilon else 0.0,
         delta=delta,

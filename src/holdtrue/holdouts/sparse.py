@@ -38,7 +38,6 @@ _ENDS = {
 }
 _ROUNDING = 2.0**-48
 _PATIENCE = 2.0  # seconds that a look waits for another process which is answering its request
-_THEOREM = "above threshold and transfer, by position (T10, T6b)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +137,7 @@ class Runs(Mode[Told]):
 
         def answered(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            responses.append(respond(drawn[1] if drawn[0] else None, certificate.proving(_THEOREM)))
+            responses.append(respond(drawn[1] if drawn[0] else None, certificate.proving(self.plan.theorem or "")))
             return responses
 
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
@@ -153,6 +152,12 @@ class Runs(Mode[Told]):
         if isinstance(planned, _LookInRun) and found in planned.responses and not planned.drawn_in[0].watch.over:
             self._run = planned.drawn_in[0]
 
+    @property
+    def near_released(self) -> float:
+        """Return how far a released score may be from the truth: as silent answers in ledgers created before S4."""
+        known = self.facts.alpha_released
+        return self.plan.alpha if known is None else known
+
     def interval(self, middle: float, *, width: float) -> Interval:
         """Return the middle plus and minus a width, within [0, 1], with the plan's confidence."""
         low, high = max(0.0, middle - width), min(1.0, middle + width)
@@ -162,8 +167,9 @@ class Runs(Mode[Told]):
 class Thresholdout(Runs[Score]):
     """The reusable holdout: the training score, unless it differs from the holdout's by more than a noisy threshold.
 
-    Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, at once, if the training
-    cases are independent of the holdout; only the holdout is protected (T10). A threshold of its own is as public as the
+    Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, and every score of the
+    holdout within the smaller width of released ones, at once, if the training cases are independent of the holdout; only
+    the holdout is protected (S3, S4). A threshold of its own is as public as the
     question, and may be chosen like it; the interval is wider by it.
     """
 
@@ -173,13 +179,14 @@ class Thresholdout(Runs[Score]):
         asked, guess, planned = given.asked, given.guess, self.facts.threshold or 0.0
         level = planned if given.threshold is None else given.threshold
         near = Fraction(level) * asked.divisor
-        width = self.plan.alpha - planned + level + _ROUNDING
+        silent = self.plan.alpha - planned + level + _ROUNDING
+        loud = silent if self.facts.alpha_released is None else self.near_released
         expected = round(guess * asked.divisor)
 
         def respond(total: int | None, certificate: Certificate) -> Response:
             value = guess if total is None else asked.score(total)
             rows = Interval(value, value, 1 - self.facts.beta, "sample")
-            return Answer(value, self.interval(value, width=width), rows, certificate)
+            return Answer(value, self.interval(value, width=silent if total is None else loud), rows, certificate)
 
         return self.plan_in_run(
             given,
@@ -202,8 +209,9 @@ class Thresholdout(Runs[Score]):
 class PrivateGate(Runs[Verdict]):
     """A gate that keeps secrets: it compares with the incumbent's *released* score, and a yes releases the next one.
 
-    Guarantee: as :class:`Runs` for privacy; with probability 1 - beta every released score is within the plan's alpha of
-    the truth, and every yes and no is right up to that alpha (T10).
+    Guarantee: as :class:`Runs` for privacy; with probability 1 - beta, all of it at once, every released score is within its
+    width of the truth, what a yes says of the gain is what the two released scores say, and after a no the submission is
+    within the plan's alpha of the bar that it did not pass (S3, S4).
     """
 
     def start(self, incumbent: Question | None) -> None:
@@ -221,7 +229,7 @@ class PrivateGate(Runs[Verdict]):
             if total is None:
                 return Prediction(_NO, certificate)
             value = asked.score(total)
-            interval = self.interval(value, width=self.plan.alpha)
+            interval = self.interval(value, width=self.near_released)
             return Answer(value, interval, interval, certificate)
 
         return self.plan_in_run(
@@ -255,13 +263,12 @@ class PrivateGate(Runs[Verdict]):
     def _known_of(self, bar: float | None) -> Interval:
         if bar is None:
             return Interval(0.0, 1.0, 1 - self.facts.beta, "population")
-        return self.interval(bar, width=self.plan.alpha)
+        return self.interval(bar, width=self.near_released)
 
     def answer(self, given: Submission, found: Response, moment: Moment) -> Verdict:
         """Say yes or no, and what follows."""
         self.transcript.follow()
-        yes, margin, near = isinstance(found, Answer), float(given.margin), 2 * self.plan.alpha
-        ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
+        yes, margin = isinstance(found, Answer), float(given.margin)
         look = self.transcript.find(found.certificate.entry)
         met = None if look is None else look.request["against"]
         left = self.left_at(moment, under_way=found.repeated or not yes)
@@ -271,10 +278,26 @@ class PrivateGate(Runs[Verdict]):
             looks_left=max(0, self.facts.looks - moment.draws) if left else 0,
             yes_left=left,
             interval=self._known_of(self._bar(self.transcript.end_of(moment.entry))),
-            gain=None if met is None else Interval(*ends, 1 - self.facts.beta, "population"),
+            gain=None if met is None else self._gain(found, float(str(met)), margin),
             about=self.about,
             certificate=found.certificate,
             private=True,
             repeated=found.repeated,
             submission=given.name,
         )
+
+    def _gain(self, found: Response, met: float, margin: float) -> Interval:
+        """Return what is known of the true difference to the incumbent whose released score a submission met.
+
+        After a yes both scores are released. After a no the submission is at most the plan's alpha above bar and margin.
+        Ledgers created before S4 say of a yes what they always did: no less than the margin, up to twice the alpha.
+        """
+        if not isinstance(found, Answer):
+            ends = -1.0, margin + self.plan.alpha + self.near_released
+        elif self.facts.alpha_released is None:
+            ends = margin - 2 * self.plan.alpha, 1.0
+        else:
+            middle, near = found.value - met, 2 * self.near_released
+            ends = middle - near, middle + near
+        low, high = (min(1.0, max(-1.0, end)) for end in ends)
+        return Interval(low, high, 1 - self.facts.beta, "population")

@@ -7,7 +7,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
-from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan
+from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan, widened
 from holdtrue.planning.holdout_plan import quiet_threshold
 from holdtrue.planning.plans import Plan
 from holdtrue.requests import HoldoutTerms
@@ -15,7 +15,7 @@ from holdtrue.requests import HoldoutTerms
 __all__ = ["facts_and_plan"]
 
 _GATE = "transcripts of a gate, counted (T9, T11)"
-_SPARSE = "above threshold and transfer, by position (T10, T6b)"
+_SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length (T9)"
 
@@ -105,8 +105,8 @@ def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int
         method="private gate",
         theorem=_SPARSE,
     )
-    facts = Facts("private gate", private=True, yes=yes, scale=found.scale, metric=metric, **common)
-    return facts, plan
+    numbers = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    return Facts("private gate", private=True, yes=yes, metric=metric, **numbers, **common), plan
 
 
 def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:
@@ -137,5 +137,5 @@ def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, over
         method="thresholdout",
         theorem=_SPARSE,
     )
-    facts = Facts("thresholdout", private=True, overfits=wrong, threshold=level, scale=found.scale, **common)
-    return facts, plan
+    numbers = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **numbers, **common), plan

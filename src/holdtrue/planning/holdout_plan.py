@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from msgspec import Struct
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.bounds.optimisation import smallest
-from holdtrue.bounds.sparse_vector import private_ladder_alpha, thresholdout_alpha
+from holdtrue.bounds.sparse_vector import SparseVectorBound, above_threshold_alpha, private_ladder_alpha
 from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
 from holdtrue.exact import Number, count, probability, round_down, truth
@@ -26,7 +27,8 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     """What one mode tells, and how far what it tells may be from the truth; None where it can promise nothing.
 
     ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast. ``opened`` is
-    how a mode is opened; empty for the naive one, which nothing opens.
+    how a mode is opened; empty for the naive one, which nothing opens. ``alpha_released`` is the smaller half-width of the
+    scores that a mode tells with noise where it tells less of most looks; None where there is one width only.
     """
 
     mode: str
@@ -36,11 +38,13 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     theorem: str
     holds: bool = True
     opened: str = ""
+    alpha_released: float | None = None
 
     def __str__(self) -> str:
         width = "none" if self.alpha is None else f"±{self.alpha:.4f}"
         kept = "private" if self.private else "not private"
-        return f"{width:>8}  {self.mode:<16}  {kept:<11}  {self.tells}  [{self.theorem}]"
+        tells = self.tells if self.alpha_released is None else f"{self.tells}: ±{self.alpha_released:.4f}"
+        return f"{width:>8}  {self.mode:<16}  {kept:<11}  {tells}  [{self.theorem}]"
 
 
 class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="holdout"):
@@ -205,6 +209,7 @@ class _Mode:
     width: Callable[[int, _Wish], float | None]
     opened: str = ""
     holds: bool = True
+    released: Callable[[int, _Wish], float | None] = lambda _cases, _wish: None
 
 
 def _scores(cases: int, wish: _Wish) -> float | None:
@@ -221,8 +226,13 @@ def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
 
 
 def _thresholdout(cases: int, wish: _Wish) -> float:
-    found = thresholdout_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta, by_position=True)
+    found = _runs(cases, wish, wish.overfits)
     return found.alpha + quiet_threshold(cases, looks=wish.looks, scale=found.scale)
+
+
+@lru_cache(maxsize=64)
+def _runs(cases: int, wish: _Wish, runs: int) -> SparseVectorBound:
+    return above_threshold_alpha(cases, looks=wish.looks, runs=runs, beta=wish.beta)
 
 
 _MODES = {
@@ -249,11 +259,10 @@ _MODES = {
     ),
     "private gate": _Mode(
         "yes or no, and the score after a yes",
-        "above threshold, by position (T10, T6b)",
+        "above threshold, by position (S3, S4, T6b)",
         private=True,
-        width=lambda cases, wish: (
-            thresholdout_alpha(cases, queries=wish.looks, overfits=wish.yes, beta=wish.beta, by_position=True).alpha
-        ),
+        width=lambda cases, wish: _runs(cases, wish, wish.yes).alpha,
+        released=lambda cases, wish: _runs(cases, wish, wish.yes).alpha_released,
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
     ),
     "ladder": _Mode(
@@ -265,16 +274,17 @@ _MODES = {
     ),
     "private ladder": _Mode(
         "the best score so far, with noise",
-        "above threshold, by position (T10, T6b)",
+        "above threshold, by position (S3, S4, T6b)",
         private=True,
         width=lambda cases, wish: private_ladder_alpha(cases, submissions=wish.looks, moves=wish.yes, beta=wish.beta).alpha,
         opened="Leaderboard(y_true, submissions={wish.looks}, rule='private ladder', moves={wish.yes})",
     ),
     "thresholdout": _Mode(
         "the training score, or the holdout's where that overfits",
-        "above threshold, by position (T10, T6b)",
+        "above threshold, by position (S3, S4, T6b)",
         private=True,
         width=_thresholdout,
+        released=lambda cases, wish: _runs(cases, wish, wish.overfits).alpha_released,
         opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits})",
     ),
     "guess-and-check": _Mode(
@@ -297,7 +307,8 @@ _MODES = {
 def _line(mode: str, cases: int, wish: _Wish) -> ModeWidth:
     how = _MODES[mode]
     opened = how.opened.format(wish=wish)
-    return ModeWidth(mode, how.tells, _or_none(how.width, cases, wish), how.private, how.theorem, how.holds, opened)
+    width, released = _or_none(how.width, cases, wish), _or_none(how.released, cases, wish)
+    return ModeWidth(mode, how.tells, width, how.private, how.theorem, how.holds, opened, released)
 
 
 def _or_none(width: Callable[[int, _Wish], float | None], cases: int, wish: _Wish) -> float | None:

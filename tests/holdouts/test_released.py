@@ -1,0 +1,66 @@
+"""Released scores have a width of their own (S4), and ledgers created before it keep theirs."""
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.codec import decode, encode
+from holdtrue.holdouts import Holdout, terms
+from holdtrue.planning.holdout_plan import HoldoutPlan, plan_holdout
+
+CASES = 40_000
+RANDOM = np.random.default_rng(21)
+TRUTH = RANDOM.integers(0, 2, CASES)
+
+
+def with_error(rate):
+    return np.where(RANDOM.random(CASES) < rate, 1 - TRUTH, TRUTH)
+
+
+def passed(holdout):
+    """Let a first and a better submission through a private gate, then one that is worse."""
+    return [holdout.gate(with_error(rate), margin=0.01) for rate in (0.45, 0.05, 0.3)]
+
+
+def test_s4_a_private_gate_quotes_released_scores_with_their_own_width():
+    with Holdout(TRUTH, looks=50, yes=3, private=True) as holdout:
+        first, second, worse = passed(holdout)
+        near, wide = holdout.facts.alpha_released, holdout.plan.alpha
+        assert near < 0.75 * wide
+        assert [verdict.yes for verdict in (first, second, worse)] == [True, True, False]
+        assert first.gain is None
+        assert first.interval.width == pytest.approx(2 * near)
+        # After a yes: what two released scores say of their difference, on both sides.
+        assert second.gain.width == pytest.approx(4 * near)
+        assert 0.4 in second.gain
+        # After a no: the submission is at most alpha above bar and margin, the incumbent at most near below its score.
+        assert (worse.gain.low, worse.gain.high) == (-1.0, pytest.approx(0.01 + wide + near))
+        assert "(S3, S4, T6b)" in first.certificate.theorem
+
+
+def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
+    """The negative control: without a width of released scores in its facts, all are the plan's, on reopening too."""
+    path = tmp_path / "old.ledger"
+    with monkeypatch.context() as patch:
+        patch.setattr(terms, "widened", lambda *_: None)
+        patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
+        Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
+    with Holdout(TRUTH, ledger=path) as holdout:
+        assert holdout.facts.alpha_released is None
+        first, second, worse = passed(holdout)
+        wide = holdout.plan.alpha
+        assert first.interval.width == pytest.approx(2 * wide)
+        assert (second.gain.low, second.gain.high) == (pytest.approx(0.01 - 2 * wide), 1.0)
+        assert worse.gain.high == pytest.approx(0.01 + 2 * wide)
+        assert first.certificate.theorem == "above threshold and transfer, by position (T10, T6b)"
+    assert ht.verify(path)
+
+
+def test_s4_plans_name_both_widths():
+    made = plan_holdout(cases=5000, looks=200, yes=10, overfits=None)
+    assert made["private gate"].alpha == pytest.approx(0.3305, abs=1e-3)
+    assert made["private gate"].alpha_released == pytest.approx(0.212, abs=1e-3)
+    assert "±0.3305" in str(made)
+    assert "±0.2120" in str(made)
+    assert made["scores"].alpha_released is None
+    assert decode(encode(made), HoldoutPlan) == made

@@ -118,13 +118,17 @@ def test_bad_numbers_are_refused(call):
         call()
 
 
-def test_t9_crossover_with_rounding_and_splitting():
-    """The default needs fewer rows than splitting from 10 queries on, and than rounding from 17 on (P1)."""
+@pytest.mark.parametrize(("method", "split", "rounded"), [("joint-gaussian", 8, 12), ("transfer-gaussian", 10, 17)])
+def test_t9_crossover_with_rounding_and_splitting(method, split, rounded):
+    """From how many queries on private answers need fewer rows than splitting, and than rounding (P1, S1)."""
     from holdtrue.planning.asking import plan
 
-    ours = {queries: plan(queries=queries, alpha=0.1).rows for queries in (9, 10, 16, 17)}
-    assert ours[9] > splitting_rows(0.1, queries=9, beta=0.05)
-    assert ours[10] < splitting_rows(0.1, queries=10, beta=0.05)
-    assert ours[16] > rounding_rows(0.1, queries=16, beta=0.05)
-    assert ours[17] < rounding_rows(0.1, queries=17, beta=0.05)
+    ours = {
+        queries: plan(queries=queries, alpha=0.1, method=method).rows
+        for queries in sorted((split - 1, split, rounded - 1, rounded))
+    }
+    assert ours[split - 1] > splitting_rows(0.1, queries=split - 1, beta=0.05)
+    assert ours[split] < splitting_rows(0.1, queries=split, beta=0.05)
+    assert ours[rounded - 1] > rounding_rows(0.1, queries=rounded - 1, beta=0.05)
+    assert ours[rounded] < rounding_rows(0.1, queries=rounded, beta=0.05)
     assert np.all(np.diff(list(ours.values())) > 0)

@@ -42,7 +42,8 @@ def test_a_gain_counts_on_few_differences_only_where_they_are_known_without_the_
     near = GOOD.copy()
     near[:20] = TRUTH[:20]
     few = int(np.count_nonzero(near != GOOD))
-    widths = {number: gate_gain(number, cases=2_000, looks=20, yes=3, beta=0.05) for number in (few, 2_000)}
+    terms = {"cases": 2_000, "looks": 20, "yes": 3, "beta": 0.05, "look": 1}
+    widths = {number: gate_gain(number, **terms) for number in (few, 2_000)}
     with Holdout(TRUTH, looks=20, yes=3, incumbent=GOOD, unseen=unseen) as gate:
         assert gate.gate(near).gain.low == pytest.approx(-widths[2_000 if unseen else few])
     passed = (GOOD == TRUTH).astype(float)

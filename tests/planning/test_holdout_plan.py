@@ -13,7 +13,7 @@ from holdtrue.planning.holdout_plan import plan_holdout
 def test_the_example_of_the_issue():
     plan = plan_holdout(cases=5000, looks=200, yes=10)
     assert plan.mode == "gate"
-    assert plan.alpha == pytest.approx(0.0683, abs=5e-4)
+    assert plan.alpha == pytest.approx(0.0688, abs=1e-4)
     assert plan["scores"].alpha == pytest.approx(0.18, abs=0.02)
     assert plan.enough
     assert "are enough" in plan.advice
@@ -22,7 +22,7 @@ def test_the_example_of_the_issue():
 def test_widths_are_those_of_the_theorems():
     plan = plan_holdout(cases=20_000, looks=50)
     assert plan["scores"].alpha == ht.plan(rows=20_000, queries=50, beta=0.05).position_alpha
-    assert plan["rounding"].alpha == rounding_alpha(20_000, queries=50, beta=0.05)
+    assert plan["rounding"].alpha == rounding_alpha(20_000, queries=50, beta=0.025)
     assert plan["ladder"].alpha == ladder_alpha(20_000, submissions=50, beta=0.05)
     assert not plan["naive"].holds
     assert all(line.holds for line in plan if line.mode != "naive")

@@ -72,7 +72,7 @@ def test_a_price_that_is_remembered_is_that_of_the_request_and_of_the_model(peop
     for _ in range(2):
         assert event(epsilon=1) == event(epsilon=1.0) == events.BoundedRange(1)
         assert event(epsilon=0.5) == events.BoundedRange(0.5)
-        assert isinstance(event(epsilon=None, mu=0.5, method="noisy-max"), events.Gaussian)
+        assert isinstance(event(epsilon=None, mu=0.5, method="noisy-max"), events.GaussianNoise)
         assert event(epsilon=0.5, method="noisy-max") == events.Pure(0.5)
         for refused in (True, float("nan"), -1, [1], "one"):
             with pytest.raises(InvalidParameter):

@@ -4,6 +4,7 @@ Every number is on the safe side of its theorem: half-widths and row counts are 
 """
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from holdtrue.accounting.closed_forms import smallest_float, upper_quantile
@@ -11,6 +12,8 @@ from holdtrue.exact import ROUNDING, Number, count, floor_probability, positive,
 
 # Beyond so many rows the scan of uniform_rows would take minutes.
 _LONGEST_SCAN = 1 << 14
+# Beyond so deep a level a tail is near the smallest floats.
+_DEEPEST = 600.0
 
 
 def laplace_tail(alpha: Number, *, rows: int, epsilon: Number) -> float:
@@ -122,6 +125,36 @@ def chernoff_interval(mean: Number, *, rows: int, beta: Number, queries: int = 1
     exponent = math.log(2 * count("queries", queries)) - math.log(probability("beta", beta))
     reach = exponent / count("rows", rows) * ROUNDING
     return _chernoff_end(centre, 0.0, reach), _chernoff_end(centre, 1.0, reach)
+
+
+def chernoff_end(mean: Number, *, rows: int, level: float) -> float:
+    """Return the lower end of {p : rows kl(mean, p) <= level}: one side of a mean of [0, 1] values, but for exp(-level)."""
+    centre = float(probability("mean", mean, zero=True, one=True))
+    reach = level / count("rows", rows) * ROUNDING
+    return _chernoff_end(centre, 0.0, reach)
+
+
+def binomial_end(hits: int, *, rows: int, level: float) -> float:
+    """Return a q at most the true mean of 0/1 values with so many hits, but for exp(-level): Pr[Bin(rows, q) >= hits] there.
+
+    For cases that are not alike the binomial tail bounds theirs from one above the mean on (Hoeffding 1956), so q is at
+    most (hits - 1)/rows (S6). Never below Chernoff's end, which stands in where the tail is too small for floats.
+    """
+    number, found = count("rows", rows), count("hits", hits, least=0)
+    safe = chernoff_end(Fraction(found, number), rows=number, level=level)
+    if not found or level > _DEEPEST:
+        return safe
+    return max(safe, smallest_float(lambda at: binomial_tail(number, found, at) <= -level, found / number, 0.0, steps=100))
+
+
+def binomial_tail(rows: int, hits: int, chance: float) -> float:
+    """Return ln Pr[Bin(rows, chance) >= hits], rounded up; 0 where the binomial does not bound sums of unlike cases."""
+    from scipy.special import betainc
+
+    if hits < rows * chance + 1:
+        return 0.0
+    value = float(betainc(hits, rows - hits + 1, chance))
+    return math.log(value * (1 + 2.0**-32)) if value > 0 else -math.inf
 
 
 def _chernoff_end(centre: float, far: float, reach: float) -> float:

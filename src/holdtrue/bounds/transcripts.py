@@ -7,13 +7,21 @@ does). Rows or cases are independent, not necessarily alike; values lie in [0, 1
 """
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.bounds.accuracy import binary_divergence, chernoff_interval, hoeffding_alpha, hoeffding_rows
+from holdtrue.bounds.accuracy import (
+    binary_divergence,
+    binomial_end,
+    binomial_tail,
+    chernoff_end,
+    hoeffding_alpha,
+    hoeffding_rows,
+)
 from holdtrue.bounds.optimisation import golden, smallest
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import (
@@ -78,10 +86,20 @@ def _cell_numbers(least: int, most: int) -> Floats:
     return np.rint(np.geomspace(max(2, least), most, 1 << 14))
 
 
-def rounding_width(cells: int, *, cases: int, looks: int, beta: Number) -> float:
-    """Return 1/(2 L) + sqrt(ln(2 (L^k - 1) / ((L - 1) beta)) / (2 cases)): how far a score told in L cells may be (T9)."""
+def rounding_width(cells: int, *, cases: int, looks: int, beta: Number, look: int | None = None) -> float:
+    """Return 1/(2 L) + sqrt(ln(2 (L^k - 1) / ((L - 1) beta)) / (2 cases)): how far a score told in L cells may be (T9).
+
+    With a ``look``, the smaller of two widths at half of beta each, which hold together: that, and the one of look t, which
+    has L^(t - 1) histories before it and gets beta/k (S5).
+    """
     number = np.array([count("cells", cells, least=2)], dtype=np.float64)
-    return float(_rounding_widths(number, cases, looks, beta)[0]) * ROUNDING
+    if look is None:
+        return float(_rounding_widths(number, cases, looks, beta)[0]) * ROUNDING
+    half = probability("beta", beta) / 2
+    place = count("look", look, most=looks)
+    level = (place - 1) * math.log(cells) + math.log(2 * looks) - math.log(half)
+    here = 1 / (2 * cells) + math.sqrt(level / (2 * count("cases", cases)))
+    return min(here, float(_rounding_widths(number, cases, looks, half)[0])) * ROUNDING
 
 
 @lru_cache(maxsize=64)
@@ -133,27 +151,59 @@ def _statements(looks: int, yes: int) -> int:
     return max(2, count("looks", looks)) * gate_transcripts(looks, yes=yes)
 
 
-def gate_gain(differing: int, *, cases: int, looks: int, yes: int, beta: Number) -> float:
+def gate_level(looks: int, *, yes: int, beta: Number, look: int | None = None, after: int = 0) -> float:
+    """Return ln(1/b), b the failure of one statement on one side, all of a gate's statements failing together with beta.
+
+    Without a ``look``: ln(2 k N / beta), the same everywhere. With one, the smaller of two levels at half of beta each,
+    which hold together: that, and the level of a place in the tree, look t ``after`` j yes, in the order of the responses.
+    Such a place has C(t - 1, j) histories, each with 4 L statements (two sides of a mean and of a difference, for each of
+    the L cells in which the first incumbent may have been told), and gets beta c_t c_(j + 1), c_i = 6 / (pi^2 i^2) (S5).
+    """
+    share = math.log(probability("beta", beta))
+    if look is None:
+        return math.log(2 * _statements(looks, yes)) - share
+    place, before = count("look", look, most=looks), count("after", after, least=0, most=look - 1)
+    statements = 4 * gate_cells(looks) * math.comb(place - 1, before) * (place * (before + 1)) ** 2
+    here = math.log(statements) - 2 * math.log(STITCH) - share
+    return math.log(2) + min(here, math.log(2 * _statements(looks, yes)) - share)
+
+
+def gate_gain(  # noqa: PLR0913 - what is known of the difference, and the numbers of the gate
+    differing: int, *, cases: int, looks: int, yes: int, beta: Number, look: int | None = None, after: int = 0
+) -> float:
     """Return how far the difference of two means may be from the truth, where the two differ in so many cases at most.
 
-    sqrt(2 D ln(2 k N / beta)) / cases: D terms in [-1, 1] (Hoeffding), at the level of :func:`gate_alpha`.
+    sqrt(2 D level) / cases: D terms in [-1, 1] (Hoeffding), at :func:`gate_level`.
     """
-    log = math.log(2 * _statements(looks, yes)) - math.log(probability("beta", beta))
-    return min(2.0, math.sqrt(2 * count("differing", differing, least=0) * log) / count("cases", cases) * ROUNDING)
+    level = gate_level(looks, yes=yes, beta=beta, look=look, after=after)
+    return min(2.0, math.sqrt(2 * count("differing", differing, least=0) * level) / count("cases", cases) * ROUNDING)
 
 
 def gate_interval(  # noqa: PLR0913 - what is known of the mean, and the numbers of the gate
-    low: Number, high: Number, *, cases: int, looks: int, yes: int, beta: Number
+    low: Number,
+    high: Number,
+    *,
+    cases: int,
+    looks: int,
+    yes: int,
+    beta: Number,
+    look: int | None = None,
+    after: int = 0,
+    whole: bool = False,
 ) -> tuple[float, float]:
     """Return the ends for the truth of a submission whose mean on these cases is known to lie between two numbers.
 
-    By Chernoff's bound at the level of :func:`gate_alpha`, never wider than it. It holds for independent cases that are
-    not alike, with the mean of their expectations as the truth (Hoeffding 1963, theorem 1).
+    By Chernoff's bound at :func:`gate_level`, or by the binomial tail where values are ``whole``, 0 or 1 (S6). It holds for
+    independent cases that are not alike, with the mean of their expectations as the truth (Hoeffding 1963, theorem 1).
     """
-    statements = _statements(looks, yes)
-    below, _ = chernoff_interval(low, rows=cases, beta=beta, queries=statements)
-    _, above = chernoff_interval(high, rows=cases, beta=beta, queries=statements)
-    return below, above
+    level = gate_level(looks, yes=yes, beta=beta, look=look, after=after)
+
+    def end(mean: Fraction) -> float:
+        if whole:
+            return binomial_end(math.ceil(mean * cases), rows=cases, level=level)
+        return chernoff_end(mean, rows=cases, level=level)
+
+    return end(Fraction(low)), 1 - end(1 - Fraction(high))
 
 
 def ladder_transcripts(submissions: int, *, step: Number) -> float:
@@ -240,20 +290,12 @@ def check_passes(  # noqa: PLR0913 - the numbers of one check
     low, high = guess - tolerance, guess + tolerance
     if whole:
         hits = total >> bits
-        return (low <= 0 or _tail(rows, hits, low) <= -level) and (high >= 1 or _tail(rows, rows - hits, 1 - high) <= -level)
+        return (low <= 0 or binomial_tail(rows, hits, low) <= -level) and (
+            high >= 1 or binomial_tail(rows, rows - hits, 1 - high) <= -level
+        )
     return (low <= 0 or (mean > low and rows * binary_divergence(mean, low) >= level * ROUNDING)) and (
         high >= 1 or (mean < high and rows * binary_divergence(mean, high) >= level * ROUNDING)
     )
-
-
-def _tail(rows: int, hits: int, chance: float) -> float:
-    """Return ln Pr[Bin(rows, chance) >= hits], rounded up; 0 where the binomial does not bound sums of unlike cases."""
-    from scipy.special import betainc
-
-    if hits < rows * chance + 1:
-        return 0.0
-    value = float(betainc(hits, rows - hits + 1, chance))
-    return math.log(value * (1 + 2.0**-32)) if value > 0 else -math.inf
 
 
 def guess_and_check_alpha(rows: int, *, queries: int, overfits: int, beta: Number) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
@@ -33,30 +33,33 @@ from holdtrue.verbs import Measured, Release, Standing
 
 __all__ = ["Gate"]
 
-_THEOREM = "transcripts of a gate, counted (T9, T11)"
 _YES, _NO = "yes", "no"
 _RESULTS = "cases"
 _FIRST = "the first incumbent"
+
+
+_Known: TypeAlias = tuple[Fraction, Fraction, int]
+_UNKNOWN: _Known = (Fraction(0), Fraction(1), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """Where a gate stands by what was told, in the order of the responses: its incumbent's name, its yes by their charges.
 
-    ``means``: for everyone who ever was the incumbent, between which means on these cases it is known to lie. A yes is
-    about the incumbent that it was asked against (``request["against"]``), which need not be the last one told;
-    ``beaten`` is whom the incumbent's yes was against.
+    ``means``: for everyone who ever was the incumbent, between which means on these cases it is known to lie, and the charge
+    of the look that had the yes, 0 for the first incumbent. A yes is about the incumbent that it was asked against
+    (``request["against"]``), which need not be the last one told; ``beaten`` is whom the incumbent's yes was against.
     """
 
     incumbent: str | None = None
     beaten: str | None = None
-    means: Mapping[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
+    means: Mapping[str, _Known] = field(default_factory=dict)
     yes: tuple[int, ...] = ()
     closed: tuple[int, ...] = ()
 
-    def mean(self) -> tuple[Fraction, Fraction]:
-        """Return between which means on these cases the incumbent is known to lie."""
-        return self.means.get(self.incumbent or "", (Fraction(0), Fraction(1)))
+    def mean(self) -> _Known:
+        """Return between which means on these cases the incumbent is known to lie, and by which look."""
+        return self.means.get(self.incumbent or "", _UNKNOWN)
 
 
 class Gate(Mode[Verdict]):
@@ -83,6 +86,7 @@ class Gate(Mode[Verdict]):
         self._incumbent: tuple[str, Question] | None = None
         self._state = _State()
         self._read = 0
+        self._places: dict[int, tuple[int, int]] = {}
         self._ends = lru_cache(256)(self._bounds)
 
     def start(self, incumbent: Question | None, *, known_as: str | None = None) -> None:
@@ -170,7 +174,8 @@ class Gate(Mode[Verdict]):
                 raise RefusedError(message)
             part = f"certify {name}"
             given = Submission(against, name, key=key, analyst=analyst)
-            planned = PlannedLook(self._closing(given, part), lambda: [against.total()])
+            *_, look = state.means.get(name, _UNKNOWN)
+            planned = PlannedLook(self._closing(given, part, look), lambda: [against.total()])
             found = self.run(planned, given.request_id(part), bound=key is not None, analyst=analyst)
             return msgspec.structs.replace(self.score(given, found, self._moment(key)), looks_left=0)
 
@@ -203,7 +208,13 @@ class Gate(Mode[Verdict]):
         """Return the state after every response in the ledger."""
         self.pipeline.index.follow()
         self.transcript.follow()
-        self._state = self._fold(self._state, self.transcript.looks[self._read :])
+        new = self.transcript.looks[self._read :]
+        before = len(self._state.yes)
+        for look in new:
+            if look.verb == "gate":
+                self._places[look.number] = len(self._places) + 1, before
+                before += isinstance(look.told, Prediction) and look.told.label == _YES
+        self._state = self._fold(self._state, new)
         self._read = len(self.transcript.looks)
         opened = next((look for look in self.transcript.unanswered.values() if look.verb == "incumbent"), None)
         if opened is not None and self._state.incumbent is None:  # charged, and its score was never told
@@ -298,7 +309,7 @@ class Gate(Mode[Verdict]):
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            return [Prediction(_YES if drawn[0] else _NO, _open(certificate))]
+            return [Prediction(_YES if drawn[0] else _NO, self._open(certificate))]
 
         return Release(
             verb="gate",
@@ -336,7 +347,7 @@ class Gate(Mode[Verdict]):
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
             low, high = Fraction(drawn[0], cells), Fraction(drawn[0] + 1, cells)
-            return [self._told(low, high, (low + high) / 2, certificate)]
+            return [self._told((low, high, 0), (low + high) / 2, certificate)]
 
         def draw(sums: Sequence[int]) -> list[int]:
             return [min(int(sums[0]) * cells // self.cases.grid, cells - 1)]
@@ -344,28 +355,46 @@ class Gate(Mode[Verdict]):
         request = {"target": asked.name, "values": name, "private": False}
         return Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond)  # type: ignore[arg-type]  # integers
 
-    def _closing(self, given: Submission, part: str) -> Release:
+    def _closing(self, given: Submission, part: str, look: int) -> Release:
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
             mean = Fraction(drawn[0], self.cases.grid)
-            return [self._told(mean, mean, mean, certificate)]
+            return [self._told((mean, mean, look), mean, certificate)]
 
         request = {"target": given.asked.name, "values": given.name, "private": False}
         return Release("certify", request, (part,), NoCost(), 0, 0, (), lambda sums: [int(sums[0])], respond)
 
-    def _told(self, low: Fraction, high: Fraction, value: Fraction, certificate: Certificate) -> Answer:
+    def _told(self, known: _Known, value: Fraction, certificate: Certificate) -> Answer:
         sure = 1 - self.facts.beta
-        rows = Interval(float(low), float(high), 1.0, "sample")
-        return Answer(float(value), Interval(*self._ends(low, high), sure, "population"), rows, _open(certificate))
+        rows = Interval(float(known[0]), float(known[1]), 1.0, "sample")
+        return Answer(float(value), Interval(*self._ends(*known), sure, "population"), rows, self._open(certificate))
 
-    def _bounds(self, low: Fraction, high: Fraction) -> tuple[float, float]:
-        # A mean of values that were rounded to the grid is off by half of 2^-20 at most.
-        half = Fraction(1, 2 << BITS)
+    def _bounds(self, low: Fraction, high: Fraction, look: int) -> tuple[float, float]:
+        whole = self.facts.by_place and self.facts.metric != _RESULTS
+        # A mean of values that were rounded to the grid is off by half of 2^-20 at most; of hits and misses it is exact.
+        half = Fraction(0 if whole else 1, 2 << BITS)
         below, above = max(Fraction(0), low - half), min(Fraction(1), high + half)
         if below > above:  # margins beyond 1 cannot be met; nothing is claimed
             return 0.0, 1.0
-        facts = self.facts
-        return gate_interval(below, above, cases=self.cases.number, looks=facts.looks, yes=self._most, beta=facts.beta)
+        return gate_interval(below, above, cases=self.cases.number, whole=whole, **self._numbers(look))
+
+    def _numbers(self, look: int) -> dict[str, Any]:
+        """Return the numbers of a statement at the place of a look, by its charge; 0 is before the first look.
+
+        In ledgers created before S5 all places are alike. Otherwise half of beta is for places and half for all alike, and
+        what is said before the first look has the second half only.
+        """
+        facts, place = self.facts, self._places.get(look)
+        numbers: dict[str, Any] = {"looks": facts.looks, "yes": self._most, "beta": facts.beta}
+        if not facts.by_place:
+            return numbers
+        if place is None:
+            return numbers | {"beta": facts.beta / 2}
+        return numbers | {"look": place[0], "after": place[1]}
+
+    def _open(self, certificate: Certificate) -> Certificate:
+        """Return a certificate that claims no privacy."""
+        return certificate.proving(self.plan.theorem or "", event=NonPrivate())
 
     def _interval(self, state: _State) -> Interval:
         sure = 1 - self.facts.beta
@@ -398,10 +427,10 @@ class Gate(Mode[Verdict]):
 
     def _gain(self, look: Look, margin: float, *, yes: bool) -> Interval:
         """Return what a yes or no says of the true difference."""
-        facts, differing = self.facts, int(look.request["differing"])
-        near = gate_gain(differing, cases=self.cases.number, looks=facts.looks, yes=self._most, beta=facts.beta)
+        differing = int(look.request["differing"])
+        near = gate_gain(differing, cases=self.cases.number, **self._numbers(look.number))
         ends = (max(-1.0, margin - near), 1.0) if yes else (-1.0, min(1.0, margin + near))
-        return Interval(min(ends), max(ends), 1 - facts.beta, "population")
+        return Interval(min(ends), max(ends), 1 - self.facts.beta, "population")
 
 
 def _after(state: _State, look: Look, *, cells: int) -> _State:
@@ -411,19 +440,14 @@ def _after(state: _State, look: Look, *, cells: int) -> _State:
             name, middle, half = str(look.request["values"]), Fraction(value), Fraction(1, 2 * cells)
             # The middle of a cell is a float: a hair on either side makes up for its rounding.
             hair = Fraction(1, 1 << 50)
-            return replace(state, incumbent=name, means={name: (middle - half - hair, middle + half + hair)})
+            return replace(state, incumbent=name, means={name: (middle - half - hair, middle + half + hair, 0)})
         case "gate", Prediction(label=label) if label == _YES:
             name, against = str(look.request["values"]), look.request["against"]
-            low, _ = state.means.get(str(against), (Fraction(0), Fraction(1)))
+            low, *_ = state.means.get(str(against), _UNKNOWN)
             least = max(Fraction(0), low) + Fraction(str(look.request["margin"]))
-            means = {**state.means, name: (least, max(Fraction(1), least))}
+            means = {**state.means, name: (least, max(Fraction(1), least), look.number)}
             return replace(state, incumbent=name, beaten=against, means=means, yes=(*state.yes, look.number))
         case "certify", _:
             return replace(state, closed=(*state.closed, look.number))
         case _:
             return state
-
-
-def _open(certificate: Certificate) -> Certificate:
-    """Return a certificate that claims no privacy."""
-    return certificate.proving(_THEOREM, event=NonPrivate())

@@ -26,7 +26,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     """What is public about a holdout and fixed for good, beside the plan.
 
     ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers". ``alpha_released`` is the
-    half-width of released scores (S4); without one, as in ledgers created before, they have the plan's.
+    half-width of released scores (S4); without one, as in ledgers created before, they have the plan's. ``by_place``: the
+    widths of a gate or of rounded scores follow a look's place in the tree of transcripts (S5); otherwise all are alike.
     """
 
     mode: str
@@ -46,6 +47,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     cells: int | None = None
     label_kind: str | None = None
     alpha_released: float | None = None
+    by_place: bool = False
 
     def agree(self, given: Mapping[str, object]) -> None:
         """Refuse whatever is said differently when the ledger is opened again."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from holdtrue.bounds.transcripts import rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
+from holdtrue.holdouts.plans import widened
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.submissions import Question
 from holdtrue.ledgers import Entry
@@ -13,15 +15,13 @@ from holdtrue.verbs import Release, Standing
 
 __all__ = ["Rounding"]
 
-_THEOREM = "description length (T9)"
-
 
 class Rounding(Mode[Score]):
     """How every look is answered where scores are rounded: narrower than noise for few looks, and no privacy.
 
-    Guarantee: with probability 1 - beta every score told is within the plan's alpha of the truth, at once, however the
-    submissions were chosen. Needs: nothing of these cases is told anyone but the answers of the planned looks. Fails:
-    BudgetExceeded when the looks are used up.
+    Guarantee: with probability 1 - beta every score told is within its look's width of the truth, which is at most the
+    plan's alpha, at once, however the submissions were chosen (T9, S5). Needs: nothing of these cases is told anyone but the
+    answers of the planned looks. Fails: BudgetExceeded when the looks are used up.
     """
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
@@ -33,6 +33,14 @@ class Rounding(Mode[Score]):
         release = self._release(asked, given.name)
         return PlannedLook(release, lambda: [asked.total()])
 
+    def _near(self, look: int) -> float:
+        """Return how far a look's score may be from the truth, by its number; the plan's alpha in ledgers before S5."""
+        facts = self.facts
+        if not facts.by_place:
+            return self.plan.alpha
+        width = rounding_width(facts.cells or 2, cases=self.cases.number, looks=facts.looks, beta=facts.beta, look=look)
+        return min(self.plan.alpha, widened(width, self.cases.number))
+
     def _release(self, asked: Question, name: str) -> Release:
         cells = self.facts.cells or 2
 
@@ -40,11 +48,10 @@ class Rounding(Mode[Score]):
             return [min(int(sums[0]) * cells // asked.ceiling, cells - 1)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
-            del standing
-            bare = certificate.proving(_THEOREM, event=NonPrivate())
+            bare = certificate.proving(self.plan.theorem or "", event=NonPrivate())
             value, sure = (2 * drawn[0] + 1) / (2 * cells), 1 - self.facts.beta
             rows = Interval(drawn[0] / cells, (drawn[0] + 1) / cells, 1.0, "sample")
-            near = self.plan.alpha
+            near = self._near(standing.draws)
             return [Answer(value, Interval(max(0.0, value - near), min(1.0, value + near), sure, "population"), rows, bare)]
 
         # The ledger keeps accuracy also where error was asked for: they are one answer.

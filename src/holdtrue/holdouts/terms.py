@@ -14,10 +14,10 @@ from holdtrue.requests import HoldoutTerms
 
 __all__ = ["facts_and_plan"]
 
-_GATE = "transcripts of a gate, counted (T9, T11)"
+_GATE = "transcripts of a gate, counted by place (S5, S6)"
 _SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
-_ROUNDED = "description length (T9)"
+_ROUNDED = "description length, by look (T9, S5)"
 
 
 def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> tuple[Facts, Plan]:
@@ -81,19 +81,19 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
 
 def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
     looks, beta, number = common["looks"], common["beta"], cases.number
-    cells = rounding_cells(number, looks=looks, beta=beta)
-    alpha = rounding_width(cells, cases=number, looks=looks, beta=beta)
+    cells = rounding_cells(number, looks=looks, beta=beta / 2)
+    alpha = rounding_width(cells, cases=number, looks=looks, beta=beta / 2)
     plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="rounding", theorem=_ROUNDED)
-    return Facts("rounding", private=False, cells=cells, **common), plan
+    return Facts("rounding", private=False, cells=cells, by_place=True, **common), plan
 
 
 def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int) -> tuple[Facts, Plan]:
     metric = terms.metric or "accuracy"
     looks, beta, number = common["looks"], common["beta"], cases.number
     if not terms.private:
-        alpha = gate_alpha(number, looks=looks, yes=yes, beta=beta)
+        alpha = gate_alpha(number, looks=looks, yes=yes, beta=beta / 2)
         plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
-        return Facts("gate", private=False, yes=yes, metric=metric, **common), plan
+        return Facts("gate", private=False, yes=yes, metric=metric, by_place=True, **common), plan
     found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
     plan = sparse_plan(
         number,

@@ -110,7 +110,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     gate is not. ``alpha`` is the half-width wished for, 0.1 unless given; it decides nothing but the advice.
 
     >>> round(plan_holdout(cases=5000, looks=200, yes=10)["gate"].alpha, 3)
-    0.068
+    0.069
     """
     size, number = count("cases", cases), count("looks", looks)
     if yes is not None and overfits is not None:
@@ -245,16 +245,16 @@ _MODES = {
     ),
     "rounding": _Mode(
         "every score, rounded",
-        "description length (T9)",
+        "description length, by look (T9, S5)",
         private=False,
-        width=lambda cases, wish: rounding_alpha(cases, queries=wish.looks, beta=wish.beta),
+        width=lambda cases, wish: rounding_alpha(cases, queries=wish.looks, beta=wish.beta / 2),
         opened="Holdout(y_true, looks={wish.looks}, private=False)",
     ),
     "gate": _Mode(
         "yes or no",
-        "transcripts counted",
+        "transcripts counted by place (S5, S6)",
         private=False,
-        width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta),
+        width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta / 2),
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
     ),
     "private gate": _Mode(

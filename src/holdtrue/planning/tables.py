@@ -38,7 +38,7 @@ def price_table(plan: AnyPlan, cells: int) -> TablePrice:
     splits beta each cell counts as one of the planned draws, at the cost of two (U1.4).
     Failure: NotCertified where the plan has no set number of questions with normal noise.
     """
-    if not isinstance(plan, Plan) or not isinstance(plan.event, events.Gaussian):
+    if not isinstance(plan, Plan) or not isinstance(plan.event, events.GaussianNoise):
         message = "tables need a plan for a set number of questions with normal noise: Curator(..., queries=1000)"
         raise NotCertified(message)
     if plan.transfer is not None and not plan.transfer.overshoot:

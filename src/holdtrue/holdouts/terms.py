@@ -105,7 +105,7 @@ def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int
         method="private gate",
         theorem=_SPARSE,
     )
-    numbers = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    numbers: dict[str, Any] = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
     return Facts("private gate", private=True, yes=yes, metric=metric, **numbers, **common), plan
 
 
@@ -137,5 +137,5 @@ def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, over
         method="thresholdout",
         theorem=_SPARSE,
     )
-    numbers = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    numbers: dict[str, Any] = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
     return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **numbers, **common), plan

@@ -52,9 +52,6 @@ VERBS = {
 LATER = "not built yet"
 LOCAL = "a student is an estimator in the caller's process"
 HOLES = {
-    ("table", "command"): LATER,
-    ("table", "HTTP"): LATER,
-    ("table", "client"): LATER,
     ("table", "page"): LATER,
     ("histogram", "command"): "a table of bins",
     ("histogram", "HTTP"): "a table of bins",
@@ -99,6 +96,7 @@ HOLES = {
 # The record, its address, and the methods of the client that send it.
 RECORDS = {
     "Ask": ("/v1/datasets/{name}/ask", [Remote.ask]),
+    "Table": ("/v1/datasets/{name}/table", [Remote.table]),
     "Select": ("/v1/datasets/{name}/select", [Remote.select]),
     "Learn": ("/v1/datasets/{name}/learn", [Remote.learn]),
     "Train": ("/v1/datasets/{name}/train", [Remote.train]),

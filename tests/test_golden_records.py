@@ -54,6 +54,7 @@ VALUES = [
     Score(0.875, POPULATION, SAMPLE, PROOF, looks_left=19, looks=20),
     Verdict(True, 0.01, 199, 9, POPULATION, SAMPLE, "fresh cases", PROOF, submission="s1"),
     requests.Ask(query="age > 65"),
+    requests.Table(columns=("region", requests.Cut("age", (18.0, 65.0))), where="smoker"),
     requests.Select(candidates={"south": "region = 'S'", "north": "region = 'N'"}, epsilon=0.5),
     requests.Learn(hypotheses=STUMPS, target="sick", epsilon=0.5),
     requests.Train(name="risk", estimator=RIDGE, target="age", bounds={"age": (0.0, 120.0)}),

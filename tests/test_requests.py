@@ -19,6 +19,7 @@ BESIDE = {"self", "analyst", "key"}
 # What a record has under another name than the method, or has alone, or lacks, each with its reason.
 METHODS = {
     "Ask": ([Curator.ask], {"query": "one question, where queries are several"}, {}),
+    "Table": ([Curator.table], {}, {}),
     "Select": ([Curator.select], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),

@@ -17,6 +17,7 @@ __all__ = [
     "ClassDocument",
     "Compare",
     "ConjunctionsDocument",
+    "Cut",
     "DecisionListsDocument",
     "DisjunctionsDocument",
     "Distill",
@@ -39,6 +40,7 @@ __all__ = [
     "Select",
     "StumpsDocument",
     "Submit",
+    "Table",
     "Terms",
     "ThresholdsDocument",
     "Train",
@@ -217,6 +219,32 @@ class Ask(_Request, frozen=True, kw_only=True):
     ] = None
     values: Annotated[Results | None, Meta(description="A number from 0 to 1 for each row, in place of a question.")] = None
     name: Annotated[PublicName | None, Meta(description="The public name by which these values are known again.")] = None
+
+
+class Cut(Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of numbers cut at public points into cells: below the first, between two, from the last one on."""
+
+    column: Annotated[Text, Meta(description="The column.")]
+    points: Annotated[
+        Annotated[tuple[float, ...], Meta(min_length=1, max_length=100_001)], Meta(description="Where it is cut.")
+    ]
+    inside: Annotated[bool, Meta(description="Whether numbers below the first and above the last point have no cell.")] = (
+        False
+    )
+
+
+class Table(_Request, frozen=True, kw_only=True):
+    """The shares of disjoint cells of the rows, all at once."""
+
+    columns: Annotated[
+        Annotated[tuple[Text | Cut, ...], Meta(min_length=1, max_length=16)],
+        Meta(description="Columns with public labels, yes-or-no columns, or numbers that are cut."),
+    ]
+    where: Annotated[Text | None, Meta(description="A condition that rows must meet to be counted.")] = None
+    keys: Annotated[
+        Annotated[dict[Text, Labels], Meta(max_length=16)] | None,
+        Meta(description="The labels of columns, where the card has none."),
+    ] = None
 
 
 class Select(_Request, frozen=True, kw_only=True):
@@ -498,6 +526,7 @@ class RegisterHoldout(HoldoutTerms, frozen=True, kw_only=True, tag="register-hol
 
 Request: TypeAlias = (
     Ask
+    | Table
     | Select
     | Learn
     | Train

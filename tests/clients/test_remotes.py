@@ -33,6 +33,16 @@ def test_the_truth_is_in_the_intervals(analyst, served):
         assert float((served.rows["age"] > low).mean()) in analyst.ask(f"age > {low}").sample_interval
 
 
+def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
+    table = analyst.table("region", ht.cut("age", [18, 65]), where="smoker", keys={"region": ["N", "S"]}, key="one table")
+    assert table == curator.history[-1].responses[0]
+    assert (len(table), table.labels[-1]) == (7, (None, None))
+    again = analyst.table("region", ht.cut("age", [18, 65]), where="smoker", keys={"region": ["N", "S"]}, key="one table")
+    assert again == table
+    with pytest.raises(ht.InvalidParameter):
+        analyst.table("region", "region", keys={"region": ["N"]})
+
+
 def test_select_returns_a_choice(analyst, curator):
     regions = {"north": "region = 'N'", "south": "region = 'S'"}
     choice = analyst.select(regions, epsilon=0.05)

@@ -156,6 +156,20 @@ def test_a_session_through_the_command(people, tmp_path):
         assert curator.budget.spent == budget["spent"]
 
 
+def test_a_table_by_the_command(people, tmp_path):
+    folder = tmp_path
+    people.to_parquet(folder / "people.parquet")
+    assert command("open", "people.parquet", "--queries", 20, "--iid", within=folder).returncode == 0
+    words = ("table", "people.parquet", "region", "age:18,65", "--keys", "region=N,S", "--where", "smoker")
+    shown = command(*words, within=folder)
+    assert shown.returncode == 0, shown.stderr
+    assert [part in shown.stdout for part in ("18 to 65", "other", "all cells at once", "receipt")] == [True] * 4
+    told = json.loads(command(*words, "--json", within=folder).stdout)
+    assert (told["repeated"], told["columns"], len(told["values"])) == (True, ["region", "age"], 7)
+    for wrong, code in ((("age:x",), 2), (("region",), 2), (("region", "--keys", "region"), 2)):
+        assert command("table", "people.parquet", *wrong, within=folder).returncode == code
+
+
 def test_text_is_lines_that_people_read(folder):
     asked = command("ask", "people.parquet", "65 < age", "--ledger", "p.ledger", within=folder)
     assert asked.stdout.startswith("65 < age\n  answer ")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 import holdtrue as ht
 from holdtrue.codec import decode, encode
@@ -42,11 +43,11 @@ def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
     """The negative control: without a width of released scores in its facts, all are the plan's, on reopening too."""
     path = tmp_path / "old.ledger"
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "widened", lambda *_: None)
+        patch.setattr(terms, "widened", lambda *_: UNSET)
         patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
         Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:
-        assert holdout.facts.alpha_released is None
+        assert not holdout.facts.alpha_released
         first, second, worse = passed(holdout)
         wide = holdout.plan.alpha
         assert first.interval.width == pytest.approx(2 * wide)
@@ -62,5 +63,5 @@ def test_s4_plans_name_both_widths():
     assert made["private gate"].alpha_released == pytest.approx(0.212, abs=1e-3)
     assert "±0.3305" in str(made)
     assert "±0.2120" in str(made)
-    assert made["scores"].alpha_released is None
+    assert not made["scores"].alpha_released
     assert decode(encode(made), HoldoutPlan) == made

@@ -72,6 +72,34 @@ def test_a_question_asked_before_is_a_repeat_and_free(served, analyst, owner):
     assert first["value"] == second["value"]
 
 
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({}, "columns"),
+        ({"columns": []}, "columns"),
+        ({"columns": ["smoker"], "cells": 3}, "the body"),
+        ({"columns": [{"column": "age", "points": []}]}, "columns[0].points"),
+        ({"columns": [{"column": "age", "points": [3, 1]}]}, "points"),
+        ({"columns": ["smoker"], "where": 1}, "where"),
+    ],
+)
+def test_a_malformed_table_names_the_field_and_costs_nothing(served, analyst, body, parameter):
+    before = charges(served)
+    refused = analyst.post("/v1/datasets/people/table", json=body, headers=key(f"bad table {parameter}"))
+    assert (refused.status_code, refused.json()["parameter"]) == (422, parameter)
+    assert charges(served) == before
+
+
+def test_a_table_over_http_is_charged_once_a_key(served, analyst):
+    before = charges(served)
+    body = {"columns": ["smoker", {"column": "age", "points": [18, 65]}]}
+    first = analyst.post("/v1/datasets/people/table", json=body, headers=key("a table"))
+    assert first.status_code == 200, first.text
+    assert len(first.json()["values"]) == 7
+    assert analyst.post("/v1/datasets/people/table", json=body, headers=key("a table")).content == first.content
+    assert charges(served) == before + 1
+
+
 def test_several_questions_come_back_in_order(analyst):
     told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
     answers = convert(told["answers"], list[Answer])

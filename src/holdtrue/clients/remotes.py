@@ -22,10 +22,11 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.queries.cards import Card
+from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, feature, matrix
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction
+from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
+from holdtrue.requests import Cut
 
 __all__ = ["Remote"]
 
@@ -121,6 +122,18 @@ class Remote:
         if not texts:
             return []
         return self._wire.send(self._path("/ask"), {"queries": texts}, _Answers, key=key).answers
+
+    def table(
+        self,
+        *columns: str | Cut,
+        where: str | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        key: str | None = None,
+    ) -> Table:
+        """Return the shares of disjoint cells of the rows, all at once: columns with public labels, or ``ht.cut(...)``."""
+        asked = {"columns": [each if isinstance(each, str) else plain(each) for each in columns], "where": where}
+        labels = None if keys is None else {name: list(each) for name, each in keys.items()}
+        return self._send("/table", asked | {"keys": labels}, Table, key)
 
     def select(
         self,

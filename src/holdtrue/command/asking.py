@@ -14,10 +14,11 @@ from holdtrue.errors import InvalidParameter, RequestError
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.hypotheses import HypothesisClass
-    from holdtrue.queries.cards import Card
-    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction
+    from holdtrue.queries.cards import Card, Label
+    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Table
+    from holdtrue.requests import Cut
 
-__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "preview", "print_receipt", "select"]
+__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "preview", "print_receipt", "select", "table"]
 
 Questions = Annotated[
     list[str],
@@ -58,6 +59,78 @@ def ask(
             _print_answer(questions[0], answers[0], curator)
         else:
             _print_answers(questions, answers, curator)
+
+
+def table(
+    data: Data,
+    columns: Annotated[
+        list[str],
+        typer.Argument(metavar="COLUMN", help="A column with public labels, or a number cut at points: age:18,30,65."),
+    ],
+    *,
+    where: Annotated[str | None, typer.Option(help="Count only rows that meet this condition.")] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=LABEL,LABEL", help="The labels of a column, where the card has none.")
+    ] = None,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the share of the rows in every cell of a table, for the price of two to five questions.
+
+    Rows in none of the cells, missing values included, are in the last one.
+    """
+    with open_curator(data, ledger) as curator:
+        cut_columns = [_read_cut_column(column, curator.card) for column in columns]
+        labels = dict(_read_keys(each, curator.card) for each in keys or ())
+        with show_progress("measuring"):
+            found = curator.table(*cut_columns, where=where, keys=labels or None, key=key, analyst=analyst)
+        if as_json:
+            print_json(found)
+            return
+        print_table([*found.columns, "share", "low", "high"], _list_cells(found), right=("share", "low", "high"))
+        target = "the population" if found.low is not None else "these rows"
+        budget = curator.budget
+        lines = [
+            ("holds for", f"{target}, all cells at once ({found.confidence:.0%})"),
+            ("cost", _say_cost(found.certificate, curator, repeated=found.repeated)),
+            ("left", f"{budget.asks:,} questions"),
+            ("receipt", print_receipt(found.certificate)),
+        ]
+        print_lines(" by ".join(["share of the rows", ", ".join(found.columns)]), lines)
+
+
+def _list_cells(found: "Table") -> list[list[str]]:
+    shown = found.to_columns()
+    ends = zip(found.labels, shown["share"], shown["low"], shown["high"], strict=True)
+    return [
+        ["other" if label is None else str(label) for label in labels] + [f"{share:.4f}", f"{low:.4f}", f"{high:.4f}"]
+        for labels, share, low, high in ends
+    ]
+
+
+def _read_cut_column(text: str, card: "Card") -> "str | Cut":
+    from holdtrue.verbs.tables import cut
+
+    name, colon, points = text.rpartition(":")
+    if text in card or not colon:
+        return text
+    try:
+        return cut(name, [float(point) for point in points.split(",")])
+    except ValueError:
+        raise InvalidParameter("column", text, "a column, or COLUMN:POINT,POINT for a number that is cut") from None
+
+
+def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":
+    name, sign, labels = text.partition("=")
+    if not sign or not labels:
+        raise InvalidParameter("--keys", text, "COLUMN=LABEL,LABEL")
+    read: dict[str, Any] = {"integer": int, "real": float}
+    try:
+        return name, [read.get(card.column(name).type, str)(label) for label in labels.split(",")]
+    except ValueError:
+        raise InvalidParameter("--keys", text, f"labels of the type {card.column(name).type}") from None
 
 
 def select(

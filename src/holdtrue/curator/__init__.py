@@ -27,12 +27,12 @@ from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.queries.cards import Label
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
 from holdtrue.reports import html_report
-from holdtrue.requests import Terms
+from holdtrue.requests import Cut, Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, distil
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.predicting import Method, predict, predictions_left
-from holdtrue.verbs.tables import Cut, make_bins, tabulate
+from holdtrue.verbs.tables import make_bins, tabulate
 
 __all__ = ["Curator"]
 

@@ -117,6 +117,9 @@ def _words(request: dict[str, object]) -> str:
     queries = request.get("queries")
     if isinstance(queries, list):
         return "; ".join(map(str, queries))
+    if isinstance(columns := request.get("columns"), list):
+        where = request.get("where")
+        return ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")
     if "points" in request:
         return f"{request['model']} at {_points(request['points'])}"
     if "target" in request:

@@ -370,7 +370,7 @@ class Gate(Mode[Verdict]):
         return Answer(float(value), Interval(*self._ends(*known), sure, "population"), rows, self._open(certificate))
 
     def _bounds(self, low: Fraction, high: Fraction, look: int) -> tuple[float, float]:
-        whole = self.facts.by_place and self.facts.metric != _RESULTS
+        whole = bool(self.facts.by_place) and self.facts.metric != _RESULTS
         # A mean of values that were rounded to the grid is off by half of 2^-20 at most; of hits and misses it is exact.
         half = Fraction(0 if whole else 1, 2 << BITS)
         below, above = max(Fraction(0), low - half), min(Fraction(1), high + half)

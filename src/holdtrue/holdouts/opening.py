@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.codec import convert, decode, encode
 from holdtrue.curator.pipeline import Pipeline
@@ -46,8 +46,9 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     moves: int | None = None
     cells: int | None = None
     label_kind: str | None = None
-    alpha_released: float | None = None
-    by_place: bool = False
+    # What was added later is written only where it is said: older ledgers keep their bytes.
+    alpha_released: float | UnsetType = UNSET
+    by_place: bool | UnsetType = UNSET
 
     def agree(self, given: Mapping[str, object]) -> None:
         """Refuse whatever is said differently when the ledger is opened again."""

@@ -155,7 +155,7 @@ class Runs(Mode[Told]):
     @property
     def near_released(self) -> float:
         """Return how far a released score may be from the truth: as silent answers in ledgers created before S4."""
-        known = self.facts.alpha_released
+        known = self.facts.alpha_released or None
         return self.plan.alpha if known is None else known
 
     def interval(self, middle: float, *, width: float) -> Interval:
@@ -180,7 +180,7 @@ class Thresholdout(Runs[Score]):
         level = planned if given.threshold is None else given.threshold
         near = Fraction(level) * asked.divisor
         silent = self.plan.alpha - planned + level + _ROUNDING
-        loud = silent if self.facts.alpha_released is None else self.near_released
+        loud = silent if not self.facts.alpha_released else self.near_released
         expected = round(guess * asked.divisor)
 
         def respond(total: int | None, certificate: Certificate) -> Response:
@@ -294,7 +294,7 @@ class PrivateGate(Runs[Verdict]):
         """
         if not isinstance(found, Answer):
             ends = -1.0, margin + self.plan.alpha + self.near_released
-        elif self.facts.alpha_released is None:
+        elif not self.facts.alpha_released:
             ends = margin - 2 * self.plan.alpha, 1.0
         else:
             middle, near = found.value - met, 2 * self.near_released

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.bounds.optimisation import smallest
@@ -38,12 +38,12 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     theorem: str
     holds: bool = True
     opened: str = ""
-    alpha_released: float | None = None
+    alpha_released: float | UnsetType = UNSET
 
     def __str__(self) -> str:
         width = "none" if self.alpha is None else f"±{self.alpha:.4f}"
         kept = "private" if self.private else "not private"
-        tells = self.tells if self.alpha_released is None else f"{self.tells}: ±{self.alpha_released:.4f}"
+        tells = self.tells if not self.alpha_released else f"{self.tells}: ±{self.alpha_released:.4f}"
         return f"{width:>8}  {self.mode:<16}  {kept:<11}  {tells}  [{self.theorem}]"
 
 
@@ -308,7 +308,8 @@ def _line(mode: str, cases: int, wish: _Wish) -> ModeWidth:
     how = _MODES[mode]
     opened = how.opened.format(wish=wish)
     width, released = _or_none(how.width, cases, wish), _or_none(how.released, cases, wish)
-    return ModeWidth(mode, how.tells, width, how.private, how.theorem, how.holds, opened, released)
+    near = UNSET if released is None else released
+    return ModeWidth(mode, how.tells, width, how.private, how.theorem, how.holds, opened, near)
 
 
 def _or_none(width: Callable[[int, _Wish], float | None], cases: int, wish: _Wish) -> float | None:

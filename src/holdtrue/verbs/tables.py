@@ -7,8 +7,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
 
-from msgspec import Struct
-
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
@@ -19,23 +17,13 @@ from holdtrue.planning.tables import TablePrice, price_table
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table
+from holdtrue.requests import Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 
 __all__ = ["Cut", "cut", "make_bins", "plan_table", "preview_table", "tabulate"]
 
 _MOST_CELLS = 100_000
-
-
-class Cut(Struct, frozen=True):
-    """A column of numbers cut at public points into cells: below the first, between two, from the last one on.
-
-    ``inside`` leaves out both ends: what lies below the first point, or above the last, is in none of the cells.
-    """
-
-    column: str
-    points: tuple[float, ...]
-    inside: bool = False
 
 
 def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
@@ -218,7 +206,8 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     return [_Cell(label, f"{_quote_name(name)} = {_quote_label(label)}") for label in given]
 
 
-def _read_cut(card: Card, given: Cut) -> list[_Cell]:
+def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
+    given = cut(asked.column, asked.points, inside=asked.inside)  # a record may come from anywhere
     column = card.column(given.column)
     if column.type not in ("integer", "real"):
         raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {column.type}")

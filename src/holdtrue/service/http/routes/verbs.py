@@ -20,8 +20,9 @@ from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.records import Choice, Hypothesis, Prediction
+from holdtrue.records import Table as TableResponse
 from holdtrue.reports import html_report
-from holdtrue.requests import Ask, Learn, Predict, Select, Train, Verify
+from holdtrue.requests import Ask, Learn, Predict, Select, Table, Train, Verify
 from holdtrue.service import service_of
 from holdtrue.service.http.bodies import body_of
 from holdtrue.service.http.openapi import describe_body
@@ -38,6 +39,7 @@ AskBody = Annotated[Ask, body_of(Ask)]
 LearnBody = Annotated[Learn, body_of(Learn)]
 PredictBody = Annotated[Predict, body_of(Predict)]
 SelectBody = Annotated[Select, body_of(Select)]
+TableBody = Annotated[Table, body_of(Table)]
 TrainBody = Annotated[Train, body_of(Train)]
 VerifyBody = Annotated[Verify, body_of(Verify)]
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
@@ -89,12 +91,24 @@ async def _found(request: Request, name: str) -> Dataset:
     return await service_of(request).registry.find(name)
 
 
-def _paid(request: Request, dataset: Dataset, verb: str, responses: Sequence[Choice | Hypothesis | Prediction]) -> None:
+def _paid(
+    request: Request, dataset: Dataset, verb: str, responses: Sequence[Choice | Hypothesis | Prediction | TableResponse]
+) -> None:
     """Tell the log and the metrics what was charged."""
     newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
     request.scope["entry"] = newest.entry
     charged = not all(response.repeated for response in responses)
     service_of(request).metrics.asked(dataset.name, verb, charged=charged, left=newest.left)
+
+
+@router.post("/table", response_class=Response, responses=_said("The table."), openapi_extra=describe_body(Table))
+async def table(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: TableBody) -> Response:
+    """Return the shares of disjoint cells of the rows, all at once, for the price of two to five questions."""
+    dataset = await _found(request, name)
+    given: dict[str, Any] = {"where": body.where, "keys": body.keys, "key": key, "analyst": caller.name}
+    found = await dataset.desk.work(caller.name, partial(dataset.curator.table, *body.columns, **given))
+    _paid(request, dataset, "table", [found])
+    return _reply(found)
 
 
 @router.post("/select", response_class=Response, responses=_said("The choice."), openapi_extra=describe_body(Select))

@@ -14,7 +14,7 @@ import typer
 
 import holdtrue as ht
 from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
-from holdtrue.clients.remotes import Remote
+from holdtrue.clients.remote_curator import Remote
 from holdtrue.command import application
 from holdtrue.requests import Request
 from service.conftest import closed, made

@@ -3,8 +3,8 @@
 from os import PathLike
 
 from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
-from holdtrue.clients.remotes import Remote
-from holdtrue.clients.wires import Unreachable, Wire
+from holdtrue.clients.remote_curator import Remote
+from holdtrue.clients.transport import Transport, Unreachable
 
 __all__ = ["Remote", "RemoteHoldout", "RemoteLeaderboard", "Unreachable", "connect"]
 
@@ -19,14 +19,14 @@ def connect(  # noqa: PLR0913 - where to, as whom, and how patiently
     certificates: str | PathLike[str] | None = None,
     insecure: bool = False,
 ) -> Remote:
-    """Return a dataset of a service, to be asked like a curator that is here.
+    """Return a dataset of a service, which is asked like a local curator.
 
-    Guarantee: a request is sent again when no answer came, always under the same idempotency key, so that it is charged once
-    (P5); the key goes to this address only, and stands in no repr, message or log. Needs: https, or http to this machine;
-    ``insecure=True`` sends the key over an open line. Fails: with the error that the curator raised, or ``Unreachable``.
+    Guarantee: a request that got no answer is sent again under the same idempotency key, so it is charged once (P5); the
+    key is sent to this address only and appears in no repr, message or log. Needs: https, or http to this machine;
+    ``insecure=True`` sends the key over plain HTTP. Fails: with the error that the curator raised, or ``Unreachable``.
 
     ``dataset`` may be left out where the service has only one. ``timeout`` is in seconds, for each try; ``retries`` is how
-    many tries follow the first. ``certificates`` is a file of authorities to trust in place of the system's.
+    many tries follow the first. ``certificates`` is a file of authorities to trust instead of the system's.
     """
-    wire = Wire(url, key, timeout=timeout, retries=retries, certificates=certificates, insecure=insecure)
-    return Remote(wire, dataset=dataset)
+    transport = Transport(url, key, timeout=timeout, retries=retries, certificates=certificates, insecure=insecure)
+    return Remote(transport, dataset=dataset)

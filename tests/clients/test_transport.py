@@ -11,15 +11,15 @@ import pytest
 
 import holdtrue as ht
 from clients.relays import Relay, cuts, passes, says
-from holdtrue.clients import Unreachable, wires
-from holdtrue.clients.refusals import error_of
+from holdtrue.clients import Unreachable, transport
+from holdtrue.clients.errors import make_error
 from holdtrue.errors import HoldtrueError
 
 
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch):
     """Note how long a client would have waited, and do not wait."""
-    monkeypatch.setattr(wires, "time", SimpleNamespace(sleep=_WAITED.append))
+    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=_WAITED.append))
     _WAITED.clear()
 
 
@@ -187,15 +187,16 @@ def test_every_error_of_the_tree_comes_back_with_its_fields():
             "left": 0.5,
             "unit": "looks",
         }
-        error = error_of(400, document | {"requested": 1, "parameter": "alpha"})
+        error = make_error(400, document | {"requested": 1, "parameter": "alpha"})
         assert type(error).__name__ == name
         assert str(error) == "words"
         assert {word for word in _WORDS if hasattr(error, word)} == _FACTS.get(name, set())
-    assert error_of(422, {"type": "urn:holdtrue:insufficient-samples", "detail": "few", "required": 9}).required == 9
+    assert make_error(422, {"type": "urn:holdtrue:insufficient-samples", "detail": "few", "required": 9}).required == 9
     assert (
-        error_of(429, {"type": "urn:holdtrue:budget-exceeded", "requested": 1, "left": 0.5, "unit": "looks"}).unit == "looks"
+        make_error(429, {"type": "urn:holdtrue:budget-exceeded", "requested": 1, "left": 0.5, "unit": "looks"}).unit
+        == "looks"
     )
-    assert type(error_of(418, {"type": "urn:holdtrue:os", "detail": 5})) is ht.RequestError
+    assert type(make_error(418, {"type": "urn:holdtrue:os", "detail": 5})) is ht.RequestError
 
 
 @pytest.fixture
@@ -224,7 +225,7 @@ def test_a_lost_answer_is_fetched_again_without_a_second_charge(served, cases, l
 def test_planted_fault_a_new_key_for_each_try_is_charged_twice(served, cases, monkeypatch):
     """Control: the test above sees a client that names its tries differently."""
     results = np.random.default_rng(5).integers(0, 2, 4000)
-    tried = wires.Wire._tried
+    tried = transport.Transport._send_with_retries
 
     def renamed(wire, method, path, body, key):
         try:
@@ -233,7 +234,7 @@ def test_planted_fault_a_new_key_for_each_try_is_charged_twice(served, cases, mo
         except Unreachable:
             return tried(wire, method, path, body, f"{key}-again")
 
-    monkeypatch.setattr(wires.Wire, "_tried", renamed)
+    monkeypatch.setattr(transport.Transport, "_send_with_retries", renamed)
     script = [passes(served.url, lose="whole"), passes(served.url)]
     with Relay(script) as relay, ht.connect(relay.url, served.key("ann")) as remote:
         remote.holdout(cases).score(cases=results)

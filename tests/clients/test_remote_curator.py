@@ -211,7 +211,7 @@ def test_the_key_is_shown_nowhere(served, caplog):
     with ht.connect(served.url, key) as remote:
         remote.ask("age > 41")
         holdout = remote.holdout("none")
-        shown = [repr(remote), str(remote), repr(holdout), repr(remote._wire), repr(vars(remote._wire))]
+        shown = [repr(remote), str(remote), repr(holdout), repr(remote._transport), repr(vars(remote._transport))]
         for call in (lambda: remote.ask("agge"), lambda: holdout.score([1]), lambda: pickle.dumps(remote)):
             with pytest.raises(ht.HoldtrueError) as refused:
                 call()
@@ -229,8 +229,8 @@ def test_the_key_is_shown_nowhere(served, caplog):
 @pytest.mark.parametrize(
     "url", ["http://example.com", "http://10.0.0.1:8000", "http://127.0.0.1.example.com", "http://localhost.test"]
 )
-def test_an_open_line_is_refused(url):
-    with pytest.raises(ht.RefusedError, match="open line"):
+def test_plain_http_to_another_machine_is_refused(url):
+    with pytest.raises(ht.RefusedError, match="plain HTTP"):
         ht.connect(url, "ht_key")
     assert isinstance(ht.connect(url, "ht_key", insecure=True), Remote)
 

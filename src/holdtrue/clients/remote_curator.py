@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, listed
-from holdtrue.clients.wires import Kind, Wire, segment
+from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, to_json_list
+from holdtrue.clients.transport import Kind, Transport, quote_segment
 from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
 from holdtrue.curator.history import Line, Page
@@ -33,7 +33,7 @@ __all__ = ["Remote"]
 _LINES = 1000
 
 
-class _Dataset(Struct):
+class _PublicFacts(Struct):
     card: Card
     plan: AnyPlan
 
@@ -47,49 +47,49 @@ class _Predictions(Struct):
 
 
 class Remote:
-    """One dataset of a service. What a curator says, this says: the same records, the same errors with their fields.
+    """One dataset of a service, with a curator's verbs: the same records, the same errors with their fields.
 
-    ``key=`` names a request, so that sending it again, in this process or a later one, is charged once; left out, each
-    call takes a new one and keeps it over its own retries. Who asks is told by the service's key, so there is no analyst.
+    ``key=`` names a request: sent again, by this process or a later one, it is charged once. Without it, each call takes a
+    new key and keeps it for its retries. The service's key says who asks, so there is no ``analyst=``.
     """
 
-    def __init__(self, wire: Wire, *, dataset: str | None = None) -> None:
-        self._wire = wire
+    def __init__(self, transport: Transport, *, dataset: str | None = None) -> None:
+        self._transport = transport
         self._name = dataset
-        self._about: _Dataset | None = None
+        self._about: _PublicFacts | None = None
 
     @property
     def name(self) -> str:
-        """Return the dataset's name: the one that was given, or that of the only one there is."""
+        """Return the dataset's name: as given, or that of the service's only dataset."""
         if self._name is None:
             names = self.datasets
             if len(names) != 1:
-                raise InvalidParameter("dataset", None, f"given: the service has {', '.join(names) or 'none yet'}")
+                raise InvalidParameter.without_value("dataset", f"named: the service has {', '.join(names) or 'none yet'}")
             (self._name,) = names
         return self._name
 
     @property
     def datasets(self) -> list[str]:
         """Return the names of all datasets of the service."""
-        told = self._wire.read("/v1/datasets")
+        told = self._transport.read("/v1/datasets")
         return [str(item["name"]) for item in told["datasets"]]
 
     @property
     def holdouts(self) -> list[str]:
         """Return the names of all holdouts and leaderboards of the service."""
-        return [str(item["name"]) for item in self._wire.read("/v1/holdouts")["holdouts"]]
+        return [str(item["name"]) for item in self._transport.read("/v1/holdouts")["holdouts"]]
 
     def dataset(self, name: str) -> "Remote":
         """Return another dataset of the same service, over the same connection."""
-        return Remote(self._wire, dataset=name)
+        return Remote(self._transport, dataset=name)
 
     def holdout(self, name: str) -> RemoteHoldout:
         """Return a holdout of the service."""
-        return RemoteHoldout(self._wire, name)
+        return RemoteHoldout(self._transport, name)
 
     def leaderboard(self, name: str) -> RemoteLeaderboard:
         """Return a leaderboard of the service."""
-        return RemoteLeaderboard(self._wire, name)
+        return RemoteLeaderboard(self._transport, name)
 
     @property
     def card(self) -> Card:
@@ -102,26 +102,26 @@ class Remote:
         return self._public.plan
 
     @property
-    def _public(self) -> "_Dataset":
+    def _public(self) -> _PublicFacts:
         if self._about is None:
-            self._about = self._wire.read(self._path(), _Dataset)
+            self._about = self._transport.read(self._make_path(), _PublicFacts)
         return self._about
 
-    def _path(self, verb: str = "") -> str:
-        return f"/v1/datasets/{segment(self.name)}{verb}"
+    def _make_path(self, verb: str = "") -> str:
+        return f"/v1/datasets/{quote_segment(self.name)}{verb}"
 
     @overload
     def ask(self, queries: str, *, key: str | None = None) -> Answer: ...
     @overload
     def ask(self, queries: list[str] | tuple[str, ...], *, key: str | None = None) -> list[Answer]: ...
     def ask(self, queries: str | list[str] | tuple[str, ...], *, key: str | None = None) -> Answer | list[Answer]:
-        """Answer one question, or several at once. One that was asked before is answered from the ledger, for nothing."""
+        """Answer one question, or several at once. A repeated question is answered from the ledger and is free."""
         if isinstance(queries, str):
-            return self._wire.send(self._path("/ask"), {"query": queries}, Answer, key=key)
+            return self._transport.send(self._make_path("/ask"), {"query": queries}, Answer, key=key)
         texts = list(queries)
         if not texts:
             return []
-        return self._wire.send(self._path("/ask"), {"queries": texts}, _Answers, key=key).answers
+        return self._transport.send(self._make_path("/ask"), {"queries": texts}, _Answers, key=key).answers
 
     def table(
         self,
@@ -143,14 +143,14 @@ class Remote:
         name: str | None = None,
         key: str | None = None,
     ) -> Choice:
-        """Pick a candidate that is true of about as many rows as the best.
+        """Pick a candidate that about as many rows satisfy as the best one.
 
-        Candidates are questions. Whole scores come from the rows, so they are for the service's owner; ``name`` is the
-        public name by which they are known again.
+        Candidates are questions. Whole scores come from the rows, so only the service's owner may give them; ``name`` is
+        the public name by which a repeat is recognised.
         """
         named = dict(candidates) if isinstance(candidates, Mapping) else list(candidates)
-        asked = {"candidates": named, "epsilon": _number("epsilon", epsilon), "name": name}
-        return self._send("/select", asked, Choice, key)
+        asked = {"candidates": named, "epsilon": _to_json_number("epsilon", epsilon), "name": name}
+        return self._send_request("/select", asked, Choice, key)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick
         self,
@@ -165,16 +165,16 @@ class Remote:
         anyway: bool = False,
         key: str | None = None,
     ) -> Hypothesis:
-        """Pick a hypothesis that errs about as seldom as the best of a finite class; it predicts here, for nothing."""
+        """Pick a hypothesis of a finite class that errs about as rarely as the best; it predicts locally, for free."""
         given = {"epsilon": epsilon, "alpha": alpha, "beta": beta}
-        numbers = {each: _number(each, value) for each, value in given.items()}
+        numbers = {each: _to_json_number(each, value) for each, value in given.items()}
         asked = {
-            "hypotheses": plain(_joined(hypotheses, weights).document),
+            "hypotheses": plain(_join_classes(hypotheses, weights).document),
             "target": target,
             "features": None if features is None else list(features),
             "anyway": anyway or None,
         }
-        return _with_class(self._send("/learn", asked | numbers, Hypothesis, key), self.card)
+        return _with_class(self._send_request("/learn", asked | numbers, Hypothesis, key), self.card)
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,
@@ -190,11 +190,11 @@ class Remote:
         key: str | None = None,
         order: Literal["fixed"] | None = None,
     ) -> dict[str, Any]:
-        """Let the service train a model on disjoint parts of the rows; for its owner. Releases nothing.
+        """Train a model on disjoint parts of the rows at the service; owner only. Releases nothing.
 
-        ``estimator`` is the name of one that the service knows, with ``parameters``: code is never sent. ``key`` is the
-        column of public keys by which rows are dealt to parts, and ``order`` declares that no value decides their order, as
-        in :meth:`Curator.train <holdtrue.Curator.train>`; neither names the request.
+        ``estimator`` names one that the service knows, with ``parameters``: code is never sent. ``key`` is the column of
+        public keys that assigns rows to parts, and ``order`` declares that no value decides their order, as in
+        :meth:`Curator.train <holdtrue.Curator.train>`; neither names the request.
         """
         if not isinstance(estimator, str):
             raise InvalidParameter("estimator", type(estimator).__name__, "the name of an estimator that the service knows")
@@ -204,12 +204,12 @@ class Remote:
             "target": target,
             "features": None if features is None else list(features),
             "parts": parts,
-            "labels": None if labels is None else listed("labels", labels),
-            "bounds": None if bounds is None else _bounds(bounds),
+            "labels": None if labels is None else to_json_list("labels", labels),
+            "bounds": None if bounds is None else _to_json_bounds(bounds),
             "key": key,
             "order": order,
         }
-        return self._send("/train", asked, dict[str, Any], None, spends=False)
+        return self._send_request("/train", asked, dict[str, Any], None, spends=False)
 
     def predict(  # noqa: PLR0913 - one request, and its key
         self,
@@ -224,36 +224,36 @@ class Remote:
     ) -> Prediction | list[Prediction]:
         """Return a private prediction for one record, or a list of them for a table."""
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
-        points = _points(rows)
+        points = _list_records(rows)
         given = {"epsilon": epsilon, "mu": mu, "screen": screen}
-        asked = {"model": name, "method": method} | {each: _number(each, value) for each, value in given.items()}
+        asked = {"model": name, "method": method} | {each: _to_json_number(each, value) for each, value in given.items()}
         if not points:
             return []
         if one:
-            return self._send("/predict", asked | {"row": points[0]}, Prediction, key)
-        return self._send("/predict", asked | {"rows": points}, _Predictions, key).predictions
+            return self._send_request("/predict", asked | {"row": points[0]}, Prediction, key)
+        return self._send_request("/predict", asked | {"rows": points}, _Predictions, key).predictions
 
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
-        return self._send("/preview", {"query": query}, Preview, None, spends=False)
+        return self._send_request("/preview", {"query": query}, Preview, None, spends=False)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
-        return self._wire.read(self._path("/budget"), Budget)
+        return self._transport.read(self._make_path("/budget"), Budget)
 
     @property
     def history(self) -> list[Line]:
-        """Return the charges that this key may see and their responses, oldest first; asked for page by page."""
-        place = f"{self._path('/history')}?limit={_LINES}"
-        pages = [self._wire.read(place, Page)]
+        """Return the charges that this key may see and their responses, oldest first; read page by page."""
+        place = f"{self._make_path('/history')}?limit={_LINES}"
+        pages = [self._transport.read(place, Page)]
         while pages[-1].before is not None:
-            pages.append(self._wire.read(f"{place}&before={pages[-1].before}", Page))
+            pages.append(self._transport.read(f"{place}&before={pages[-1].before}", Page))
         return [line for page in reversed(pages) for line in page.lines]
 
     def report(self, path: str | PathLike[str]) -> None:
-        """Write everything the ledger has as one self-contained HTML page."""
-        page = self._wire.text(self._path("/report"))
+        """Write all of the ledger as one self-contained HTML page."""
+        page = self._transport.read_text(self._make_path("/report"))
         try:
             Path(path).write_text(page, encoding="utf-8")
         except OSError as error:
@@ -261,26 +261,26 @@ class Remote:
 
     def ledger(self, path: str | PathLike[str]) -> None:
         """Write a copy of the ledger to a file, for an auditor, who checks it with ``holdtrue.verify`` offline."""
-        content = self._wire.content(self._path("/ledger"))
+        content = self._transport.read_bytes(self._make_path("/ledger"))
         try:
             Path(path).write_bytes(content)
         except OSError as error:
             raise InvalidParameter("path", str(path), f"a file that can be written ({error.strerror})") from None
 
     def verify(self, *, receipts: Iterable[Receipt] = ()) -> Verification:
-        """Let the service recompute its ledger, and hold it against receipts; IntegrityError where it is not whole."""
+        """Have the service recompute its ledger and compare it with receipts; IntegrityError if it is damaged."""
         kept = [{"entry": int(entry), "digest": str(digest)} for entry, digest in receipts]
-        return self._send("/verify", {"receipts": kept}, Verification, None, spends=False)
+        return self._send_request("/verify", {"receipts": kept}, Verification, None, spends=False)
 
     def close(self) -> None:
-        """Let go of the connection, and with it of all that share it."""
-        self._wire.close()
+        """Close the connection, also for everything else that uses it."""
+        self._transport.close()
 
-    def _send(
+    def _send_request(
         self, verb: str, document: Mapping[str, Any], kind: type[Kind], key: str | None, *, spends: bool = True
     ) -> Kind:
         told = {name: value for name, value in document.items() if value is not None}
-        return self._wire.send(self._path(verb), told, kind, key=key, spends=spends)
+        return self._transport.send(self._make_path(verb), told, kind, key=key, spends=spends)
 
     def __enter__(self) -> Self:
         return self
@@ -289,7 +289,7 @@ class Remote:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Remote {self._name or 'service'} at {self._wire.url}>"
+        return f"<Remote {self._name or 'service'} at {self._transport.url}>"
 
 
 def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
@@ -298,21 +298,23 @@ def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
         return found
     kind = read_class(found.document).over(found.columns)
     features = tuple(feature(name, card) for name in found.columns)
-    return found.with_class(partial(_labels, kind=kind, features=features, card=card, index=found.index))
+    return found.with_class(partial(_predict_labels, kind=kind, features=features, card=card, index=found.index))
 
 
-def _labels(
+def _predict_labels(
     rows: object, *, kind: HypothesisClass, features: tuple[Feature, ...], card: Card, index: int
 ) -> npt.NDArray[np.bool_]:
     read = matrix(rows, features, card) if names_of(rows) is not None else rows
     return kind.evaluate(read, index)
 
 
-def _bounds(bounds: Mapping[str, tuple[Number, Number]]) -> dict[str, list[float | None]]:
-    return {column: [_number("bounds", low), _number("bounds", high)] for column, (low, high) in bounds.items()}
+def _to_json_bounds(bounds: Mapping[str, tuple[Number, Number]]) -> dict[str, list[float | None]]:
+    return {
+        column: [_to_json_number("bounds", low), _to_json_number("bounds", high)] for column, (low, high) in bounds.items()
+    }
 
 
-def _number(name: str, value: Number | None) -> float | None:
+def _to_json_number(name: str, value: Number | None) -> float | None:
     if value is None:
         return None
     try:
@@ -321,20 +323,22 @@ def _number(name: str, value: Number | None) -> float | None:
         raise InvalidParameter(name, type(value).__name__, "a number") from None
 
 
-def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
+def _join_classes(
+    hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None
+) -> HypothesisClass:
     classes = [hypotheses] if isinstance(hypotheses, HypothesisClass) else list(hypotheses)
     if len(classes) == 1 and weights is None:
         return classes[0]
     return Union(classes, weights=weights)
 
 
-def _points(rows: object) -> list[dict[str, Any]]:
+def _list_records(rows: object) -> list[dict[str, Any]]:
     """Return rows as records, from a record, a mapping of columns or a data frame."""
     names = names_of(rows)
     if not names:
         raise InvalidParameter("rows", type(rows).__name__, "a record, a mapping from names to columns, or a data frame")
-    columns = {name: listed(name, np.atleast_1d(np.asarray(rows[name]))) for name in names}  # type: ignore[index]  # it has columns
+    columns = {name: to_json_list(name, np.atleast_1d(np.asarray(rows[name]))) for name in names}  # type: ignore[index]  # it has columns
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
-        raise InvalidParameter("rows", sorted(names), "columns of one length")
+        raise InvalidParameter("rows", sorted(names), "columns of equal length")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

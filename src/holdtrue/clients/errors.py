@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457) as the errors that they were made of."""
+"""Turn problem documents (RFC 9457) back into the errors they were made from."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from holdtrue import errors
 from holdtrue.errors import HoldtrueError, RefusedError, ReleaseError, RequestError, Unauthorized, UnknownName
 
-__all__ = ["error_of", "kind_of"]
+__all__ = ["find_kind", "is_release", "make_error"]
 
 _PREFIX = "urn:holdtrue:"
 _NUMBERS: dict[str, type | tuple[type, ...]] = {
@@ -30,23 +30,23 @@ _LONGEST = 2000
 _REQUESTS, _RATE, _FAILURES = range(400, 500), 429, 500
 
 
-def kind_of(document: object) -> str:
-    """Return the kind of a problem, such as ``budget-exceeded``; empty where the document is no problem of ours."""
+def find_kind(document: object) -> str:
+    """Return the kind of a problem, such as ``budget-exceeded``; or an empty text if it is not one of ours."""
     kind = document.get("type") if isinstance(document, Mapping) else None
     return kind.removeprefix(_PREFIX) if isinstance(kind, str) and kind.startswith(_PREFIX) else ""
 
 
-def error_of(status: int, document: object) -> HoldtrueError:
-    """Return the error that a refusal stands for, with its fields: by its kind, or else by the status alone.
+def make_error(status: int, document: object) -> HoldtrueError:
+    """Return the error of a refusal, with its fields: by its kind, or by the status alone if the kind is unknown.
 
-    What the service does not repeat (the value of a parameter) is None here.
+    The value of a parameter, which the service does not repeat, is None.
     """
     told: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
     words = told.get("detail")
     message = words[:_LONGEST] if isinstance(words, str) and words else f"the service refused with status {status}"
-    name = "".join(part.capitalize() for part in re.split("-", kind_of(told)))
-    kind = getattr(errors, name, None) if name in errors.__all__ else _otherwise(status)
-    made = _bare(kind or HoldtrueError, message)
+    name = "".join(part.capitalize() for part in re.split("-", find_kind(told)))
+    kind = getattr(errors, name, None) if name in errors.__all__ else _find_by_status(status)
+    made = _make_blank(kind or HoldtrueError, message)
     for field, allowed in _NUMBERS.items():
         value = told.get(field)
         if isinstance(value, allowed) and not isinstance(value, bool) and field in vars(made):
@@ -54,8 +54,8 @@ def error_of(status: int, document: object) -> HoldtrueError:
     return made
 
 
-def _bare(kind: type[HoldtrueError], message: str) -> HoldtrueError:
-    """Return an error with words that were put together elsewhere, and its fields empty."""
+def _make_blank(kind: type[HoldtrueError], message: str) -> HoldtrueError:
+    """Return an error with a ready message and empty fields."""
     made = kind.__new__(kind)
     Exception.__init__(made, message)
     for field, value in _BLANK.get(kind.__name__, {}).items():
@@ -63,7 +63,7 @@ def _bare(kind: type[HoldtrueError], message: str) -> HoldtrueError:
     return made
 
 
-def _otherwise(status: int) -> type[HoldtrueError]:
+def _find_by_status(status: int) -> type[HoldtrueError]:
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status == _RATE:
@@ -72,5 +72,5 @@ def _otherwise(status: int) -> type[HoldtrueError]:
 
 
 def is_release(status: int, document: object) -> bool:
-    """Return whether a failure is the curator's own, charged already; such a one is not sent again."""
-    return status >= _FAILURES and error_of(status, document).__class__ is ReleaseError
+    """Return whether the curator failed after the charge; such a request is not sent again."""
+    return status >= _FAILURES and make_error(status, document).__class__ is ReleaseError

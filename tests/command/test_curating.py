@@ -179,8 +179,8 @@ def test_text_is_lines_that_people_read(folder):
     assert "with 1 receipt\n" in verified.stdout
     previewed = command("preview", "p.ledger", "bmi > 30", within=folder)
     assert re.search(r"population +within 0\.\d+\n", previewed.stdout)
-    assert "counts as 0" not in previewed.stdout
-    assert "below 0 it counts as 0, above 1 as 1" in command("preview", "p.ledger", "bmi / 60", within=folder).stdout
+    assert "count as 0" not in previewed.stdout
+    assert "values below 0 count as 0, above 1 as 1" in command("preview", "p.ledger", "bmi / 60", within=folder).stdout
     assert "2 of 4 left" in command("budget", "p.ledger", within=folder).stdout
     history = command("history", "p.ledger", within=folder).stdout
     assert re.search(r"1 +\S+ \S+ +analyst +ask +age > 65 +0\.\d+ \(", history)
@@ -199,7 +199,7 @@ def test_text_is_lines_that_people_read(folder):
         (("ask", "missing.parquet", "age > 65"), 2, "missing.parquet: no such file"),
         (("select", "people.parquet", "a=smoker", "b=age > 50", "--epsilon", "50"), 3, "reserve"),
         (("select", "people.parquet", "region = 'N'"), 2, "NAME=QUESTION"),
-        (("select", "people.parquet", "age=65"), 2, "about a column"),
+        (("select", "people.parquet", "age=65"), 2, "uses a column"),
         (("open", "people.parquet", "--queries", "9"), 3, "already"),
     ],
     ids=str,
@@ -326,14 +326,14 @@ def test_help_explains_itself(name):
     )
     for word, explained in (
         ("--epsilon", "Privacy"),
-        ("--delta", "Slack of that privacy"),
+        ("--delta", "Privacy slack"),
         ("--iid", "independent draws"),
-        ("--beta", "How probable"),
+        ("--beta", "The probability"),
         ("--alpha", "how far"),
         ("--reserve", "Share of the budget"),
         ("--pure", "without slack"),
         ("--receipt", "that was kept"),
-        ("--ledger", "keeps account"),
+        ("--ledger", "records every charge"),
     ):
         assert word not in text or explained in text
 

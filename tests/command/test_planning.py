@@ -103,4 +103,4 @@ def test_errors_are_one_line_and_exit_with_two(words, message):
 def test_help_and_version():
     assert "plan" in command("--help").stdout
     assert command("--version").stdout == f"holdtrue {ht.__version__}\n"
-    assert "Plan before touching data" in command("plan").stdout
+    assert "Plan before reading data" in command("plan").stdout

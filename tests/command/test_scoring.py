@@ -289,7 +289,7 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
         asked = score("fair.xml", "--holdout", "g.holdout", "--submission", "commit 1")
         assert (asked.code, "asked before" in asked.out) == (1, again)
     own = score("poor.xml", "--holdout", "g.holdout", "--submission", "commit 2")
-    assert (own.code, "17 of 20 left; this was none" in own.out) == (1, True)
+    assert (own.code, "17 of 20 left; this was not a look" in own.out) == (1, True)
     # Control: the same results without an id are a look, also the incumbent's own.
     unnamed = score("good.xml", "--holdout", "g.holdout")
     assert (unnamed.code, "16 left" in unnamed.out) == (1, True)
@@ -307,7 +307,7 @@ def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path
     assert lost.code == 3
     assert "once more with --incumbent" in lost.err
     kept = score("fair.xml", "--holdout", "g.holdout", "--incumbent")
-    assert (kept.code, "20 of 20 left; this was none" in kept.out) == (1, True)
+    assert (kept.code, "20 of 20 left; this was not a look" in kept.out) == (1, True)
     assert score("good.xml", "--holdout", "g.holdout").code == 0
 
 

@@ -16,7 +16,7 @@ __all__ = ["application", "main"]
 
 application = typer.Typer(
     name="holdtrue",
-    help="A curator for a dataset: ask as often as you like; rows stay private and answers hold for the population.",
+    help="A curator for a dataset: ask as often as you like. Rows stay private, and answers hold for the population.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,7 +46,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @application.callback()
-def _options(
+def _read_options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
@@ -55,15 +55,15 @@ def _options(
 
 
 def _tell_warning(message: Warning | str, category: type[Warning], *_place: object, **_more: object) -> None:
-    """Print a warning as one line; what others warn of is told by its type only, since its text may quote a row."""
+    """Print a warning as one line; of other libraries' warnings only the type, since their text may quote a row."""
     own = category.__module__.partition(".")[0] == "holdtrue"
     typer.echo(f"warning: {printable(str(message)) if own else category.__name__}", err=True)
 
 
 def main() -> None:
-    """Run the command; an error is one line on standard error, with its branch's exit code if it is one of Holdtrue's own.
+    """Run the command; an error is one line on standard error, and Holdtrue's own errors have an exit code each.
 
-    Whatever else goes wrong is told by its type only, since its text may quote a row; HOLDTRUE_DEBUG=1 shows all of it.
+    Of any other error only the type is shown, since its text may quote a row; HOLDTRUE_DEBUG=1 shows all of it.
     """
     warnings.showwarning = _tell_warning
     try:
@@ -75,5 +75,5 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("HOLDTRUE_DEBUG"):
             raise
-        typer.echo(f"error: an unexpected {type(error).__name__}; HOLDTRUE_DEBUG=1 shows where", err=True)
+        typer.echo(f"error: unexpected {type(error).__name__}; set HOLDTRUE_DEBUG=1 to see where", err=True)
         sys.exit(HoldtrueError.exit_code)

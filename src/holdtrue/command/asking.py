@@ -1,4 +1,4 @@
-"""``holdtrue ask``, ``select``, ``learn`` and ``preview``: questions to data that were opened."""
+"""``holdtrue ask``, ``select``, ``learn`` and ``preview``: questions about opened data."""
 
 import json
 import re
@@ -23,17 +23,18 @@ __all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "preview", "print_rec
 Questions = Annotated[
     list[str],
     typer.Argument(
-        metavar="QUESTION", help="In SQL, a condition: 'age > 65 AND smoker'; or a number from 0 to 1: 'age / 100'."
+        metavar="QUESTION",
+        help="A condition in SQL, such as 'age > 65 AND smoker', or a number from 0 to 1, such as 'age / 100'.",
     ),
 ]
 Key = Annotated[
-    str | None, typer.Option(help="A name for this very request: sent again under the same name, it is paid for once.")
+    str | None, typer.Option(help="A name for this request: sent again under the same name, it is charged once.")
 ]
-Analyst = Annotated[str | None, typer.Option(help="Who asks, for the ledger.")]
+Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
 
 _BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
 _BOUNDS = "COLUMN=LOW:HIGH"
-_CLAMPED = "the mean of a number: below 0 it counts as 0, above 1 as 1"
+_CLAMPED = "the mean of a number; values below 0 count as 0, above 1 as 1"
 _CANDIDATE = re.compile(r"([^\s=<>!'\"()]+)=(?!=)(.+)", re.DOTALL)
 
 
@@ -48,7 +49,7 @@ def ask(
 ) -> None:
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
-    Several questions at once are read in one pass. One that was asked before is answered from the ledger and costs nothing.
+    Several questions take one pass over the data. A repeated question is answered from the ledger and is free.
     """
     with open_curator(data, ledger) as curator:
         with show_progress("measuring"):
@@ -142,7 +143,7 @@ def select(
     *,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Privacy to spend on this choice; the more, the surer. Without it: a share of the reserve."),
+        typer.Option(help="Privacy to spend on this choice; more makes it more accurate. Default: a share of the reserve."),
     ] = None,
     key: Key = None,
     analyst: Analyst = None,
@@ -163,7 +164,7 @@ def select(
 
 
 def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:
-    """Show what questions would cost and how wide their answers would be. Free; asks nothing."""
+    """Show what questions would cost and how wide their intervals would be. Free; nothing is asked."""
     with open_view(source) as desk:
         previews = [desk.preview(question) for question in questions]
         unit, card = desk.budget.unit, desk.card
@@ -188,21 +189,21 @@ def _read_candidates(candidates: list[str]) -> dict[str, str]:
     for candidate in candidates:
         found = _CANDIDATE.fullmatch(candidate)
         if found is None:
-            raise InvalidParameter("candidate", candidate, "NAME=QUESTION, no space in the name or before the sign")
+            raise InvalidParameter("candidate", candidate, "NAME=QUESTION, without spaces in the name or before =")
         name, query = found.groups()
         if name in named:
-            raise InvalidParameter("candidate", name, "a name of its own, given once")
+            raise InvalidParameter("candidate", name, "named once: each candidate needs a different name")
         named[name] = query
     return named
 
 
 def _check_columns(named: dict[str, str], curator: "Curator") -> None:
-    """Refuse what was meant as a condition and reads as a name and a constant: age=65."""
+    """Refuse a candidate that was meant as a condition but reads as a name and a constant: age=65."""
     from holdtrue.queries.parser import parse
 
     for name, query in named.items():
         if not parse(query, curator.card).columns:
-            expected = "NAME=QUESTION with a question about a column"
+            expected = "NAME=QUESTION, with a question that uses a column"
             raise InvalidParameter("candidate", f"{name}={query}", expected)
 
 
@@ -244,7 +245,7 @@ def _print_ends(interval: "Interval") -> str:
 
 
 def list_costs(response: "Choice | Hypothesis | Prediction", curator: "Curator") -> list[tuple[str, str]]:
-    """Return what a response paid from the reserve cost, what is left there, and its receipt."""
+    """Return the lines about a response's cost: what it cost, what is left of the reserve, and its receipt."""
     budget = curator.budget
     return [
         ("cost", _say_cost(response.certificate, curator, repeated=response.repeated)),
@@ -260,7 +261,7 @@ def _say_cost(certificate: "Certificate", curator: "Curator", *, repeated: bool)
 
 
 def print_receipt(certificate: "Certificate") -> str:
-    """Return what to keep of a response: entry and digest."""
+    """Return the receipt of a response: entry and digest."""
     return f"{certificate.entry}:{certificate.digest}"
 
 
@@ -270,10 +271,14 @@ def learn(
     *,
     stumps: Annotated[
         list[str] | None,
-        typer.Option(metavar=_BOUNDS, help="One comparison of one column within public bounds; repeat for more columns."),
+        typer.Option(
+            metavar=_BOUNDS,
+            help="A class of rules: one column compared with one number, within public bounds; repeat for more columns.",
+        ),
     ] = None,
     intervals: Annotated[
-        str | None, typer.Option(metavar=_BOUNDS, help="One column between two numbers, within public bounds.")
+        str | None,
+        typer.Option(metavar=_BOUNDS, help="A class of rules: one column between two numbers, within public bounds."),
     ] = None,
     conjunctions: Annotated[
         list[str] | None,
@@ -286,26 +291,28 @@ def learn(
         typer.Option(metavar="QUESTION", help="Yes-or-no columns or questions for trees of depth 2; repeat for more."),
     ] = None,
     document: Annotated[
-        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class, as its document is written.")
+        Path | None, typer.Option("--class", metavar="FILE.json", help="Any class of rules, as a JSON document.")
     ] = None,
-    steps: Annotated[int, typer.Option(help="Steps of a grid between the bounds.")] = 100,
-    width: Annotated[int, typer.Option(help="The most literals of a conjunction.")] = 2,
+    steps: Annotated[int, typer.Option(help="How many steps the grid between the bounds has.")] = 100,
+    width: Annotated[int, typer.Option(help="The largest number of conditions in a conjunction.")] = 2,
     epsilon: Annotated[
-        float | None, typer.Option(help="Privacy to spend on this pick. Without it: a share of the reserve.")
+        float | None, typer.Option(help="Privacy to spend on this choice. Default: a share of the reserve.")
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="The excess error that the rows must certify; refused otherwise, at no cost.")
+        float | None, typer.Option(help="The excess error that the rows must certify; otherwise refused at no cost.")
     ] = None,
-    beta: Annotated[float | None, typer.Option(help="How often the certificate may fail; the plan's unless given.")] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Go on where the rows do not certify alpha.")] = False,
+    beta: Annotated[
+        float | None, typer.Option(help="The probability that the certificate fails, at most. Default: the plan's.")
+    ] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Continue even if the rows do not certify alpha.")] = False,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
-    """Learn the rule of a finite class that errs about as seldom as the best one, and say how far behind it may be.
+    """Learn the rule of a finite class that errs about as rarely as the best one, and say how far behind it may be.
 
-    Bounds are public: choose them without looking at the rows. Several classes are joined.
+    Bounds are public: choose them without looking at the rows. If several classes are given, their union is used.
     """
     classes = _read_classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
     with open_curator(data, ledger) as curator:
@@ -345,7 +352,9 @@ def _read_classes(
     if document is not None:
         found.append(read_class(_read_document(document)))
     if not found:
-        raise InvalidParameter("class", None, "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json")
+        raise InvalidParameter.without_value(
+            "class", "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""``holdtrue audit``: this installation against its own claims, and a ledger against what it should hold."""
+"""``holdtrue audit``: test this installation against its own claims, and a ledger against its rules."""
 
 import time
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["CONFIDENCE", "NOT_FOUND", "application"]
 
 application = typer.Typer(
-    name="audit", help="Try to break what Holdtrue claims, and say how hard it was tried.", no_args_is_help=True
+    name="audit", help="Try to disprove Holdtrue's claims, and report how hard it tried.", no_args_is_help=True
 )
 
 _HEADS = ("mechanism", "claimed", "at delta", "lower bound", "ceiling", "samples", "power", "verdict")
 _NUMBERS = ("claimed", "at delta", "lower bound", "ceiling", "samples", "power")
 CONFIDENCE = 0.999999
-"""Of all bounds of a self-audit at once: one run in a million may call a right claim wrong."""
+"""Of all bounds of a self-audit together: one run in a million may report a true claim as violated."""
 _USUAL = 0.95
 NOT_FOUND = 7
-"""The exit code where no promise is broken and a control was not found."""
+"""The exit code if no claim is violated but a control was not found."""
 
 
 @application.command(name="self")
@@ -36,20 +36,22 @@ def audit_self(
     samples: Annotated[
         int,
         typer.Option(
-            min=2000, help="Runs on each of two neighbours; more where a fault needs more, fewer where it is slow."
+            min=2000, help="Runs on each of two neighbouring datasets; more if a fault needs more, fewer if it is slow."
         ),
     ] = 10**5,
-    confidence: Annotated[float, typer.Option(help="That every lower bound in the table holds, all at once.")] = CONFIDENCE,
-    page: Annotated[Path | None, typer.Option("--html", metavar="OUT.html", help="Write a page with plots as well.")] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence that all lower bounds in the table hold together.")
+    ] = CONFIDENCE,
+    page: Annotated[Path | None, typer.Option("--html", metavar="OUT.html", help="Also write a page with plots.")] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="NAME", help='Audit what has this name, or is in this group; or "controls".')
+        str | None, typer.Option(metavar="NAME", help='Audit only the mechanism or group of this name, or "controls".')
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Audit Holdtrue's mechanisms and verbs, and the auditor itself on mechanisms that are known to be broken.
+    """Audit Holdtrue's mechanisms and verbs, and the auditor itself on controls: mechanisms known to be broken.
 
-    Exits with 5 if a right claim is violated; otherwise with 7 if a control, which is known to be broken, is not found: the
-    audit had no power for it. Exits with 0 if every claim holds and every control is found.
+    Exits with 5 if a claim is violated, with 7 if no claim is violated but a control is not found, so that the audit lacks
+    power, and with 0 if every claim holds and every control is found.
     """
     from holdtrue.auditing.catalogue import audit_all, list_mechanisms
     from holdtrue.exact import probability
@@ -77,7 +79,7 @@ def audit_self(
     else:
         _print_results(results, seconds, confidence=sure)
     if missed:
-        typer.echo(f"not found, so that this audit has no power for it: {', '.join(missed)}", err=True)
+        typer.echo(f"not found, so this audit has no power for it: {', '.join(missed)}", err=True)
     if violated:
         message = f"{len(violated)} of {len(results)} claims are violated that should hold: {', '.join(violated)}"
         raise IntegrityError(message)
@@ -94,7 +96,7 @@ def audit_a_ledger(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a ledger and compare what it was charged with what it let out. Exits with 5 where something is wrong."""
+    """Recompute a ledger and compare its charges with what was released. Exits with 5 if something is wrong."""
     from holdtrue.auditing.ledger import audit_ledger
 
     where, kept = find_ledger(source), [read_receipt(text) for text in receipt or ()]

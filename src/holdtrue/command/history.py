@@ -1,4 +1,4 @@
-"""``holdtrue budget``, ``history``, ``verify`` and ``report``: what a ledger tells. None of them reads a row."""
+"""``holdtrue budget``, ``history``, ``verify`` and ``report``: what is in a ledger. None of them reads a row."""
 
 import re
 from collections.abc import Iterator
@@ -36,12 +36,12 @@ def budget(source: Source, *, as_json: Json = False) -> None:
     ]
     if plan.epsilon is not None:
         slack = f", delta {plan.delta:.3g}" if plan.delta else ""
-        lines.append(("privacy", f"epsilon {plan.epsilon:.4g}{slack}, for all that can ever be asked"))
+        lines.append(("privacy", f"epsilon {plan.epsilon:.4g}{slack}, for everything that can ever be asked"))
     print_lines(hide_password(view.where), lines)
 
 
 def history(source: Source, *, as_json: Json = False) -> None:
-    """Show every charge and what came back, oldest first."""
+    """Show every charge and its response, oldest first."""
     from holdtrue.curator.history import history_of
 
     with open_view(source) as view:
@@ -52,7 +52,7 @@ def history(source: Source, *, as_json: Json = False) -> None:
         heads = ("entry", "time", "analyst", "verb", "request", "response", "cost")
         print_table(heads, (row for line in lines for row in _list_rows(line)), right=("entry", "cost"))
     else:
-        typer.echo("nothing was asked yet", err=True)
+        typer.echo("nothing has been asked yet", err=True)
 
 
 def verify(
@@ -63,7 +63,7 @@ def verify(
         typer.Option(
             metavar="ENTRY:DIGEST",
             help="A receipt that was kept; may be repeated. Without the newest one, entries "
-            "that were cut off at the end cannot be missed.",
+            "cut off at the end go unnoticed.",
         ),
     ] = None,
     as_json: Json = False,
@@ -85,7 +85,7 @@ def verify(
     compared = f"with {len(receipts)} receipt{'s' * (len(receipts) != 1)}"
     lines = [
         ("whole", f"{found.entries:,} entries, {found.charges:,} of them charges"),
-        ("compared", compared if receipts else "with no receipt: give --receipt to notice a roll-back"),
+        ("compared", compared if receipts else "with no receipt; give --receipt to detect a rollback"),
         ("spent", f"{spent:.4g}, {left:.4g} left"),
         ("receipt", newest),
     ]
@@ -96,12 +96,12 @@ def report(
     source: Source,
     out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The file to write.")],
     *,
-    title: Annotated[str | None, typer.Option(help="A title; without it, the name of the ledger.")] = None,
+    title: Annotated[str | None, typer.Option(help="The title. Default: the name of the ledger.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a page of what is promised, what was asked and answered, and what it cost.
+    """Write a page with the promises, the questions and answers, and their costs.
 
-    It holds no more than what was answered already.
+    It contains only what was already released.
     """
     from holdtrue.curator.history import history_of
     from holdtrue.reports import html_report
@@ -123,15 +123,15 @@ def report(
 
 
 def read_receipt(text: str) -> tuple[int, str]:
-    """Return a receipt from how it is printed: an entry's number and digest."""
+    """Return a receipt read from its printed form: an entry's number and digest."""
     found = _RECEIPT.fullmatch(text.strip())
     if found is None:
-        raise InvalidParameter("--receipt", text, "the number of an entry, a colon and 64 hexadecimal digits")
+        raise InvalidParameter("--receipt", text, "an entry's number, a colon and 64 hexadecimal digits")
     return int(found[1]), found[2]
 
 
 def _list_rows(line: "Line") -> Iterator[tuple[str, ...]]:
-    """Yield a row for each response to a charge; what they share stands in the first."""
+    """Yield a row for each response to a charge; what they share is in the first row."""
     from holdtrue.reports import questions_of
 
     responses = [response.brief for response in line.responses] or ["charged, not answered"]

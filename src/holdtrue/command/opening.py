@@ -1,4 +1,4 @@
-"""``holdtrue open``: make the plan for some data and create their ledger."""
+"""``holdtrue open``: make the plan for a dataset and create its ledger."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +20,7 @@ from holdtrue.command.paths import (
 from holdtrue.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from holdtrue.curator import Curator
     from holdtrue.queries.cards import Column
 
 __all__ = ["open_data"]
@@ -28,120 +29,128 @@ _TABLES = ("types", "bounds", "labels")
 _PAIR = 2
 
 
+Queries = Annotated[int | None, typer.Option(help="How many questions will be asked, by all analysts together.")]
+Alpha = Annotated[
+    float | None, typer.Option(help="Instead of queries: how far an answer may be off. Allows as many questions as fit.")
+]
+Beta = Annotated[float, typer.Option(help="The probability that any interval misses, at most.")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="Privacy: one row changes the probability of any outcome by a factor of at most exp(epsilon)."),
+]
+Delta = Annotated[
+    float | None, typer.Option(help="Privacy slack: the probability that epsilon does not hold, such as 1e-6.")
+]
+Iid = Annotated[
+    bool,
+    typer.Option(
+        "--iid", help="Declare that the rows are independent draws from one population. Needed for population intervals."
+    ),
+]
+Reserve = Annotated[float, typer.Option(help="Share of the budget kept to select, learn and predict, from 0 to 1.")]
+Uses = Annotated[int, typer.Option(help="How many uses share the reserve.")]
+Cap = Annotated[
+    Literal["validity", "privacy"] | None,
+    typer.Option(
+        help="What limits the budget. 'validity' spends only what narrow intervals allow (the default with --iid); "
+        "'privacy' spends all that epsilon and delta allow."
+    ),
+]
+Pure = Annotated[bool, typer.Option("--pure", help="Privacy without slack: no delta, and more noise.")]
+CardFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--card",
+        metavar="FILE",
+        help="Public facts about the columns: a TOML file with the tables types, bounds and labels, keyed by column. "
+        "Missing types are inferred from the data.",
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file has the column names, which are public. Required if the first line "
+        "looks like a row.",
+    ),
+]
+SecondBudget = Annotated[
+    bool,
+    typer.Option(
+        "--second-budget", help="Create another ledger for rows that already have one nearby. The losses of both add up."
+    ),
+]
+EngineName = Annotated[
+    Literal["local", "spark"], typer.Option("--engine", help="What reads the data: this machine or Spark.")
+]
+Master = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Spark's master: spark://host:7077, yarn, local[*].")]
+ClusterFile = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="A TOML file about the cluster: master, secret_file, wait and a table settings.",
+    ),
+]
+RowKey = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that numbers the rows, for `train` on Spark.")]
+InsecureCluster = Annotated[
+    bool,
+    typer.Option("--insecure-cluster", help="Use a cluster without authentication. Only on a network you trust."),
+]
+
+
 def open_data(
     data: Data,
     *,
-    queries: Annotated[int | None, typer.Option(help="How many questions will be asked, by all analysts together.")] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Or how far an answer may be off, and as many questions as that allows.")
-    ] = None,
-    beta: Annotated[float, typer.Option(help="How probable it may be that any interval misses.")] = 0.05,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Privacy: a row changes the probability of all that is seen by a factor of at most exp(epsilon)."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Slack of that privacy: the probability that may be outside of it; 1e-6, say.")
-    ] = None,
-    iid: Annotated[
-        bool,
-        typer.Option(
-            "--iid",
-            help="Declare that the rows are independent draws from one population. Only then do intervals speak of it.",
-        ),
-    ] = False,
-    reserve: Annotated[
-        float, typer.Option(help="Share of the budget that is kept to select, learn and predict; from 0 to 1.")
-    ] = 0.25,
-    uses: Annotated[int, typer.Option(help="How many uses share that reserve.")] = 10,
-    cap: Annotated[
-        Literal["validity", "privacy"] | None,
-        typer.Option(
-            help="What limits the budget: 'validity' spends no more than the intervals need and keeps them narrow (as with "
-            "--iid), 'privacy' all that epsilon and delta allow."
-        ),
-    ] = None,
-    pure: Annotated[bool, typer.Option("--pure", help="Privacy without slack: no delta, and more noise.")] = False,
-    card: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What is public about the columns: a TOML file with the tables types, bounds and labels, each by "
-            "column. Types that are not given are read from the data.",
-        ),
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first line of a CSV file has the names of the columns, which are public. A first line that "
-            "looks like a row is refused unless it is said.",
-        ),
-    ] = None,
-    second_budget: Annotated[
-        bool,
-        typer.Option("--second-budget", help="Give rows that have a ledger nearby another one. What both let out adds up."),
-    ] = False,
-    engine: Annotated[
-        Literal["local", "spark"], typer.Option("--engine", help="Who reads the data: this machine, or Spark.")
-    ] = "local",
-    master: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Spark's master: spark://host:7077, yarn, local[*].")
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A TOML file about the cluster: master, secret_file, wait and a table settings."),
-    ] = None,
-    row_key: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A column that numbers the rows, for `train` on Spark.")
-    ] = None,
-    insecure_cluster: Annotated[
-        bool, typer.Option("--insecure-cluster", help="Use a cluster that lets anybody in. Only where nobody else is near.")
-    ] = False,
+    queries: Queries = None,
+    alpha: Alpha = None,
+    beta: Beta = 0.05,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    iid: Iid = False,
+    reserve: Reserve = 0.25,
+    uses: Uses = 10,
+    cap: Cap = None,
+    pure: Pure = False,
+    card: CardFile = None,
+    header: Header = None,
+    second_budget: SecondBudget = False,
+    engine: EngineName = "local",
+    master: Master = None,
+    cluster: ClusterFile = None,
+    row_key: RowKey = None,
+    insecure_cluster: InsecureCluster = False,
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
-    """Open data for questions: fix the plan, and create the ledger that keeps to it.
+    """Open data for questions: fix the plan and create the ledger that enforces it.
 
-    Everything said here is fixed for good. The ledger is tied to these rows and takes no others.
+    These settings cannot be changed later. The ledger is tied to these rows and accepts no others.
     """
     spark = check_spark(engine, master=master, cluster=cluster, row_key=row_key, insecure=insecure_cluster)
     where = place_ledger(data, ledger, on_spark=spark is not None)
     declared = _read_card(card) if card is not None else {}
+    declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
+    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure}
     check_free(where)
     with read_rows(data, spark) as rows, show_progress(f"reading {data}"):
         from holdtrue.curator import Curator
 
-        curator = Curator(
-            rows,
-            ledger=where,
-            queries=queries,
-            alpha=alpha,
-            beta=beta,
-            epsilon=epsilon,
-            delta=delta,
-            reserve=reserve,
-            uses=uses,
-            cap=cap,
-            iid=iid,
-            pure=pure,
-            header=header,
-            second_budget=second_budget,
-            progress=TICKER,
-            **declared,
-        )
+        curator = Curator(rows, ledger=where, header=header, second_budget=second_budget, progress=TICKER, **declared)
         keep_spark(where, spark)
     with curator:
         if as_json:
             print_json({"ledger": hide_password(where), "plan": curator.plan, "card": curator.card})
-            return
-        columns = curator.card.columns
-        typer.echo(str(curator.plan))
-        typer.echo(f"{'data':>10}  {len(columns)} columns, as the ledger now has them:\n")
-        print_table(
-            ("column", "type", "declared"), ((column.name, column.type, _say_declared(column)) for column in columns)
-        )
-        typer.echo(f"created {hide_password(where)}", err=True)
+        else:
+            _print_opened(curator, where)
+
+
+def _print_opened(curator: "Curator", where: str) -> None:
+    columns = curator.card.columns
+    typer.echo(str(curator.plan))
+    typer.echo(f"{'data':>10}  {len(columns)} columns, as the ledger now has them:\n")
+    print_table(("column", "type", "declared"), ((column.name, column.type, _say_declared(column)) for column in columns))
+    typer.echo(f"created {hide_password(where)}", err=True)
 
 
 def _say_declared(column: "Column") -> str:
@@ -151,7 +160,7 @@ def _say_declared(column: "Column") -> str:
 
 
 def _read_card(path: Path) -> dict[str, Any]:
-    """Return what a card file declares: types by name, bounds as pairs, labels as lists."""
+    """Return what a card file declares: types by column, bounds as pairs, labels as lists."""
     from holdtrue.engines.card_declaration import read_toml
 
     document = read_toml(path)

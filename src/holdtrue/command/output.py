@@ -1,4 +1,4 @@
-"""What all subcommands share: JSON, lines and tables on standard output; progress and talk on standard error; files."""
+"""Output of all subcommands: JSON, lines and tables on standard output, progress and notes on standard error, files."""
 
 import json
 import sys
@@ -37,12 +37,12 @@ _WIDTH = 160
 
 
 def print_json(document: object) -> None:
-    """Print a record, or a mapping with records in it, as JSON, one field a line."""
+    """Print a record, or a mapping with records in it, as JSON, one field per line."""
     typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:
-    """Print a title over names and values, which people may have written."""
+    """Print a title and lines of names and values; control characters in them are made harmless."""
     told = list(lines)
     width = max(len(name) for name, _ in told)
     typer.echo(printable(title))
@@ -51,7 +51,7 @@ def print_lines(title: str, lines: Iterable[tuple[str, str]]) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Print a table, the columns named in ``right`` set to the right; colours only on a terminal."""
+    """Print a table with the columns named in ``right`` aligned right; colours only on a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -66,29 +66,29 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: S
 
 
 def save_plot(axes: "Axes", path: Path) -> None:
-    """Save the figure of some axes, and say where on standard error."""
+    """Save the figure of some axes, and print the path on standard error."""
     if path.suffix.lower() not in _PLOTS:
         raise InvalidParameter("plot", str(path), f"a file that ends in {', '.join(_PLOTS)}")
     figure = axes.get_figure(root=True)
     if figure is not None:
-        with _writing("plot", path):
+        with _check_writing("plot", path):
             figure.savefig(path, dpi=160)
 
 
 def check_page(name: str, path: Path) -> None:
-    """Refuse a file that is no page by its name, before anything is done for it."""
+    """Refuse a file name that does not end like an HTML page, before any work is done."""
     if path.suffix.lower() not in _PAGES:
         raise InvalidParameter(name, str(path), f"a file that ends in {' or '.join(_PAGES)}")
 
 
 def write_file(name: str, path: Path, text: str) -> None:
-    """Write a file that an option or an argument names, and say where on standard error."""
-    with _writing(name, path):
+    """Write a file that an option or argument names, and print the path on standard error."""
+    with _check_writing(name, path):
         path.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def _writing(name: str, path: Path) -> Iterator[None]:
+def _check_writing(name: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -97,7 +97,7 @@ def _writing(name: str, path: Path) -> Iterator[None]:
 
 
 class Ticker:
-    """Hears from whoever works how far it is, and moves the bar that is shown at the moment, if there is one."""
+    """Takes the progress of a long task and moves the progress bar, if one is shown."""
 
     def __init__(self) -> None:
         self.show: Callable[[float], None] | None = None
@@ -112,7 +112,7 @@ TICKER = Ticker()
 
 @contextmanager
 def show_progress(words: str) -> Iterator[None]:
-    """Show on standard error, if it is a terminal, how far a long scan is; nothing for a short one."""
+    """Show the progress of a long scan on standard error, if it is a terminal; nothing for a short one."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,6 +1,6 @@
 """Where a subcommand finds the data and the ledger, and how it opens them.
 
-What `holdtrue open` was told about data that Spark reads is kept in a file beside the ledger, for later subcommands.
+For data that Spark reads, `holdtrue open` keeps the settings in a file beside the ledger, for later subcommands.
 """
 
 import json
@@ -49,19 +49,17 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="The data: a Parquet, CSV or JSON file, or a quoted pattern: 'parts/*.csv'; "
-        "a table or a path of Spark's where they were opened with it.",
+        "a Spark table or path if they were opened with Spark.",
     ),
 ]
-Source = Annotated[
-    str, typer.Argument(metavar="LEDGER", help="The ledger, or the data beside which it lies. No rows are read.")
-]
+Source = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, or the data it lies beside. No rows are read.")]
 LedgerOption = Annotated[
     str | None,
     typer.Option(
         "--ledger",
         metavar="LEDGER",
-        help="The ledger, which keeps account of all that is asked: a file, or a PostgreSQL address. Without it: the file "
-        "beside the data that has their name and ends in .ledger.",
+        help="The ledger, which records every charge: a file or a PostgreSQL address. Default: the file beside the "
+        "data with the same name, ending in .ledger.",
     ),
 ]
 
@@ -73,18 +71,18 @@ _SUFFIX = ".spark.toml"
 
 
 def find_ledger(source: str, ledger: str | None = None) -> str:
-    """Return where the ledger is: as said, or beside the data, or the source itself where it does not look like data."""
+    """Return where the ledger is: as given, or beside the data, or the source itself if it does not look like data."""
     if ledger is not None:
         return ledger
     if "://" in source or not _DATA.search(source):
         return source
     if _PATTERN.search(source) and not Path(source).exists():
-        raise InvalidParameter("ledger", source, "named, where the data are several files")
+        raise InvalidParameter("ledger", source, "named if the data are several files")
     return _DATA.sub(".ledger", source)
 
 
 def place_ledger(data: str, ledger: str | None, *, on_spark: bool) -> str:
-    """Return where the ledger of some data is: as said, or the file that has their name and ends in .ledger."""
+    """Return where the ledger of some data is: as given, or the file with the same name, ending in .ledger."""
     if not on_spark:
         if not _PATTERN.search(data) and not Path(data).exists():
             message = f"{printable(data)}: no such file on this machine"
@@ -93,18 +91,18 @@ def place_ledger(data: str, ledger: str | None, *, on_spark: bool) -> str:
     if ledger is not None:
         return ledger
     if "://" in data or _PATTERN.search(data):
-        raise InvalidParameter("ledger", data, "named, where the data are several files or not on this machine")
+        raise InvalidParameter("ledger", data, "named if the data are several files or not on this machine")
     return str(Path(data.rstrip("/")).with_suffix(".ledger")) if data.endswith((".parquet", ".pq")) else f"{data}.ledger"
 
 
 def hide_password(where: str) -> str:
-    """Return where a ledger is, without the password of an address."""
+    """Return the address of a ledger without its password."""
     return printable(_PASSWORD.sub(r"\1:…@", where))
 
 
 @contextmanager
 def name_missing(where: str, *, way_out: str = "") -> Iterator[None]:
-    """Say where a ledger was looked for, if there is none."""
+    """Name the place in the error if there is no ledger there."""
     try:
         yield
     except UnknownName:
@@ -120,12 +118,12 @@ def _open_existing(where: str) -> "Ledger":
 
 
 def check_free(where: str) -> None:
-    """Refuse a place that has a ledger already."""
+    """Refuse a place that already has a ledger."""
     try:
         _open_existing(where).close()
     except UnknownName:
         return
-    message = f"there is a ledger at {hide_password(where)} already; ask under it, or name another place with --ledger"
+    message = f"there is already a ledger at {hide_password(where)}; use it, or name another place with --ledger"
     raise RefusedError(message)
 
 
@@ -147,7 +145,7 @@ def open_curator(data: str, ledger: str | None) -> "Iterator[Curator]":
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LedgerView:
-    """What the ledger alone can tell: plan, card, budget and history need no rows."""
+    """What a ledger has without its data: plan, card, budget and history need no rows."""
 
     where: str
     ledger: "Ledger"
@@ -164,7 +162,7 @@ class LedgerView:
         return budget_of(self.plan, limit, spent=self.ledger.spent, draws=index.draws, other=index.other_cost)
 
     def preview(self, text: str) -> "Preview":
-        """Return what a question would cost and how wide its answer would be."""
+        """Return what a question would cost and how wide its interval would be."""
         from holdtrue.curator.budget import preview_of
         from holdtrue.queries.parser import parse
         from holdtrue.verbs.asking import part_of
@@ -176,7 +174,7 @@ class LedgerView:
 
 @contextmanager
 def open_view(source: str) -> "Iterator[LedgerView]":
-    """Yield what a ledger tells without the data."""
+    """Yield a view of a ledger without its data."""
     from holdtrue.curator.answer_index import AnswerIndex
     from holdtrue.planning.plans import read_plan
     from holdtrue.queries.cards import Card
@@ -188,7 +186,7 @@ def open_view(source: str) -> "Iterator[LedgerView]":
         index.follow()
         document = json.loads(account.terms.card)
         if "holdout" in document:
-            message = f"{hide_password(where)} is the ledger of a holdout: look at it with holdtrue score, or verify it"
+            message = f"{hide_password(where)} is the ledger of a holdout; use `holdtrue score` or `holdtrue verify`"
             raise RequestError(message)
         yield LedgerView(where, account, read_plan(account.terms.plan), convert(document, Card), index)
     finally:
@@ -198,7 +196,7 @@ def open_view(source: str) -> "Iterator[LedgerView]":
 def check_spark(
     engine: str, *, master: str | None, cluster: str | None, row_key: str | None, insecure: bool
 ) -> SparkSettings | None:
-    """Return what was said about Spark, None for data that this machine reads."""
+    """Return the settings for Spark, None for data that this machine reads."""
     given = {"master": master, "cluster": cluster, "row_key": row_key, "insecure_cluster": insecure or None}
     said: SparkSettings = {name: value for name, value in given.items() if value is not None}
     if engine != "spark":
@@ -211,7 +209,7 @@ def check_spark(
 
 
 def keep_spark(where: str, settings: SparkSettings | None) -> None:
-    """Keep how Spark is to read the data of a ledger, in a file beside it."""
+    """Keep the settings for Spark in a file beside the ledger."""
     if settings is not None and "://" not in where:
         lines = ["# How Spark reads the data of this ledger.\n"]
         lines += [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
@@ -219,20 +217,20 @@ def keep_spark(where: str, settings: SparkSettings | None) -> None:
 
 
 def _read_spark(where: str) -> SparkSettings | None:
-    """Return what is kept beside a ledger about Spark; None where its data are read by this machine."""
+    """Return the settings for Spark that are kept beside a ledger; None if this machine reads its data."""
     place = Path(f"{where}{_SUFFIX}")
     if "://" in where or not place.exists():
         return None
     try:
         return tomllib.loads(place.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        message = f"{place}: cannot be read as TOML"
+        message = f"{place} is not valid TOML"
         raise RequestError(message) from None
 
 
 @contextmanager
 def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
-    """Yield data as they are, or as Spark reads them: on a session that ends here unless it was there before."""
+    """Yield data unchanged, or as Spark reads them, in a session that ends here unless it was running before."""
     if settings is None:
         yield data
         return

@@ -1,4 +1,4 @@
-"""``holdtrue plan``: how many rows, how many questions, how wide, at what privacy; no data is touched."""
+"""``holdtrue plan``: how many rows, how many questions, how wide, how private. Reads no data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,17 +20,17 @@ __all__ = ["application"]
 
 application = typer.Typer(
     invoke_without_command=True,
-    help="Plan before touching data. Without a subcommand: plan for asking; leave out one of rows, queries and alpha.",
+    help="Plan before reading data. Without a subcommand: plan for asking; leave out one of rows, queries and alpha.",
 )
 
-Beta = Annotated[float, typer.Option(help="How often any of the promises may fail.")]
-Epsilon = Annotated[float | None, typer.Option(help="Privacy, or the cap on it.")]
-Plot = Annotated[Path | None, typer.Option(help="Also draw a plot into this file (.svg, .png or .pdf).", metavar="FILE")]
+Beta = Annotated[float, typer.Option(help="The probability that any promise fails, at most.")]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy, or a cap on it.")]
+Plot = Annotated[Path | None, typer.Option(help="Also save a plot in this file (.svg, .png or .pdf).", metavar="FILE")]
 
 _CASES, _LOOKS = (1_000, 5_000, 20_000), (50, 500)
 
 
-def _show(
+def _print_plan(
     plan: "LearningPlan | SelectionPlan | PredictionPlan", *, as_json: bool, plot: Path | None, axes: "Axes | None"
 ) -> None:
     if axes is not None and plot is not None:
@@ -42,18 +42,18 @@ def _show(
 
 
 @application.callback()
-def asking(
+def plan_asking(
     context: typer.Context,
     *,
     rows: Annotated[int | None, typer.Option(help="How many rows there are.")] = None,
     queries: Annotated[int | None, typer.Option(help="How many adaptive questions will be asked.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Largest distance from the population to allow.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="The largest allowed distance from the population.")] = None,
     beta: Beta = 0.05,
     epsilon: Epsilon = None,
     delta: Annotated[float | None, typer.Option(help="Privacy slack, with epsilon.")] = None,
-    reserve: Annotated[float, typer.Option(help="Share of the ledger kept for other verbs.")] = 0.0,
+    reserve: Annotated[float, typer.Option(help="Share of the budget kept for other verbs.")] = 0.0,
     uses: Annotated[int, typer.Option(help="How many uses share the reserve.")] = 10,
-    method: Annotated[str, typer.Option(help="Theorem to plan by; --compare lists them.")] = "joint-gaussian",
+    method: Annotated[str, typer.Option(help="The theorem to plan by; --compare lists them.")] = "joint-gaussian",
     compare: Annotated[bool, typer.Option("--compare", help="Also show every method side by side.")] = False,
     plot: Plot = None,
     as_json: Json = False,
@@ -89,16 +89,16 @@ def asking(
         typer.echo(f"\n{compared}")
 
 
-@application.command()
-def learning(
+@application.command("learning")
+def show_learning_plan(
     *,
-    size: Annotated[int, typer.Option(help="How many hypotheses the class has.")],
-    alpha: Annotated[float | None, typer.Option(help="Largest excess error to allow.")] = None,
+    size: Annotated[int, typer.Option(help="The number of hypotheses in the class.")],
+    alpha: Annotated[float | None, typer.Option(help="The largest allowed excess error.")] = None,
     beta: Beta = 0.05,
     epsilon: Epsilon = None,
     rows: Annotated[int | None, typer.Option(help="How many rows there are.")] = None,
     method: Annotated[
-        Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"], typer.Option(help="Bound to plan by.")
+        Literal["best", "lecture4", "lecture4-hoeffding", "lecture16"], typer.Option(help="The bound to plan by.")
     ] = "best",
     realizable: Annotated[bool, typer.Option("--realizable", help="Some hypothesis is never wrong.")] = False,
     plot: Plot = None,
@@ -109,17 +109,19 @@ def learning(
     from holdtrue.planning.plotting import plot_learning
 
     made = plan_learning(size=size, alpha=alpha, beta=beta, epsilon=epsilon, rows=rows, method=method, realizable=realizable)
-    _show(made, as_json=as_json, plot=plot, axes=plot_learning(made) if plot else None)
+    _print_plan(made, as_json=as_json, plot=plot, axes=plot_learning(made) if plot else None)
 
 
-@application.command()
-def selection(
+@application.command("selection")
+def show_selection_plan(
     *,
     candidates: Annotated[int, typer.Option(help="How many candidates there are.")],
     epsilon: Epsilon = None,
     beta: Beta = 0.05,
-    shortfall: Annotated[float | None, typer.Option(help="Rows by which the choice may miss the best.")] = None,
-    monotone: Annotated[bool, typer.Option("--monotone", help="All scores move the same way.")] = False,
+    shortfall: Annotated[float | None, typer.Option(help="How many rows the choice may be behind the best.")] = None,
+    monotone: Annotated[
+        bool, typer.Option("--monotone", help="A changed row moves all scores in the same direction.")
+    ] = False,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -128,21 +130,23 @@ def selection(
     from holdtrue.planning.selecting import plan_selection
 
     made = plan_selection(candidates=candidates, beta=beta, epsilon=epsilon, shortfall=shortfall, monotone=monotone)
-    _show(made, as_json=as_json, plot=plot, axes=plot_selection(made) if plot else None)
+    _print_plan(made, as_json=as_json, plot=plot, axes=plot_selection(made) if plot else None)
 
 
-@application.command()
-def prediction(
+@application.command("prediction")
+def show_prediction_plan(
     *,
-    alpha: Annotated[float | None, typer.Option(help="Largest error to allow.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="The largest allowed error.")] = None,
     beta: Beta = 0.05,
     epsilon: Epsilon = None,
-    size: Annotated[int | None, typer.Option(help="How many hypotheses the base learner's class has.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Or its VC dimension.")] = None,
+    size: Annotated[int | None, typer.Option(help="The number of hypotheses in the base learner's class.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Instead of size: the VC dimension of that class.")] = None,
     rows: Annotated[int | None, typer.Option(help="How many rows there are.")] = None,
     predictions: Annotated[int, typer.Option(help="How many predictions will be made.")] = 1,
-    agnostic: Annotated[bool, typer.Option("--agnostic", help="No hypothesis need be right everywhere.")] = False,
-    method: Annotated[Literal["best", "seed", "laplace"], typer.Option(help="Way to answer from votes.")] = "best",
+    agnostic: Annotated[
+        bool, typer.Option("--agnostic", help="Do not assume that some hypothesis is always right.")
+    ] = False,
+    method: Annotated[Literal["best", "seed", "laplace"], typer.Option(help="How votes become an answer.")] = "best",
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -161,25 +165,29 @@ def prediction(
         realizable=not agnostic,
         method=method,
     )
-    _show(made, as_json=as_json, plot=plot, axes=plot_prediction(made) if plot else None)
+    _print_plan(made, as_json=as_json, plot=plot, axes=plot_prediction(made) if plot else None)
 
 
-@application.command()
-def holdout(
+@application.command("holdout")
+def show_holdout_plan(
     *,
     cases: Annotated[list[int] | None, typer.Option(help="How many cases the holdout has; repeat for a table.")] = None,
-    looks: Annotated[list[int] | None, typer.Option(help="How many looks there will ever be; repeat for a table.")] = None,
-    yes: Annotated[int | None, typer.Option(help="A gate that says yes so many times at most.")] = None,
-    overfits: Annotated[int | None, typer.Option(help="A reusable holdout: how many training scores may be wrong.")] = None,
+    looks: Annotated[list[int] | None, typer.Option(help="The total number of looks; repeat for a table.")] = None,
+    yes: Annotated[int | None, typer.Option(help="For a gate: how often it may say yes.")] = None,
+    overfits: Annotated[
+        int | None, typer.Option(help="For a reusable holdout: how many training scores may be wrong.")
+    ] = None,
     beta: Beta = 0.05,
     private: Annotated[
         bool | None,
-        typer.Option("--private/--validity", help="Keep the cases' secrets, or take the narrowest mode that is valid."),
+        typer.Option("--private/--validity", help="Keep the cases private, or take the narrowest valid mode."),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="The half-width wished for, for the advice; 0.1 unless given.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="The half-width you want, used for the advice; 0.1 unless given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Plan for a holdout: every mode's width before the first look. For several sizes, or none: a table of them."""
+    """Plan for a holdout: every mode's width before the first look. For several sizes, or none, print a table."""
     from holdtrue.planning.holdout_plan import plan_holdout
 
     plans = [
@@ -196,7 +204,7 @@ def holdout(
 
 
 def _print_widths(plans: "list[HoldoutPlan]") -> None:
-    """Print a line for each size and a column for each mode; the chosen mode is marked."""
+    """Print a row for each size and a column for each mode; the chosen mode is marked."""
 
     def cell(made: "HoldoutPlan", mode: str) -> str:
         width = made[mode].alpha
@@ -205,11 +213,12 @@ def _print_widths(plans: "list[HoldoutPlan]") -> None:
     modes = [line.mode for line in plans[0]]
     rows = [(f"{made.cases:,}", f"{made.looks:,}", *(cell(made, mode) for mode in modes)) for made in plans]
     print_table(("cases", "looks", *modes), rows, right=("cases", "looks", *modes))
+    yes, overfits = _join_numbers(plans, "yes"), _join_numbers(plans, "overfits")
     typer.echo(
-        f"* what fits the wish; -: too few cases for any promise. Gates with {_most(plans, 'yes')} yes, reusable holdouts "
-        f"with {_most(plans, 'overfits')} overfits. naive is right for one look only."
+        "*: the best mode for these numbers; -: too few cases for any promise. "
+        f"Gates with {yes} yes, reusable holdouts with {overfits} overfits. naive is right for one look only."
     )
 
 
-def _most(plans: "list[HoldoutPlan]", name: str) -> str:
+def _join_numbers(plans: "list[HoldoutPlan]", name: str) -> str:
     return " or ".join(sorted({f"{getattr(made, name):,}" for made in plans}, key=lambda text: (len(text), text)))

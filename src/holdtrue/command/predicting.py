@@ -1,4 +1,4 @@
-"""``holdtrue train``, ``predict`` and ``distill``: a model behind the curator, and what it says."""
+"""``holdtrue train``, ``predict`` and ``distill``: a model on private rows, and its predictions."""
 
 import json
 from pathlib import Path
@@ -18,12 +18,10 @@ Kind = Annotated[
     Literal["logistic", "tree", "linear", "ridge"],
     typer.Option("--estimator", help="What each part trains: logistic and tree give labels, linear and ridge numbers."),
 ]
-Epsilon = Annotated[
-    float | None, typer.Option(help="Privacy to spend on each prediction. Without it: a share of the reserve.")
-]
-Mu = Annotated[float | None, typer.Option(help="Normal noise of this mu for a number, in the place of an epsilon.")]
+Epsilon = Annotated[float | None, typer.Option(help="Privacy to spend on each prediction. Default: a share of the reserve.")]
+Mu = Annotated[float | None, typer.Option(help="For numbers: normal noise of this mu instead of an epsilon.")]
 ScreenOption = Annotated[
-    float | None, typer.Option(help="Answer only where about this share of the parts agrees; 0.6, say.")
+    float | None, typer.Option(help="Answer only if about this share of the parts agrees, such as 0.6.")
 ]
 
 
@@ -35,19 +33,22 @@ def train(
     ],
     *,
     feature: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers or a yes-or-no question; repeat. Without: all numbers.")
+        list[str] | None, typer.Option(help="A column of numbers or a yes-or-no question; repeat. Default: all numbers.")
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="A public label of a text column; repeat.")] = None,
     estimator: Kind = "logistic",
-    parts: Annotated[int, typer.Option(help="Disjoint parts of the rows, a vote each.")] = 200,
+    parts: Annotated[int, typer.Option(help="How many disjoint parts of the rows; each part has one vote.")] = 200,
     key: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Public keys that stay when a row is replaced. Without: two votes a row."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Public keys that stay the same when a row is replaced. Without them, a row affects two votes.",
+        ),
     ] = None,
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing, and tells nothing."""
+    """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing and releases nothing."""
     with open_curator(data, ledger) as curator, show_progress("training"):
         given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
         model = curator.train(name, _make_estimator(estimator), key=key, **given)
@@ -65,7 +66,7 @@ def predict(
     data: Data,
     name: Name,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="COLUMN=VALUE", help="A point, a column at a time: age=71 bmi=31.5.")
+        list[str] | None, typer.Argument(metavar="COLUMN=VALUE", help="The values of one point: age=71 bmi=31.5.")
     ] = None,
     *,
     points: Annotated[
@@ -79,7 +80,7 @@ def predict(
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
-    """Predict for one point, or for every row of a file. A point that was asked before costs nothing."""
+    """Predict for one point, or for every row of a file. A repeated point costs nothing."""
     rows = _read_points(values, points)
     with open_curator(data, ledger) as curator:
         with show_progress("predicting"):
@@ -100,9 +101,9 @@ def distill(
     public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="A CSV, Parquet or JSON-lines file of public rows.")],
     out: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Where the student's labels for all public rows go.")],
     *,
-    labels: Annotated[int | None, typer.Option(help="How many labels to buy; all rows' unless given.")] = None,
+    labels: Annotated[int | None, typer.Option(help="How many labels to buy. Default: one for every row.")] = None,
     groups: Annotated[
-        int | None, typer.Option(help="Gather the public rows into so many groups, and buy one label for each.")
+        int | None, typer.Option(help="Group the public rows into this many groups, and buy one label for each.")
     ] = None,
     student: Kind = "logistic",
     epsilon: Epsilon = None,
@@ -111,7 +112,7 @@ def distill(
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
-    """Buy labels for public rows, teach a student with them, and label all of them by it at no further cost."""
+    """Buy labels for public rows, train a student on them, and label all public rows with it at no further cost."""
     rows = _read_table(public)
     with open_curator(data, ledger) as curator:
         with show_progress("buying labels"):

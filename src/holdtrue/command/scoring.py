@@ -1,4 +1,4 @@
-"""``holdtrue score``: the results of an eval suite, scored on a holdout that counts its looks."""
+"""``holdtrue score``: score the results of an eval suite on a holdout that counts its looks."""
 
 import hashlib
 from dataclasses import dataclass
@@ -30,68 +30,88 @@ _NOT_BETTER = 1
 _ROUNDING = 1e-12
 
 
+ResultsFile = Annotated[
+    Path, typer.Argument(metavar="RESULTS", help="Results by case id: .csv or .jsonl (id, score or passed), or JUnit .xml.")
+]
+HoldoutLedger = Annotated[str, typer.Option(metavar="LEDGER", help="The holdout's ledger, which counts the looks: a file.")]
+Create = Annotated[
+    bool, typer.Option("--create", help="Create the holdout with the ids of these results. Refused if it exists.")
+]
+Looks = Annotated[int | None, typer.Option(help="With --create: the total number of looks.")]
+Beta = Annotated[
+    float | None, typer.Option(help="With --create: the probability that any interval misses; 0.05 unless given.")
+]
+Unseen = Annotated[
+    bool, typer.Option("--unseen", help="With --create: declare that submissions are made without seeing the cases.")
+]
+Yes = Annotated[
+    int | None,
+    typer.Option(
+        help="With --create: make a gate that says yes at most this often and shows no scores. These results are its "
+        "incumbent."
+    ),
+]
+Margin = Annotated[float, typer.Option(help="On a gate: how much better than the incumbent a submission must be.")]
+SubmissionName = Annotated[
+    str | None, typer.Option("--name", help="Keep this submission under a name, replacing an earlier one of that name.")
+]
+SubmissionId = Annotated[
+    str | None,
+    typer.Option(
+        "--submission",
+        metavar="ID",
+        help="A public id of what was run, such as a commit. The same id again gets the same answer and costs no look.",
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Compare with a kept submission: exit with 0 if better, with 1 if not shown better."),
+]
+Incumbent = Annotated[
+    bool,
+    typer.Option("--incumbent", help="On a gate: these are the incumbent's results, to be kept again; costs no look."),
+]
+Confidence = Annotated[
+    float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
+]
+
+
 def score(
-    results: Annotated[
-        Path,
-        typer.Argument(metavar="RESULTS", help="Results by case id: .csv or .jsonl (id, score or passed), or JUnit .xml."),
-    ],
+    results: ResultsFile,
     *,
-    holdout: Annotated[str, typer.Option(metavar="LEDGER", help="The holdout's ledger, which counts the looks: a file.")],
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the holdout with the ids of these results; refused if it exists.")
-    ] = False,
-    looks: Annotated[int | None, typer.Option(help="With --create: how many looks there will ever be.")] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="With --create: how often any interval may fail; 0.05 unless given.")
-    ] = None,
-    unseen: Annotated[
-        bool, typer.Option("--unseen", help="With --create: declare that submissions are made without sight of the cases.")
-    ] = False,
-    yes: Annotated[
-        int | None,
-        typer.Option(
-            help="With --create: a gate that says yes at most so often and shows no score; these are its incumbent."
-        ),
-    ] = None,
-    margin: Annotated[float, typer.Option(help="On a gate: by how much more than the incumbent.")] = 0.0,
-    name: Annotated[
-        str | None, typer.Option(help="Remember this submission under a name; the last one of a name counts.")
-    ] = None,
-    submission: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="A public id of what was run, a commit say: the same id again is told the same, and is no look.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Exit with 0 if better than that submission, with 1 if not shown better."),
-    ] = None,
-    incumbent: Annotated[
-        bool, typer.Option("--incumbent", help="On a gate: these are its incumbent's results, to be kept again; no look.")
-    ] = False,
-    confidence: Annotated[
-        float | None, typer.Option(help="For --against: at most 1 - beta, which is what is used in any case.")
-    ] = None,
+    holdout: HoldoutLedger,
+    create: Create = False,
+    looks: Looks = None,
+    beta: Beta = None,
+    unseen: Unseen = False,
+    yes: Yes = None,
+    margin: Margin = 0.0,
+    name: SubmissionName = None,
+    submission: SubmissionId = None,
+    against: Against = None,
+    incumbent: Incumbent = False,
+    confidence: Confidence = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Score the results of an eval suite; the interval holds for all looks of the holdout at once.
+    """Score the results of an eval suite. All looks of a holdout have valid intervals at once.
 
-    The same outputs again, or the same --submission, are told the same and cost nothing; equal results are not known.
+    The same outputs, or the same --submission, get the same answer again and cost nothing. Equal results without either
+    are a new look.
 
     A gate (--create --yes) exits with 0 for yes, with 1 for no.
     """
     from holdtrue.holdouts.result_files import read_results
 
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
-        raise InvalidParameter("--looks", "given", "left out, with --beta, --yes and --unseen, but for --create")
-    made = _Submission(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
+        raise InvalidParameter.without_value("--looks", "left out without --create, as must --beta, --yes and --unseen")
+    made = _ScoredSubmission(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
     terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
     with _open_holdout(made, holdout, terms) as held:
-        gate = held.facts.mode in ("gate", "private gate")
-        lines, document, better = _gate(held, made, holdout, created=create) if gate else _score(held, made, holdout)
+        if held.facts.mode in ("gate", "private gate"):
+            lines, document, better = _ask_gate(held, made, holdout, created=create)
+        else:
+            lines, document, better = _report_score(held, made, holdout)
     if as_json:
         print_json({"holdout": hide_password(holdout), "cases": made.results.number} | document)
     else:
@@ -101,7 +121,7 @@ def score(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Submission:
+class _ScoredSubmission:
     results: "Results"
     name: str | None
     id: str | None
@@ -113,7 +133,7 @@ class _Submission:
 
     @property
     def known_as(self) -> str | None:
-        """Return what is public and the same for the same submission: its id, or what it put out; results are neither."""
+        """Return the public name of the submission: its id, or a digest of its outputs; results are not public."""
         if self.id is not None or self.results.outputs is None:
             return self.id
         return f"outputs {hashlib.sha256(' '.join(self.results.outputs).encode()).hexdigest()}"
@@ -123,8 +143,8 @@ _Report: TypeAlias = tuple[list[tuple[str, str]], dict[str, Any], bool | None]
 """What is printed, in lines and as JSON, and whether the submission is better: None where that was not asked."""
 
 
-def _open_holdout(made: _Submission, where: str, terms: dict[str, Any] | None, **given: object) -> "Holdout":
-    """Return the holdout of these cases. A case is labelled 1, passed; only a new one is made, and only when told to."""
+def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | None, **given: object) -> "Holdout":
+    """Return the holdout of these cases, each labelled 1 for passed; ``terms`` create a new one."""
     import numpy as np
 
     from holdtrue.holdouts import Holdout
@@ -139,7 +159,7 @@ def _open_holdout(made: _Submission, where: str, terms: dict[str, Any] | None, *
     try:
         return Holdout(np.ones(results.number), ids=results.ids, ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     except FingerprintMismatch:
-        message = "these ids are not those that the holdout was created with; other cases need a holdout of their own"
+        message = "these ids differ from those of the holdout; create another holdout for other cases"
         raise FingerprintMismatch(message) from None
 
 
@@ -152,11 +172,11 @@ def _check_known(where: str, cases: int) -> None:
         raise UnknownName(message)
     rows = stored[1].rows
     if rows != cases:
-        message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must be at all of them"
+        message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must cover all of them"
         raise FingerprintMismatch(message)
 
 
-def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
+def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
     from holdtrue.holdouts.named_submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
@@ -167,7 +187,7 @@ def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
         # Without outputs nothing but the scores can be compared, so single results are not kept.
         values = None if results.outputs is None else tuple(results.values.tolist())
         names.keep(Kept(made.name, found.certificate.entry, found.certificate.digest, values, results.outputs))
-    free = "; this one was free: scored before" if found.repeated else ""
+    free = "; this one was free, as it was scored before" if found.repeated else ""
     lines = [
         ("score", f"{found.value:.4f}"),
         ("interval", "none" if found.interval is None else f"{_say_ends(found.interval)}, for {found.about}"),
@@ -178,10 +198,10 @@ def _score(held: "Holdout", made: _Submission, where: str) -> _Report:
     document: dict[str, Any] = {"score": found, "name": made.name, "sentence": found.sentence}
     if before is None:
         return lines, document, None
-    known = _compare(held, made, found, before)
+    known = _compare_submissions(held, made, found, before)
     better = known["low"] > 0
     verdict = "better" if better else "worse" if known["high"] < 0 else "not shown better"
-    how = f"a paired look, {known['looks_left']:,} left" if known["paired"] else "the two scores, no further look"
+    how = f"a paired look, {known['looks_left']:,} left" if known["paired"] else "the two scores, without another look"
     ends = f"{known['low']:+.4f} to {known['high']:+.4f} ({100 * known['confidence']:.4g}%), for {known['about']}"
     lines.insert(-1, ("against", f"{verdict} than {before.name}: {ends}; by {how}"))
     return lines, document | {"against": {"name": before.name} | known, "better": better}, better
@@ -191,8 +211,8 @@ def _say_ends(ends: "Interval") -> str:
     return f"{ends.low:.4f} to {ends.high:.4f} ({100 * ends.confidence:.4g}%)"
 
 
-def _find_other(held: "Holdout", made: _Submission, names: "Names | None") -> "Kept | None":
-    """Find the submission to compare with, and refuse what cannot be promised, before anything is charged."""
+def _find_other(held: "Holdout", made: _ScoredSubmission, names: "Names | None") -> "Kept | None":
+    """Find the submission to compare with, and refuse what cannot be promised, before any charge."""
     sure = 1 - held.facts.beta
     if made.confidence is not None and not 0 < made.confidence <= sure + _ROUNDING:
         message = (
@@ -203,21 +223,21 @@ def _find_other(held: "Holdout", made: _Submission, names: "Names | None") -> "K
         return None
     before = names.find(made.against)
     if before is None:
-        message = f"no submission is kept under the name {made.against!r}; --name keeps one"
+        message = f"no submission is kept under the name {made.against!r}; keep one with --name"
         raise UnknownName(message)
     return before
 
 
-def _compare(held: "Holdout", made: _Submission, found: "Score", before: "Kept") -> dict[str, Any]:
-    """Return what is known of the true difference: for nothing from the scores; by a look of its own if they leave it open.
+def _compare_submissions(held: "Holdout", made: _ScoredSubmission, found: "Score", before: "Kept") -> dict[str, Any]:
+    """Return an interval for the true difference: from the scores for free, or from one more look if they do not decide.
 
-    The look is taken only where equal outputs make it narrower than the scores are, which hold at once.
+    The look is taken only if equal outputs make its interval narrower than the one from the scores.
     """
     import numpy as np
 
     earlier = held.told(before.entry)
     if earlier is None or earlier.certificate.digest != before.digest:
-        message = f"the ledger does not have the score that is kept as {before.name!r}"
+        message = f"the ledger does not have the score that was kept as {before.name!r}"
         raise IntegrityError(message)
     if found.interval is None or earlier.interval is None:
         message = "a score without an interval cannot be compared"
@@ -229,7 +249,7 @@ def _compare(held: "Holdout", made: _Submission, found: "Score", before: "Kept")
     if low > 0 or high < 0 or not found.looks_left or outputs is None or before.outputs is None or before.values is None:
         return known
     if len(before.outputs) != len(outputs) or len(before.values) != len(outputs):
-        message = f"what is kept of {before.name!r} is about another number of cases"
+        message = f"the kept submission {before.name!r} has another number of cases"
         raise IntegrityError(message)
     differ = np.array(outputs) != np.array(before.outputs)
     if not differ.any() or held.paired_width(differ) >= high - low:
@@ -242,12 +262,12 @@ def _compare(held: "Holdout", made: _Submission, found: "Score", before: "Kept")
     return known | ends | {"paired": True, "looks_left": paired.looks_left}
 
 
-def _gate(held: "Holdout", made: _Submission, where: str, *, created: bool) -> _Report:
-    """Ask a gate, or tell of its incumbent where these results are the incumbent's own."""
+def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: bool) -> _Report:
+    """Ask a gate, or report its incumbent if these results are the incumbent's own."""
     from holdtrue.entropy import SYSTEM
 
     if (made.name, made.against, made.confidence) != (None, None, None):
-        raise InvalidParameter("--name", "given", "left out, with --against and --confidence: a gate knows its incumbent")
+        raise InvalidParameter.without_value("--name", "left out on a gate, as must --against and --confidence")
     results = made.results.values
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:
@@ -260,8 +280,8 @@ def _gate(held: "Holdout", made: _Submission, where: str, *, created: bool) -> _
 
 def _report_incumbent(held: "Holdout", *, created: bool) -> _Report:
     ends, left = held.incumbent, held.looks_left
-    words = "created: these results are the incumbent" if created else "no: these results are the incumbent's own"
-    looks = f"{left:,} of {held.facts.looks:,} left; this was none"
+    words = "created; these results are the incumbent" if created else "no; these are the incumbent's own results"
+    looks = f"{left:,} of {held.facts.looks:,} left; this was not a look"
     known = {"low": ends.low, "high": ends.high, "confidence": ends.confidence}
     document = {"yes": False, "sentence": words, "incumbent": known, "looks_left": left}
     return [("gate", words), ("incumbent", _say_ends(ends)), ("looks", looks)], document, None if created else False

@@ -133,7 +133,7 @@ class Remote:
         """Return the shares of disjoint cells of the rows, all at once: columns with public labels, or ``ht.cut(...)``."""
         asked = {"columns": [each if isinstance(each, str) else plain(each) for each in columns], "where": where}
         labels = None if keys is None else {name: list(each) for name, each in keys.items()}
-        return self._send("/table", asked | {"keys": labels}, Table, key)
+        return self._send_request("/table", asked | {"keys": labels}, Table, key)
 
     def select(
         self,

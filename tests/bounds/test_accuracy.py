@@ -47,6 +47,23 @@ def test_t5ii_maximum_is_the_exact_cvar_from_above(queries, beta):
     assert exact * (1 - 1e-9) <= gaussian_maximum(queries, beta=beta) <= exact * (1 + (1e-5 if beta < 0.1 else 1e-3))
 
 
+@pytest.mark.parametrize(("queries", "mean"), [(1, 2.063), (10, 2.888), (100, 3.551), (1000, 4.118)])
+def test_s6_one_sided_constants(queries, mean):
+    assert gaussian_maximum(queries, beta=0.05, one_sided=True) == pytest.approx(mean, abs=1e-3)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 3, 10, 1000, 10**5])
+@pytest.mark.parametrize("beta", [0.3, 0.04, 1e-4])
+def test_s6_one_sided_maximum_is_the_exact_cvar_from_above(queries, beta):
+    """And the quantile in its place is not enough: the mean over the worst beta is above it."""
+    chance = np.linspace(0, 1, 200_001)[:-1] + 0.5 / 200_000
+    worst = (1 - beta) + beta * chance
+    exact = float(stats.norm.isf(-np.expm1(np.log(worst) / queries)).mean())
+    found = gaussian_maximum(queries, beta=beta, one_sided=True)
+    assert exact - 1e-4 <= found <= exact * (1 + (1e-2 if beta > 0.1 else 1e-4))
+    assert found > stats.norm.isf(-np.expm1(np.log1p(-beta) / queries)) + 1e-3
+
+
 def test_t5ii_maximum_is_below_the_union_bound():
     for queries in (1, 7, 1000):
         z = stats.norm.isf(0.01 / (2 * queries))

@@ -55,7 +55,7 @@ def test_intervals_follow_the_number_and_the_spent_of_each_answer(people):
 @pytest.mark.parametrize("pure", [False, True])
 def test_later_answers_are_never_narrower(people, pure):
     plan = opened(people, pure=pure).plan
-    widths = [plan.alpha_at(draw, draw * plan.cost) for draw in range(1, plan.queries + 1)]
+    widths = [plan.alpha_after(draw, draw * plan.cost) for draw in range(1, plan.queries + 1)]
     assert all(one <= two + 1e-12 for one, two in itertools.pairwise(widths))
     assert widths[0] < 0.6 * widths[-1] <= 0.6 * plan.alpha + 1e-12
 
@@ -86,7 +86,7 @@ def test_preview_tells_the_width_of_the_next_answer(people):
     told = curator.preview("x > 0.3").alpha
     answer = curator.ask("x > 0.5")
     assert width(answer) / 2 <= told + 1e-9
-    assert told == curator.plan.alpha_at(3, 3 * curator.plan.cost)
+    assert told == curator.plan.alpha_after(3, 3 * curator.plan.cost)
 
 
 def test_the_cap_is_the_privacy_asked_for(people):

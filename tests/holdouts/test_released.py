@@ -47,7 +47,7 @@ def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
         patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
         Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:
-        assert not holdout.facts.alpha_released
+        assert holdout.facts.alpha_released is UNSET
         first, second, worse = passed(holdout)
         wide = holdout.plan.alpha
         assert first.interval.width == pytest.approx(2 * wide)

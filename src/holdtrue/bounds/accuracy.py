@@ -50,26 +50,31 @@ def gaussian_quantile(queries: int, *, beta: Number) -> float:
     return upper_quantile(tail / 2 * (1 - 2.0**-40)) * ROUNDING
 
 
-def gaussian_maximum(queries: int, *, beta: Number) -> float:
+def gaussian_maximum(queries: int, *, beta: Number, one_sided: bool = False) -> float:
     r"""Return C_k(beta): at least the mean of max |Z_j|, j <= k = queries, over its worst beta-fraction (CVaR; T5 ii).
 
     For noise Z_j drawn afresh and anything at all computed from the answers, Pr[some |E[Z_j | transcript]| > C] <= beta.
     Needs: at most ``queries`` draws, a number fixed in advance. CVaR is the least over w of w + E[(max - w)_+] / beta,
     so any w gives a bound that holds, and the tail 1 - (1 - T)^k is at most k T - C(k,2) T^2 + C(k,3) T^3, whose first two
-    integrals have closed forms; the third is at most T(w) times the second. Exact for k <= 2.
+    integrals have closed forms; the third is at most T(w) times the second. Exact for k <= 2. ``one_sided``: the mean of
+    max Z_j in its place, for promises whose direction was fixed before their draw (S6); w is then at least 0.
 
     >>> round(gaussian_maximum(100, beta=0.01), 4)
     4.1208
     """
     number, failure = count("queries", queries), round_down(probability("beta", beta))
-    w = upper_quantile(_one_tail(number, failure) / 2)
+    sides = 0.5 if one_sided else 1.0  # above 0, the tail of Z is half of that of |Z|
+    w = upper_quantile(min(0.5, _one_tail(number, failure) / 2 / sides))
     x = w / math.sqrt(2)
-    tail = math.erfc(x)
+    both = math.erfc(x)
     density = math.exp(-x * x)
-    first = math.sqrt(2 / math.pi) * density - w * tail
-    second = math.sqrt(2) * (
-        2 / math.sqrt(math.pi) * density * tail - x * tail * tail - math.sqrt(2 / math.pi) * math.erfc(math.sqrt(2) * x)
+    first = sides * (math.sqrt(2 / math.pi) * density - w * both)
+    second = (
+        sides**2
+        * math.sqrt(2)
+        * (2 / math.sqrt(math.pi) * density * both - x * both * both - math.sqrt(2 / math.pi) * math.erfc(math.sqrt(2) * x))
     )
+    tail = sides * both
     pairs, triples = number * (number - 1) / 2, number * (number - 1) * (number - 2) / 6
     saved = max(0.0, (pairs - triples * tail) * second)
     # The closed forms lose a factor of about w^4 in relative accuracy; what is saved is pared by far more.
@@ -121,17 +126,16 @@ def chernoff_interval(mean: Number, *, rows: int, beta: Number, queries: int = 1
 
     Needs: values in [0, 1], whole or not. The default interval where nothing adapts, narrow near 0 and 1 (T9).
     """
-    centre = float(probability("mean", mean, zero=True, one=True))
     exponent = math.log(2 * count("queries", queries)) - math.log(probability("beta", beta))
-    reach = exponent / count("rows", rows) * ROUNDING
-    return _chernoff_end(centre, 0.0, reach), _chernoff_end(centre, 1.0, reach)
+    centre = probability("mean", mean, zero=True, one=True)
+    return chernoff_end(centre, rows=rows, level=exponent), 1 - chernoff_end(1 - centre, rows=rows, level=exponent)
 
 
 def chernoff_end(mean: Number, *, rows: int, level: float) -> float:
     """Return the lower end of {p : rows kl(mean, p) <= level}: one side of a mean of [0, 1] values, but for exp(-level)."""
     centre = float(probability("mean", mean, zero=True, one=True))
     reach = level / count("rows", rows) * ROUNDING
-    return _chernoff_end(centre, 0.0, reach)
+    return smallest_float(lambda at: binary_divergence(centre, at) > reach, centre, 0.0, steps=100)
 
 
 def binomial_end(hits: int, *, rows: int, level: float) -> float:
@@ -155,11 +159,6 @@ def binomial_tail(rows: int, hits: int, chance: float) -> float:
         return 0.0
     value = float(betainc(hits, rows - hits + 1, chance))
     return math.log(value * (1 + 2.0**-32)) if value > 0 else -math.inf
-
-
-def _chernoff_end(centre: float, far: float, reach: float) -> float:
-    """Bisect between the centre and an end of [0, 1]; the answer is on the far side of the solution."""
-    return smallest_float(lambda at: binary_divergence(centre, at) > reach, centre, far, steps=100)
 
 
 def binary_divergence(a: float, p: float) -> float:

@@ -6,14 +6,14 @@ T5.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from holdtrue.accounting.closed_forms import pure_mu, pure_rho
-from holdtrue.bounds.optimisation import descend, golden
-from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha, shift
+from holdtrue.bounds.optimisation import golden
+from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha
 from holdtrue.exact import ROUNDING, Number, count, positive, probability, round_down, round_up
 
 _MOST_EXACT = 256
@@ -64,7 +64,7 @@ def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Nu
     answer is within threshold + box + 4.1 s + gap and a released score within box + 4.1 s + gap of the truth,
     gap = tanh(epsilon/4) + delta(epsilon)/beta by T6b at the best of pure epsilon, mu and rho. Each run and each release is
     e-DP with e = 1/(s rows), so the whole costs epsilon = 2 B e, rho = 2 B e tanh(e/2) and
-    mu^2 = 2 B (2 Phi^-1(sigmoid(e)))^2. Needs: every threshold ever drawn counted as a run.
+    mu^2 = 2 B (2 Phi^-1(sigmoid(e)))^2 (T10, after Dwork et al. 2015). Needs: every threshold ever drawn counted as a run.
     """
     number, most, spread = count("looks", looks), count("runs", runs), round_up(positive("scale", scale))
     failure = round_down(probability("beta", beta))
@@ -76,10 +76,7 @@ def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Nu
 
 def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number) -> SparseVectorBound:
     """Return the noise that makes the half-width of silent answers in :func:`above_threshold` smallest."""
-
-    def bound(scale: float) -> SparseVectorBound:
-        return above_threshold(rows, looks=looks, runs=runs, scale=scale, beta=beta)
-
+    bound = partial(above_threshold, rows, looks=looks, runs=runs, beta=beta)
     return _narrowest(bound, lambda found: found.alpha, rows, runs)
 
 
@@ -104,65 +101,23 @@ def ladder_step(submissions: int, *, scale: float) -> float:
 
 def private_ladder_alpha(cases: int, *, submissions: int, moves: int, beta: Number) -> SparseVectorBound:
     """Return the noise that makes a private ladder's half-width and step together smallest."""
-
-    def bound(scale: float) -> SparseVectorBound:
-        return private_ladder(cases, moves=moves, scale=scale, beta=beta)
-
+    bound = partial(private_ladder, cases, moves=moves, beta=beta)
     return _narrowest(bound, lambda found: found.alpha + ladder_step(submissions, scale=found.scale), cases, moves)
 
 
 def _bound(rows: int, *, runs: int, scale: float, boxes: tuple[float, float], beta: float) -> SparseVectorBound:
     """Return the boxes' half-widths plus the gap: certain for pure epsilon, else at the better of mu and rho of all runs."""
-    epsilon, rho, mu = _costs(rows, runs, scale)
+    each = 1 / (scale * count("rows", rows)) * ROUNDING
+    epsilon, rho, mu = 2 * runs * each, 2 * runs * pure_rho(each), math.sqrt(2 * runs) * pure_mu(each) * ROUNDING
     forms = (Shift(0.0, epsilon, 0.0), gaussian_shift(mu, beta=beta), concentrated_shift(rho, beta=beta))
     gap = min(position_alpha(noise=0.0, epsilon=at.epsilon, slack=at.slack) for at in forms)
     silent, released = ((scale * box + gap) * ROUNDING for box in boxes)
     return SparseVectorBound(silent, released, scale, epsilon, rho, mu)
 
 
-def _costs(rows: int, runs: int, scale: float) -> tuple[float, float, float]:
-    """Return epsilon, rho and mu of so many runs with their releases."""
-    each = 1 / (scale * count("rows", rows)) * ROUNDING
-    return 2 * runs * each, 2 * runs * pure_rho(each), math.sqrt(2 * runs) * pure_mu(each) * ROUNDING
-
-
 def _narrowest(
-    bound: Callable[[float], SparseVectorBound], width: Callable[[SparseVectorBound], float], rows: int, runs: int
+    bound: Callable[..., SparseVectorBound], width: Callable[[SparseVectorBound], float], rows: int, runs: int
 ) -> SparseVectorBound:
     """Search for the scale at which a bound is narrowest."""
     start = math.log(math.sqrt(count("runs", runs)) / count("rows", rows)) / 2
-    return bound(math.exp(golden(lambda log: width(bound(math.exp(log))), start - 7, start + 3)))
-
-
-def thresholdout(  # noqa: PLR0913 - every one is a number of the theorem
-    rows: int, *, queries: int, overfits: int, scale: Number, noise_beta: Number, beta: Number
-) -> SparseVectorBound:
-    """Return what answers of a reusable holdout were worth beyond its threshold before S3: one query for all rows (T10).
-
-    Queries are answered from training rows unless these differ from the holdout by more than a noisy threshold (noise of
-    scales 2 s and 4 s); then, at most ``overfits`` times, by the holdout's mean with noise of scale s. With probability
-    1 - noise_beta - beta all of at most ``queries`` answers are within threshold + alpha of the population,
-    alpha = s [4 (ln((k + B)/p) + 1) + 2 (ln((B + 1)/p) + 1)] + gamma, B the overfits and p = noise_beta; gamma is by the
-    best of epsilon, rho and mu of :func:`above_threshold`, to be fixed with the ledger. Needs: training rows independent of
-    the holdout; only the holdout is protected. Source: Dwork et al. 2015, constants derived anew. Kept to compare with.
-    """
-    asked, most, spread = count("queries", queries), count("overfits", overfits), round_up(positive("scale", scale))
-    share = round_down(probability("noise_beta", noise_beta))
-    noise = 4 * (math.log((asked + most) / share) + 1) + 2 * (math.log((most + 1) / share) + 1)
-    epsilon, rho, mu = _costs(rows, most, spread)
-    gap = min(shift(epsilon), gaussian_shift(mu, beta=beta).gamma, concentrated_shift(rho, beta=beta).gamma)
-    alpha = (spread * noise + gap) * ROUNDING
-    return SparseVectorBound(alpha, alpha, spread, epsilon, rho, mu)
-
-
-def thresholdout_alpha(rows: int, *, queries: int, overfits: int, beta: Number) -> SparseVectorBound:
-    """Return the noise that makes the half-width of :func:`thresholdout` smallest, with how beta is split."""
-    failure = round_down(probability("beta", beta))
-    start = math.log(math.sqrt(count("overfits", overfits)) / count("rows", rows)) / 2
-
-    def at(point: Sequence[float]) -> SparseVectorBound:
-        share = failure / (1 + math.exp(-point[1]))
-        scale = math.exp(point[0])
-        return thresholdout(rows, queries=queries, overfits=overfits, scale=scale, noise_beta=share, beta=failure - share)
-
-    return at(descend(lambda point: at(point).alpha, (start - 2, -1.0), least=1e-4))
+    return bound(scale=math.exp(golden(lambda log: width(bound(scale=math.exp(log))), start - 7, start + 3)))

@@ -53,6 +53,7 @@ def plan_asking(
     delta: Annotated[float | None, typer.Option(help="Privacy slack, with epsilon.")] = None,
     reserve: Annotated[float, typer.Option(help="Share of the budget kept for other verbs.")] = 0.0,
     uses: Annotated[int, typer.Option(help="How many uses share the reserve.")] = 10,
+    shares: Annotated[float | None, typer.Option(help="Answers up to this share are to be narrowest.")] = None,
     method: Annotated[str, typer.Option(help="The theorem to plan by; --compare lists them.")] = "joint-gaussian",
     compare: Annotated[bool, typer.Option("--compare", help="Also show every method side by side.")] = False,
     plot: Plot = None,
@@ -75,6 +76,7 @@ def plan_asking(
         delta=delta,
         reserve=reserve,
         uses=uses,
+        shares=shares,
         method=method,
     )
     compared = made.compare() if compare or plot else None

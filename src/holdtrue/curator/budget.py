@@ -74,7 +74,7 @@ def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated:
         text=query.text,
         cost=0.0 if repeated else amount(plan.cost),
         left=amount(plan.cap_units - spent),
-        alpha=plan.alpha_at(draws + 1, spent + plan.cost) if plan.iid else None,
+        alpha=plan.alpha_after(draws + 1, spent + plan.cost) if plan.iid else None,
         sample_alpha=plan.sample_alpha_at(draws + 1),
         repeated=repeated,
     )

@@ -155,8 +155,7 @@ class Runs(Mode[Told]):
     @property
     def near_released(self) -> float:
         """Return how far a released score may be from the truth: as silent answers in ledgers created before S4."""
-        known = self.facts.alpha_released or None
-        return self.plan.alpha if known is None else known
+        return self.facts.alpha_released or self.plan.alpha
 
     def interval(self, middle: float, *, width: float) -> Interval:
         """Return the middle plus and minus a width, within [0, 1], with the plan's confidence."""
@@ -180,7 +179,7 @@ class Thresholdout(Runs[Score]):
         level = planned if given.threshold is None else given.threshold
         near = Fraction(level) * asked.divisor
         silent = self.plan.alpha - planned + level + _ROUNDING
-        loud = silent if not self.facts.alpha_released else self.near_released
+        loud = self.facts.alpha_released or silent
         expected = round(guess * asked.divisor)
 
         def respond(total: int | None, certificate: Certificate) -> Response:

@@ -32,6 +32,7 @@ from holdtrue.planning.transfer import NoiseOnly
 _MOST_BITS = 40
 _LARGEST_SUM = 2**62
 _NOISE_SHARE = 0.25
+_MOST_SHARES = 0.5
 
 
 class Intractable(InsufficientSamples, UserWarning):
@@ -56,6 +57,8 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     bits: int = 20,
     iid: bool = True,
     pure: bool = False,
+    shares: Number | None = None,
+    strict: bool = True,
 ) -> Plan:
     """Return a plan for asking; of rows, queries and alpha exactly one is left out, and solved for.
 
@@ -65,7 +68,9 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     which makes population intervals wider. ``bits``: values are rounded to multiples of 2^-bits. ``iid``: whether rows are
     independent draws from one population; if not, alpha is about the sample, and privacy sets the cap. ``method``:
     "joint-gaussian" unless given. ``pure``: the ledger counts in pure epsilon, by the method "transfer-laplace"; all that
-    it pays for is (epsilon, 0)-DP, and a delta is not used.
+    it pays for is (epsilon, 0)-DP, and a delta is not used. ``shares``: answers up to this share, at most 1/2, are to be as
+    narrow as possible, as those near 1; ``alpha`` is still the largest width, and no answer is more than a tenth wider than
+    without, unless ``strict`` is False. It takes less noise and more privacy. :meth:`Plan.alpha_at` has every share's width.
 
     Fails: :class:`~holdtrue.errors.InsufficientSamples` where nothing is possible, with the rows that would do;
     :class:`~holdtrue.errors.PreconditionError` where a named theorem does not speak. Warns: :class:`Intractable`.
@@ -88,6 +93,8 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
         epsilon=privacy,
         delta=slack,
         pure=pure,
+        shares=_check_shares(how, shares),
+        strict=truth("strict", strict),
     )
     size = None if rows is None else count("rows", rows, most=MOST)
     width = None if alpha is None else round_down(probability("alpha", alpha))
@@ -146,6 +153,17 @@ def _check_reserve(how: AskingMethod, reserve: Number) -> float:
     if share and not how.shares:
         raise InvalidParameter("reserve", reserve, f"0 with the method {how.name}")
     return share
+
+
+def _check_shares(how: AskingMethod, shares: Number | None) -> float | None:
+    if shares is None:
+        return None
+    found = round_up(positive("shares", shares))
+    if found > _MOST_SHARES:
+        raise InvalidParameter("shares", shares, "above 0 and at most 0.5; shares near 1 are served alike")
+    if not how.tunes:
+        raise InvalidParameter("shares", shares, f"left out: the method {how.name} has one width for all shares")
+    return found
 
 
 def _solve_rows(how: AskingMethod, task: AskingTask, alpha: float) -> int:
@@ -211,6 +229,8 @@ def _freeze(  # noqa: PLR0913 - what was solved, and what was said
         theorem=how.theorem or None,
         transfer=design.transfer,
         alpha_otherwise=_alpha_otherwise(how, task, rows) if iid else None,
+        shares=task.shares,
+        strict=task.strict,
     )
 
 

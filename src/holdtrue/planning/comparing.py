@@ -11,13 +11,7 @@ from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownName
 from holdtrue.planning.methods import AskingMethod, AskingTask
 from holdtrue.planning.older_theorems import Bassily, Information, Jung, Lecture, NonPrivateMethod, SharpInformation
-from holdtrue.planning.transfer import (
-    JointConcentrated,
-    JointGaussian,
-    TransferConcentrated,
-    TransferGaussian,
-    TransferLaplace,
-)
+from holdtrue.planning.transfer import PRIVATE_METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +19,7 @@ if TYPE_CHECKING:
 METHODS: dict[str, AskingMethod] = {
     method.name: method
     for method in (
-        JointGaussian(),
-        JointConcentrated(),
-        TransferGaussian(),
-        TransferConcentrated(),
-        TransferLaplace(),
+        *PRIVATE_METHODS,
         Jung(),
         Bassily(),
         Information(),
@@ -277,4 +267,5 @@ def _compare(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float)
 def fit_task(method: AskingMethod, task: AskingTask) -> AskingTask:
     """Leave out of a task what a method cannot be asked for."""
     bare = task if method.shares else replace(task, reserve=0.0)
+    bare = bare if method.tunes else replace(bare, shares=None)
     return bare if method.private else replace(bare, rule="validity", epsilon=None, delta=None)

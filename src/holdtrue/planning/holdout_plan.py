@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.bounds.optimisation import smallest
@@ -27,8 +27,8 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     """What one mode tells, and how far what it tells may be from the truth; None where it can promise nothing.
 
     ``holds`` is False for the naive mode alone, whose width is right for one look and is shown for contrast. ``opened`` is
-    how a mode is opened; empty for the naive one, which nothing opens. ``alpha_released`` is the smaller half-width of the
-    scores that a mode tells with noise where it tells less of most looks; None where there is one width only.
+    how a mode is opened; empty for the naive one, which nothing opens. ``released`` is the smaller half-width of the scores
+    that a mode tells with noise where it tells less of most looks; unset where there is one width only.
     """
 
     mode: str
@@ -38,7 +38,12 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
     theorem: str
     holds: bool = True
     opened: str = ""
-    alpha_released: float | UnsetType = UNSET
+    released: float | UnsetType = field(default=UNSET, name="alpha_released")
+
+    @property
+    def alpha_released(self) -> float | None:
+        """Return the half-width of released scores; None where there is one width only."""
+        return self.released or None
 
     def __str__(self) -> str:
         width = "none" if self.alpha is None else f"±{self.alpha:.4f}"
@@ -308,8 +313,7 @@ def _line(mode: str, cases: int, wish: _Wish) -> ModeWidth:
     how = _MODES[mode]
     opened = how.opened.format(wish=wish)
     width, released = _or_none(how.width, cases, wish), _or_none(how.released, cases, wish)
-    near = UNSET if released is None else released
-    return ModeWidth(mode, how.tells, width, how.private, how.theorem, how.holds, opened, near)
+    return ModeWidth(mode, how.tells, width, how.private, how.theorem, how.holds, opened, released or UNSET)
 
 
 def _or_none(width: Callable[[int, _Wish], float | None], cases: int, wish: _Wish) -> float | None:

@@ -25,6 +25,7 @@ class AskingTask:
 
     ``rule`` "validity": the ledger is capped at what the answers and the reserve need; "privacy": at all that epsilon and
     delta allow. Both None: no cap by privacy. ``pure`` asks for a ledger in pure epsilon, whatever another would give.
+    ``shares``: answers up to this share are to be narrowest; ``strict``: others may lose a tenth at most (U6).
     """
 
     queries: int
@@ -35,6 +36,8 @@ class AskingTask:
     epsilon: float | None = None
     delta: float | None = None
     pure: bool = False
+    shares: float | None = None
+    strict: bool = True
 
     def limit(self, ledger: LedgerKind) -> int | None:
         """Return the most units that privacy allows on a ledger, or None where it sets no limit."""
@@ -91,6 +94,8 @@ class AskingMethod(ABC):
     """Whether other verbs can spend from the same ledger."""
     needs_delta: ClassVar[bool] = True
     """Whether an epsilon can only be kept with a delta above 0."""
+    tunes: ClassVar[bool] = False
+    """Whether it can be narrowest at small shares."""
     fewest: ClassVar[int] = 1
     """Below so many rows the theorem does not speak."""
 
@@ -149,7 +154,7 @@ class GaussianMethod(AskingMethod):
 
         def needed(point: Sequence[float]) -> float:
             factor, gap, mu, least = self.terms(task, point, math.inf)
-            return max(least, factor * _spread(task) / (mu * (target - gap))) if gap < target else math.inf
+            return max(least, factor * spread_of(task) / (mu * (target - gap))) if gap < target else math.inf
 
         return needed(descend(needed, self.start(task, max(target, alpha / 2))))
 
@@ -158,17 +163,21 @@ class GaussianMethod(AskingMethod):
 
         def width(point: Sequence[float]) -> float:
             factor, gap, mu, least = self.terms(task, point, rows)
-            return factor * _spread(task) / (rows * mu) + gap if rows >= least else math.inf
+            return factor * spread_of(task) / (rows * mu) + gap if rows >= least else math.inf
 
         factor = gaussian_maximum(task.queries, beta=task.beta / 4)
         closed_form = math.sqrt(math.sqrt(task.queries) * factor * gaussian_maximum(1, beta=task.beta / 2) / rows)
         point = descend(width, self.start(task, min(0.9, closed_form)))
-        cost, total = self._units(task, self.terms(task, point, rows)[2])
+        priced, cap = self.price(task, rows, self.terms(task, point, rows)[2])
+        proof = self.certified(task, point, rows=rows, sigma=priced.sigma, cap=cap)
+        return replace(priced, alpha=proof.alpha, transfer=proof.transfer)
+
+    def price(self, task: AskingTask, rows: int, mu: float) -> tuple[Design, float]:
+        """Return a design without a width, in whole units of cost for about this mu, and the mu that it is capped at."""
+        cost, total = self._units(task, mu)
         sigma = least_sigma(rows, cost * self._weight * UNIT)
-        cap = math.sqrt(total * self._weight * UNIT) * ROUNDING
-        proof = self.certified(task, point, rows=rows, sigma=sigma, cap=cap)
         event = GaussianNoise(1 / (rows * Fraction(sigma)))
-        return Design(proof.alpha, sigma, event, self.ledger, cost, total, proof.transfer)
+        return Design(1.0, sigma, event, self.ledger, cost, total), math.sqrt(total * self._weight * UNIT) * ROUNDING
 
     def most(self, task: AskingTask) -> float:
         """Return the largest mu that privacy allows, infinite where it sets no limit."""
@@ -197,6 +206,6 @@ class GaussianMethod(AskingMethod):
         return cost, limit if task.rule == "privacy" else min(limit, math.floor(cost * task.queries / asks))
 
 
-def _spread(task: AskingTask) -> float:
+def spread_of(task: AskingTask) -> float:
     """Return sigma rows mu: the asks have all of mu squared but the reserve."""
     return math.sqrt(task.queries / (1 - task.reserve))

@@ -1,6 +1,7 @@
 """The plans for asking as records: what they hold, and how they read."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,7 +22,7 @@ from holdtrue.bounds.transfer import (
 from holdtrue.codec import decode
 from holdtrue.errors import RequestError
 from holdtrue.events import Event
-from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind
+from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind, Number, probability
 from holdtrue.planning.methods import AskingTask, CapRule, Transfer
 
 if TYPE_CHECKING:
@@ -38,7 +39,13 @@ def _noise_width(queries: int, beta: float, sigma: float, rows: int, bits: int, 
     return (sigma * deviations + grid(rows, bits=bits)) * ROUNDING
 
 
-class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="ask"):
+def _farther_end(share: Number, ends: tuple[float, float] | None, otherwise: float) -> float:
+    """Return how far the farther end is from a share; ``otherwise`` where no theorem speaks of the population."""
+    at = float(probability("share", share, zero=True, one=True))
+    return otherwise if ends is None else max(at - ends[0], ends[1] - at)
+
+
+class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="plan", tag="ask"):
     """Frozen numbers that answers live by. Every one is public; none may change once rows were seen.
 
     Guarantee: if the rows are independent draws and no more than ``queries`` answers with noise ``sigma`` are given, on a
@@ -47,6 +54,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
     ``cost`` and ``cap_units`` are whole numbers of 1e-15 of mu squared, of rho or of epsilon, as ``ledger`` says:
     queries times cost fits, and the rest is the reserve. ``limited`` says whether epsilon and delta were asked for;
     otherwise they are what the cap amounts to. ``alpha_otherwise`` is the half-width under the other rule for the cap.
+    ``shares``, where given, is up to which share answers were planned to be narrowest, ``strict`` whether others may lose a
+    tenth at most (U6).
     """
 
     rows: int
@@ -70,6 +79,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
     theorem: str | None
     transfer: Transfer | None
     alpha_otherwise: float | None
+    shares: float | None = None
+    strict: bool = True
 
     @property
     def extent(self) -> str:
@@ -123,8 +134,18 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
         frozen = self.transfer
         return None if frozen is None else position_alpha(noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
 
-    def alpha_at(self, draw: int, spent: int) -> float:
-        """Return the half-width of the answer with this number: the same for all."""
+    def alpha_at(self, share: Number) -> float:
+        """Return the half-width of an answer that is this share: how far its farther end is. The largest is ``alpha`` (U6).
+
+        >>> from holdtrue.planning.asking import plan
+        >>> made = plan(rows=45_000, queries=300, shares=0.05)
+        >>> round(made.alpha_at(0.01), 4), round(made.alpha_at(0.5), 4)
+        (0.0304, 0.0692)
+        """
+        return _farther_end(share, self.interval(float(share)), self.alpha)
+
+    def alpha_after(self, draw: int, spent: int) -> float:
+        """Return the largest half-width of the answer with this number: the same for all."""
         del draw, spent
         return self.alpha
 
@@ -163,6 +184,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
 
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
         task = AskingTask(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
+        task = replace(task, shares=self.shares, strict=self.strict)
         return compare_methods(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def __str__(self) -> str:
@@ -184,6 +206,9 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", ta
                 f"{self.method}: {self.theorem or 'no theorem about the population: rows are not declared independent'}",
             ),
         ]
+        if self.shares is not None:
+            narrow = f"{self.alpha_at(self.shares):.4g} where an answer is {self.shares:g}, as in all up to it or near 1"
+            lines.insert(3, ("", narrow))
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
             lines.insert(
@@ -249,8 +274,8 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
 
     @property
     def alpha(self) -> float:
-        """Return the half-width of the last answer that the cap can pay for; :meth:`alpha_at` has the others'."""
-        return self.alpha_at(self.queries, self.cap_units)
+        """Return the half-width of the last answer that the cap can pay for; :meth:`alpha_after` has the others'."""
+        return self.alpha_after(self.queries, self.cap_units)
 
     @property
     def sample_alpha(self) -> float:
@@ -273,7 +298,11 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
         """Return the whole units of one use by another verb, where it is called without an epsilon."""
         return math.floor(self.cap_units * Fraction(self.reserve) / self.uses)
 
-    def alpha_at(self, draw: int, spent: int) -> float:
+    def alpha_at(self, share: Number) -> float:
+        """Return the half-width of the last answer that the cap can pay for, where it is this share."""
+        return _farther_end(share, self.interval(float(share), draw=self.queries, spent=self.cap_units), self.alpha)
+
+    def alpha_after(self, draw: int, spent: int) -> float:
         """Return the half-width of an answer in the middle, by its number and by the units spent with it."""
         low, high = self.interval(0.5, draw=draw, spent=spent) or (0.0, 1.0)
         return (high - low) / 2
@@ -311,7 +340,8 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as names and words, a line each."""
-        first, last = (self.alpha_at(1, self.cost), self.alpha) if self.iid else (self.sample_alpha_at(1), self.sample_alpha)
+        first = self.alpha_after(1, self.cost) if self.iid else self.sample_alpha_at(1)
+        last = self.alpha if self.iid else self.sample_alpha
         target = "population" if self.iid else "sample"
         width = f"{first:.4g} for the first answer, {last:.4g} for the last, {target}, all at once"
         theorem = self.theorem or "no theorem about the population: rows are not declared independent"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -16,6 +17,7 @@ from holdtrue.bounds.transfer import (
     eased_gap,
     gaussian_mu,
     gaussian_shift,
+    interval,
     shift,
 )
 from holdtrue.events import DiscreteLaplace
@@ -27,11 +29,14 @@ from holdtrue.planning.methods import (
     GaussianMethod,
     Transfer,
     split_beta,
+    spread_of,
     too_little_privacy,
 )
 
 _LARGEST_GAMMA = 0.999
 _MOST_EXPONENT = 6.0
+_MOST_LOST = 1.1
+_HALVINGS = 12
 _A_QUARTER = -math.log(3)
 
 
@@ -40,6 +45,11 @@ class TransferGaussian(GaussianMethod):
 
     name = "transfer-gaussian"
     theorem = "transfer theorem (T5, T6), Gaussian differential privacy"
+    tunes = True
+
+    def delta(self, cap: float, epsilon: float) -> float:
+        """Return the delta that a ledger whose mu is capped has at epsilon."""
+        return gaussian_delta(cap, epsilon)
 
     def shift(self, cap: float, beta: float) -> Shift:
         """Return T5's gap on a ledger whose mu is capped."""
@@ -58,11 +68,14 @@ class TransferGaussian(GaussianMethod):
         """Choose gamma rather than mu: the cap follows from it in closed form."""
         del rows
         noise_beta, transfer_beta = split_beta(task, point[0])
-        factor, most = gaussian_maximum(task.queries, beta=noise_beta), self.most(task)
-        gamma = min(math.exp(point[1]), _LARGEST_GAMMA)
-        mu = self.cap(gamma, transfer_beta)
+        return self.terms_at(task, point[1], gaussian_maximum(task.queries, beta=noise_beta), transfer_beta)
+
+    def terms_at(self, task: AskingTask, log_gamma: float, factor: float, beta: float) -> tuple[float, float, float, float]:
+        """Return the terms for a gap at a failure of beta, or for the gap of all that privacy allows where that is less."""
+        gamma, most = min(math.exp(log_gamma), _LARGEST_GAMMA), self.most(task)
+        mu = self.cap(gamma, beta)
         if task.rule == "privacy" or mu > most:
-            return factor, self.shift(most, transfer_beta).gamma, most, 1.0
+            return factor, self.shift(most, beta).gamma, most, 1.0
         return factor, gamma, mu, 1.0
 
     def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
@@ -73,6 +86,63 @@ class TransferGaussian(GaussianMethod):
         frozen = Transfer(gap.epsilon, gap.slack, noise, gap.gamma, noise_beta, transfer_beta)
         return Design((noise + gap.gamma) * ROUNDING, transfer=frozen)
 
+    def design(self, task: AskingTask, rows: int) -> Design:
+        """Return the design that is narrowest in the middle, or, with ``shares``, at these shares (U6)."""
+        balanced = super().design(task, rows)
+        return balanced if task.shares is None else self._tune(task, rows, balanced)
+
+    def freeze(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Transfer:
+        """Return what T6 freezes at any epsilon, point[0] its logarithm, and any split of beta, point[1] its log-odds."""
+        epsilon, (noise_beta, transfer_beta) = _bounded_exp(point[0]), split_beta(task, point[1])
+        slack = self.delta(cap, epsilon) / transfer_beta * ROUNDING
+        noise = (sigma * gaussian_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
+        return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), noise_beta, transfer_beta)
+
+    def thaw(self, frozen: Transfer, sigma: float) -> list[float]:
+        """Return the point that :meth:`freeze` was at, but for rounding."""
+        del sigma
+        return [math.log(frozen.epsilon), math.log(frozen.noise_beta / frozen.transfer_beta)]
+
+    def _tune(self, task: AskingTask, rows: int, balanced: Design) -> Design:
+        """Return the design that is narrowest at task.shares, and no more than a tenth wider anywhere where it is strict.
+
+        Of all weights between the width there and the largest one, the smallest that keeps within the limit: the noise, the
+        epsilon and the box or the split of beta are free, and all are frozen before data.
+        """
+        frozen, share = balanced.transfer, task.shares
+        if frozen is None or share is None or balanced.alpha >= 1 or frozen.epsilon <= 0:
+            return balanced
+        start = [math.log(math.sqrt(balanced.cap * self._weight * UNIT)), *self.thaw(frozen, balanced.sigma)]
+
+        def freeze(at: Sequence[float]) -> Transfer:
+            mu = self.capped(task, _bounded_exp(at[0]))
+            return self.freeze(task, at[1:], rows=rows, sigma=spread_of(task) / (rows * mu), cap=mu)
+
+        def best(weight: float, near: Sequence[float]) -> list[float]:
+            def width(at: Sequence[float]) -> float:
+                found = freeze(at)
+                return (1 - weight) * half_width(share, found) + weight * (found.noise + found.gamma)
+
+            return descend(width, near, step=0.1, least=1e-4)
+
+        def fits(at: Sequence[float]) -> bool:
+            found = freeze(at)
+            return found.noise + found.gamma <= _MOST_LOST * balanced.alpha
+
+        point = best(0.0, start)
+        if task.strict and not fits(point):
+            low, high, point = 0.0, 1.0, start
+            for _ in range(_HALVINGS):
+                weight = (low + high) / 2
+                trial = best(weight, point)
+                if fits(trial):
+                    high, point = weight, trial
+                else:
+                    low = weight
+        priced, cap = self.price(task, rows, self.capped(task, _bounded_exp(point[0])))
+        found = self.freeze(task, point[1:], rows=rows, sigma=priced.sigma, cap=cap)
+        return replace(priced, alpha=(found.noise + found.gamma) * ROUNDING, transfer=found)
+
 
 class TransferConcentrated(TransferGaussian):
     """The same on a zCDP ledger, whose curve is 10 to 14 % wider, and whose selections and predictions are cheaper."""
@@ -80,6 +150,10 @@ class TransferConcentrated(TransferGaussian):
     name = "transfer-gaussian-zcdp"
     theorem = "transfer theorem (T5, T6), zero-concentrated differential privacy"
     ledger = "zcdp"
+
+    def delta(self, cap: float, epsilon: float) -> float:
+        """Return the delta at epsilon where rho is cap^2 / 2."""
+        return zero_concentrated_delta(cap * cap / 2 * ROUNDING, epsilon)
 
     def shift(self, cap: float, beta: float) -> Shift:
         """Return T5's gap at rho = cap^2 / 2."""
@@ -103,10 +177,6 @@ class JointGaussian(TransferGaussian):
     name = "joint-gaussian"
     theorem = "transfer theorem, one beta for noise and gap (S1, T6), Gaussian differential privacy"
 
-    def delta(self, cap: float, epsilon: float) -> float:
-        """Return the delta that a ledger whose mu is capped has at epsilon."""
-        return gaussian_delta(cap, epsilon)
-
     def start(self, task: AskingTask, alpha: float) -> list[float]:
         """Start at half of alpha for the gap."""
         del task
@@ -115,34 +185,35 @@ class JointGaussian(TransferGaussian):
     def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Choose gamma rather than mu, as if the box were the same whatever epsilon is; :meth:`certified` has the rest."""
         del rows
-        factor, most = _joint_factor(task.queries, task.beta), self.most(task)
-        gamma = min(math.exp(point[0]), _LARGEST_GAMMA)
-        mu = self.cap(gamma, task.beta)
-        if task.rule == "privacy" or mu > most:
-            return factor, self.shift(most, task.beta).gamma, most, 1.0
-        return factor, gamma, mu, 1.0
+        return self.terms_at(task, point[0], _joint_factor(task.queries, task.beta), task.beta)
 
     def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return s t + gamma by T6's form with the slack of S1, at the best box t and the best epsilon."""
         del point
-        many = sigma * task.queries
 
-        def found(at: Sequence[float]) -> tuple[float, float, float]:
-            epsilon, box = math.exp(min(at[0], _MOST_EXPONENT)), math.exp(min(at[1], _MOST_EXPONENT))
-            overshoot = many * gaussian_overshoot(box) * ROUNDING
-            slack = (self.delta(cap, epsilon) + math.exp(epsilon) * overshoot) / task.beta * ROUNDING
-            return sigma * box, slack, overshoot
+        def freeze(at: Sequence[float]) -> Transfer:
+            return self.freeze(task, at, rows=rows, sigma=sigma, cap=cap)
 
         def width(at: Sequence[float]) -> float:
-            box, slack, _ = found(at)
-            return box + eased_gap(math.exp(min(at[0], _MOST_EXPONENT)), slack)
+            found = freeze(at)
+            return found.noise + found.gamma
 
         near = self.shift(cap, task.beta).epsilon or cap
-        best = descend(width, [math.log(near), math.log(gaussian_quantile(task.queries, beta=task.beta))], step=0.05)
-        epsilon, (box, slack, overshoot) = math.exp(min(best[0], _MOST_EXPONENT)), found(best)
-        noise, gamma = (box + grid(rows, bits=task.bits)) * ROUNDING, eased_gap(epsilon, slack)
-        frozen = Transfer(epsilon, slack, noise, gamma, task.beta, task.beta, overshoot)
-        return Design((noise + gamma) * ROUNDING, transfer=frozen)
+        start = [math.log(near), math.log(gaussian_quantile(task.queries, beta=task.beta))]
+        frozen = freeze(descend(width, start, step=0.05))
+        return Design((frozen.noise + frozen.gamma) * ROUNDING, transfer=frozen)
+
+    def freeze(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Transfer:
+        """Return what S1 freezes at any epsilon and any box, of which point has the logarithms."""
+        epsilon, box = _bounded_exp(point[0]), _bounded_exp(point[1])
+        overshoot = sigma * task.queries * gaussian_overshoot(box) * ROUNDING
+        slack = (self.delta(cap, epsilon) + math.exp(epsilon) * overshoot) / task.beta * ROUNDING
+        noise = (sigma * box + grid(rows, bits=task.bits)) * ROUNDING
+        return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), task.beta, task.beta, overshoot)
+
+    def thaw(self, frozen: Transfer, sigma: float) -> list[float]:
+        """Return the point that :meth:`freeze` was at, but for rounding."""
+        return [math.log(frozen.epsilon), math.log(frozen.noise / sigma)]
 
 
 class JointConcentrated(JointGaussian, TransferConcentrated):
@@ -151,16 +222,22 @@ class JointConcentrated(JointGaussian, TransferConcentrated):
     name = "joint-gaussian-zcdp"
     theorem = "transfer theorem, one beta for noise and gap (S1, T6), zero-concentrated differential privacy"
 
-    def delta(self, cap: float, epsilon: float) -> float:
-        """Return the delta at epsilon where rho is cap^2 / 2."""
-        return zero_concentrated_delta(cap * cap / 2 * ROUNDING, epsilon)
-
 
 @lru_cache(1024)
 def _joint_factor(queries: int, beta: float) -> float:
     """Return the least over t of t + queries E(|Z| - t)_+ / beta: what a deviation of noise costs in half-width (S1)."""
     box = gaussian_quantile(1, beta=beta / queries)  # where the derivative, 1 - queries Pr[|Z| > t]/beta, is 0
     return box + queries * gaussian_overshoot(box) / beta
+
+
+def half_width(share: float, frozen: Transfer) -> float:
+    """Return how far the farther end of T6's interval is from an answer that is this share."""
+    low, high = interval(share, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+    return max(share - low, high - share) * ROUNDING
+
+
+def _bounded_exp(log: float) -> float:
+    return math.exp(min(log, _MOST_EXPONENT))
 
 
 class NoiseOnly(GaussianMethod):
@@ -262,6 +339,12 @@ class TransferLaplace(AskingMethod):
             if most < 1:
                 raise too_little_privacy(task)
             epsilon *= (most / cost) * (1 - 2.0**-30)
+
+
+PRIVATE_METHODS: tuple[AskingMethod, ...] = (
+    *(JointGaussian(), JointConcentrated(), TransferGaussian(), TransferConcentrated()),
+    TransferLaplace(),
+)
 
 
 def _ledgers(task: AskingTask) -> tuple[LedgerKind, ...]:

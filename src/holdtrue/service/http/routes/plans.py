@@ -53,6 +53,7 @@ class Asking(StrictModel):
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.0
     uses: Annotated[int, Field(ge=1, le=10**9)] = 10
     cap: Literal["validity", "privacy"] | None = None
+    shares: Annotated[float | None, Field(gt=0, le=0.5)] = None
     method: Annotated[str, Field(min_length=1, max_length=64)] = "joint-gaussian"
     compare: bool = False
 

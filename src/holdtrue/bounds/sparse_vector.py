@@ -17,7 +17,7 @@ from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, 
 from holdtrue.exact import ROUNDING, Number, count, positive, probability, round_down, round_up
 
 _MOST_EXACT = 256
-_RELEASED_SHARE = 0.1
+_RELEASED_SHARE, _OVERSHOOT = 0.1, 4.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,7 @@ def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Nu
     failure = round_down(probability("beta", beta))
     silent = max(0.0, 4 * (math.log(number * highest_threshold(most) / 2) - math.log(failure)))
     released = math.log(most / _RELEASED_SHARE) - math.log(failure)
-    over = 4 + _RELEASED_SHARE
-    return _bound(rows, runs=most, scale=spread, boxes=(silent + over, released + over), beta=failure)
+    return _bound(rows, runs=most, scale=spread, boxes=(silent + _OVERSHOOT, released + _OVERSHOOT), beta=failure)
 
 
 def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number) -> SparseVectorBound:

@@ -96,8 +96,7 @@ def rounding_width(cells: int, *, cases: int, looks: int, beta: Number, look: in
     if look is None:
         return float(_rounding_widths(number, cases, looks, beta)[0]) * ROUNDING
     half = probability("beta", beta) / 2
-    place = count("look", look, most=looks)
-    level = (place - 1) * math.log(cells) + math.log(2 * looks) - math.log(half)
+    level = (count("look", look, most=looks) - 1) * math.log(cells) + math.log(2 * looks) - math.log(half)
     here = 1 / (2 * cells) + math.sqrt(level / (2 * count("cases", cases)))
     return min(here, float(_rounding_widths(number, cases, looks, half)[0])) * ROUNDING
 
@@ -199,9 +198,8 @@ def gate_interval(  # noqa: PLR0913 - what is known of the mean, and the numbers
     level = gate_level(looks, yes=yes, beta=beta, look=look, after=after)
 
     def end(mean: Fraction) -> float:
-        if whole:
-            return binomial_end(math.ceil(mean * cases), rows=cases, level=level)
-        return chernoff_end(mean, rows=cases, level=level)
+        hits = math.ceil(mean * cases)
+        return binomial_end(hits, rows=cases, level=level) if whole else chernoff_end(mean, rows=cases, level=level)
 
     return end(Fraction(low)), 1 - end(1 - Fraction(high))
 

@@ -240,7 +240,5 @@ def _private_ladder(  # noqa: PLR0913 - the numbers of T10
     found = ladder_numbers(cases, looks=looks, moves=most, beta=beta, epsilon=epsilon)
     least = ladder_step(looks, scale=found.scale) if step is None else round_up(probability("step", step))
     theorem = "above threshold and transfer, one beta, by position (S4, T6b)"
-    plan = sparse_plan(
-        cases, looks=looks, runs=most, beta=beta, alpha=found.alpha, scale=found.scale, method=_KEEPING, theorem=theorem
-    )
+    plan = sparse_plan(cases, found, looks=looks, runs=most, beta=beta, method=_KEEPING, theorem=theorem)
     return Facts(_KEEPING, looks, beta, unseen, private=True, moves=most, threshold=least, scale=found.scale), plan

@@ -61,17 +61,18 @@ def _least_scale(cases: int, runs: int, epsilon: Number | None) -> float:
 
 
 def sparse_plan(  # noqa: PLR0913 - the numbers of T10
-    cases: int, *, looks: int, runs: int, beta: float, alpha: float, scale: float, method: str, theorem: str
+    cases: int, found: SparseVectorBound, *, looks: int, runs: int, beta: float, method: str, theorem: str, level: float = 0
 ) -> Plan:
     """Return the plan of a mode made of runs of above threshold: pure epsilon, 2/(s cases) a run, release included (T10).
 
     Every run and every release has the same epsilon, fixed beforehand, and there are at most so many; so the transcript
-    is private in mu and in rho as well, and the width may use the best of the three.
+    is private in mu and in rho as well, and the width may use the best of the three. ``level``: a threshold to add to it.
     """
+    alpha = level + found.alpha
     if alpha >= 1:
         message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
         raise InsufficientSamples(message, required=None)
-    cost = 2 * units_up(1 / (Fraction(scale) * cases))
+    cost = 2 * units_up(1 / (Fraction(found.scale) * cases))
     total = cost * runs
     return _frozen(
         cases, looks, beta, alpha, method=method, theorem=theorem, cap=total, cost=0, epsilon=total * float(UNIT), delta=0.0

@@ -298,5 +298,4 @@ class PrivateGate(Runs[Verdict]):
         else:
             middle, near = found.value - met, 2 * self.near_released
             ends = middle - near, middle + near
-        low, high = (min(1.0, max(-1.0, end)) for end in ends)
-        return Interval(low, high, 1 - self.facts.beta, "population")
+        return Interval(max(-1.0, min(ends)), min(1.0, max(ends)), 1 - self.facts.beta, "population")

@@ -95,18 +95,9 @@ def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int
         plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
         return Facts("gate", private=False, yes=yes, metric=metric, by_place=True, **common), plan
     found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
-    plan = sparse_plan(
-        number,
-        looks=looks,
-        runs=yes,
-        beta=beta,
-        alpha=found.alpha,
-        scale=found.scale,
-        method="private gate",
-        theorem=_SPARSE,
-    )
-    numbers: dict[str, Any] = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
-    return Facts("private gate", private=True, yes=yes, metric=metric, **numbers, **common), plan
+    plan = sparse_plan(number, found, looks=looks, runs=yes, beta=beta, method="private gate", theorem=_SPARSE)
+    common |= {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    return Facts("private gate", private=True, yes=yes, metric=metric, **common), plan
 
 
 def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:
@@ -128,14 +119,7 @@ def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, over
         else round_up(positive("threshold", terms.threshold))
     )
     plan = sparse_plan(
-        number,
-        looks=looks,
-        runs=wrong,
-        beta=beta,
-        alpha=level + found.alpha,
-        scale=found.scale,
-        method="thresholdout",
-        theorem=_SPARSE,
+        number, found, looks=looks, runs=wrong, beta=beta, method="thresholdout", theorem=_SPARSE, level=level
     )
-    numbers: dict[str, Any] = {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
-    return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **numbers, **common), plan
+    common |= {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **common), plan

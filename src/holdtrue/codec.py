@@ -22,7 +22,7 @@ from holdtrue.errors import HoldtrueError, InvalidParameter, RequestError
 __all__ = ["VERSION", "Record", "convert", "decode", "digest_of", "encode", "plain"]
 
 VERSION: Final = 1
-"""The rules of the bytes that ledgers hash. Whoever changes a byte changes this number, and reads both."""
+"""The rules of the bytes that ledgers hash. A change of any byte changes this number, and both are read."""
 
 Kind = TypeVar("Kind")
 _LONGEST_NAME = 120
@@ -48,13 +48,13 @@ _WORDS = {
     "object": "an object",
     "null": "null",
 }
-# Each has a text of its own in JSON that another value has too: two requests would be one.
+# In JSON each looks like a text that another value has too: two requests would be one.
 _REFUSED = (bytes, bytearray, memoryview, Decimal, UUID, date, time, timedelta)
 _HARMLESS = frozenset((str, int, bool, type(None)))
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A frozen record whose own check leaves no number that JSON does not have, so that it is written without another look.
+    """A frozen record whose own check leaves no number that JSON does not have, so that it is written without another check.
 
     Needs: every float is checked in ``__post_init__``.
     """
@@ -65,7 +65,7 @@ def _write_other(value: object) -> object:
     if isinstance(value, Fraction):
         return str(value)
     for kind in (str, int, float):
-        if isinstance(value, kind):  # a kind of its own, such as NumPy's floats
+        if isinstance(value, kind):  # a subclass, such as NumPy's floats
             return kind(value)
     raise TypeError
 
@@ -76,7 +76,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=_write_other)
 def encode(value: object) -> str:
     """Return a value as JSON in one way only, fit to be hashed.
 
-    Failure: RequestError for what JSON cannot hold: NaN and infinities, bytes, dates, objects of somebody else's.
+    Failure: RequestError for what JSON cannot hold: NaN and infinities, bytes, dates, objects of other libraries.
     """
     try:
         if _is_writable(value) or _is_writable(plain(value)):
@@ -93,7 +93,7 @@ def digest_of(value: object) -> str:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - mappings, lists, texts, numbers, True, False and None
-    """Return a value as what JSON reads as: mappings, lists, texts and numbers, for whoever adds to it or shows it."""
+    """Return a value as what JSON reads as: mappings, lists, texts and numbers, to be added to or shown."""
     return msgspec.to_builtins(value, builtin_types=_REFUSED, enc_hook=_write_other)
 
 
@@ -170,7 +170,7 @@ def _read_rational(text: str) -> Fraction:
 
 
 def _error_of(mistake: msgspec.ValidationError) -> HoldtrueError:
-    """Return a mistake as an error of ours: that of the record's own check, or the field and what it must be."""
+    """Return msgspec's error as one of the tree: that of the record's own check, or the field and what it must be."""
     if isinstance(mistake.__cause__, HoldtrueError):
         return mistake.__cause__
     found = _MISTAKE.fullmatch(str(mistake))

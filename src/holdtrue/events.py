@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _Event(Record, frozen=True, tag_field="kind", tag=True):
-    """An event; numbers may be given as any kind of number, and are kept as the rationals that they are."""
+    """An event; numbers may be given as any kind of number, and are kept as exact rationals."""
 
 
 class NoCost(_Event, frozen=True):
@@ -141,7 +141,7 @@ class ZeroConcentrated(_Event, frozen=True):
 
 
 class Repeated(_Event, frozen=True):
-    """The same event so many times, with parameters fixed in advance."""
+    """The same event ``times`` times, with parameters fixed in advance."""
 
     event: "Event"
     times: int

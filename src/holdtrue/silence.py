@@ -1,4 +1,4 @@
-"""Silence around private rows: no warning and no log of another library is heard, since it may quote a cell (P8)."""
+"""Silence around private rows: warnings and logs of other libraries are suppressed, since they may quote a cell (P8)."""
 
 import logging
 import threading
@@ -18,9 +18,9 @@ _before: tuple[warnings.catch_warnings, list[bool]]
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Let no warning be heard meanwhile, in the whole process: filters of warnings belong to it, not to a thread.
+    """Suppress warnings inside the block, in the whole process: warning filters belong to it, not to a thread.
 
-    Law: while any thread is inside, none is heard; when the last one leaves, everything is as the first one found it.
+    Law: while any thread is inside, none is shown; when the last one leaves, everything is as the first one found it.
     """
     global _held, _before  # noqa: PLW0603 - what belongs to the process is kept once
     with _lock:

@@ -21,14 +21,14 @@ M = TypeVar("M", bound=Mechanism)
 
 
 def drawing_from(mechanism: M, bits: Bits) -> M:
-    """Return a copy of a mechanism that draws from other bits, and therefore promises nothing."""
+    """Return a copy of a mechanism that draws from other bits, and so has no guarantee."""
     clone = copy.copy(mechanism)
     object.__setattr__(clone, "_bits", bits)
     return clone
 
 
 class SeededBits:
-    """The same bits again for the same seed."""
+    """Bits that are the same for the same seed."""
 
     def __init__(self, seed: str) -> None:
         self._stream = _make_stream(f"words {seed}")

@@ -37,7 +37,7 @@ def test_curves_from_samples_are_below_the_truth_and_near_it():
         assert proved.divergences[2] > 0.7 * exact.divergences[2]
     assert wrong <= 3
     assert privacy_curves(lambda _, n: np.zeros(n), 0, 1, samples=400).deltas[0] == 0.0
-    with pytest.raises(ht.InsufficientSamples, match="200 are the least"):
+    with pytest.raises(ht.InsufficientSamples, match="give at least 200"):
         privacy_curves(run, 0, 1, samples=20)
 
 

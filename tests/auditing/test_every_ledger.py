@@ -294,11 +294,11 @@ def in_run(line, run):
 
 UNPAID = {
     "a run that nobody paid for": (5, lambda lines: {"body": in_run(lines[4], "0" * 32)}, "no look before it paid"),
-    "no run": (5, lambda lines: {"body": in_run(lines[4], None)}, "in no run"),
+    "no run": (5, lambda lines: {"body": in_run(lines[4], None)}, "belongs to no run"),
     "a run that was over": (
         5,
         lambda lines: {"body": in_run(lines[4], json.loads(lines[0]["body"])["request"]["run"])},
-        "over with entry 2",
+        "ended with entry 2",
     ),
     "a run begun for nothing": (3, lambda _: {"cost": 0, "event": '{"kind":"NoCost"}'}, "no look before it paid"),
     "a run paid in part": (3, lambda lines: {"cost": lines[2]["cost"] // 2}, "units for its run"),

@@ -85,13 +85,13 @@ def test_enough_samples_are_let_through():
 
 @pytest.mark.parametrize("least", [101, 137, 200, 201, 100_000])
 def test_too_few_samples_say_the_least_that_would_do(least):
-    with pytest.raises(ht.InsufficientSamples, match=f"100 runs cannot show a leak: {least:,} could") as short:
+    with pytest.raises(ht.InsufficientSamples, match=f"100 runs cannot show a leak; use at least {least:,}") as short:
         check_enough(100, lambda number: number >= least, of="runs", show="a leak")
     assert short.value.required == least
 
 
 def test_where_no_number_would_do_that_is_said():
-    with pytest.raises(ht.InsufficientSamples, match="no number of runs shows a leak") as never:
+    with pytest.raises(ht.InsufficientSamples, match="no number of runs can show a leak") as never:
         check_enough(100, lambda _: False, of="runs", show="a leak")
     assert never.value.required is None
     with pytest.raises(ht.InsufficientSamples, match="no number") as beyond:

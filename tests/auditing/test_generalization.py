@@ -177,8 +177,8 @@ def quiet(curator, population):
         ({"analyst": "guessing"}, "no analyst 'guessing': give one of boosting, greedy, screening, sign-aggregation"),
         ({"population": None}, "population must be one that knows its truth"),
         ({"population": object()}, "population must be one that knows its truth, such as Signs"),
-        ({"analyst": quiet}, "analyst must be a function that asks"),
-        ({"factory": lambda _: object()}, "factory must be a function that opens what has ask or score"),
+        ({"analyst": quiet}, "analyst must be a function that calls curator.ask"),
+        ({"factory": lambda _: object()}, "factory must be a function that returns something with ask or score"),
         ({"factory": lambda sample: ht.Curator(sample, queries=20, iid=False, epsilon=9, delta=1e-3)}, "iid=True"),
         ({"confidence": 1}, "confidence must be"),
         ({"runs": 0}, "runs must be"),
@@ -192,7 +192,7 @@ def test_bad_input_says_what_would_do(change, message):
 
 
 def test_too_few_runs_say_how_many(bits):
-    with pytest.raises(ht.InsufficientSamples, match="5 could") as error:
+    with pytest.raises(ht.InsufficientSamples, match="use at least 5") as error:
         ht.audit_generalization(curator, population=SMALL, runs=4, confidence=1 - 1e-6, bits=bits)
     assert error.value.required == 5
 
@@ -207,7 +207,7 @@ def test_too_few_runs_say_how_many(bits):
         (lambda: Signs(rows=5, columns=2, agreement=1.5), "agreement"),
         (lambda: Signs(rows=5, columns=2).mean(Vote.of({2: 1})), "x0 to x1"),
         (lambda: Signs(rows=5, columns=30).mean(" + ".join(f"x{j}" for j in range(17))), "16 columns"),
-        (lambda: Signs(rows=5, columns=2).mean(np.zeros(5)), "for each of the 5 cases"),
+        (lambda: Signs(rows=5, columns=2).mean(np.zeros(5)), "one prediction per case, 5 in all"),
     ],
 )
 def test_bad_populations_and_questions_are_refused(make, message):

@@ -82,7 +82,7 @@ def test_rules_know_the_rows_and_the_plan(asked, scored):
     [
         ({"cap": 1}, "the cap is 1 units, and the plan counts on"),
         ({"kind": "zcdp"}, "the ledger counts in zcdp, and the plan in gdp"),
-        ({"iid": False}, "do not say the same about independent rows"),
+        ({"iid": False}, "disagree on whether rows are independent"),
     ],
 )
 def test_terms_that_differ_from_the_plan_are_told(asked, fields, words):
@@ -125,7 +125,7 @@ def test_draws_are_followed_from_charge_to_charge(asked):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"verb": "steal"}, "'steal' is no verb that a charge can have"),
+        ({"verb": "steal"}, "'steal' is not a verb of a charge"),
         ({"body": "{}"}, "its body is not that of a charge"),
         ({"body": None}, "its body is not that of a charge"),
         ({"body": '{"draws":-1,"parts":[],"request":{}}'}, "its body is not that of a charge"),
@@ -197,7 +197,7 @@ def test_an_interval_that_is_not_that_of_the_plan_is_told(asked, name, place):
 def test_an_interval_that_is_left_out_is_told(asked):
     terms, entries = asked
     found = follow(terms, change_record(entries, 2, lambda record: record.update({"interval": None})))
-    assert found == [(2, "interval", "it has no interval for the population, and the plan promises one")]
+    assert found == [(2, "interval", "it has no interval for the population, which the plan promises")]
 
 
 def test_an_interval_for_another_target_or_confidence_is_told(asked):
@@ -215,7 +215,7 @@ def test_a_question_other_than_the_one_that_was_answered_is_told(asked):
     body = entries[0].body.replace("x = 1", "x = 0")
     assert body != entries[0].body
     found = follow(terms, change(entries, 1, body=body))
-    assert (2, "request", "entry 1 tells other questions than those it was answered for") in found
+    assert (2, "request", "entry 1 lists other questions than those that were answered") in found
 
 
 def test_more_draws_than_planned_are_told(asked):
@@ -255,7 +255,7 @@ def test_a_score_with_a_narrower_interval_for_these_cases_is_told(scored):
         record["sample_interval"] |= {"low": record["value"] - 0.001, "high": record["value"] + 0.001}
 
     found = follow(terms, change_record(entries, 4, narrow))
-    assert any(rule == "interval" and "not that of the noise" in words for _, rule, words in found)
+    assert any(rule == "interval" and "does not follow from the noise" in words for _, rule, words in found)
 
 
 def test_a_score_with_a_narrower_interval_for_the_population_is_told(scored):
@@ -306,7 +306,7 @@ def test_receipts_are_compared_with_what_is_there(asked):
     assert audit(terms, entries, good).breaches == []
     bad = [(2, "0" * 64), (99, entries[1].digest)]
     assert {(each.entry, each.words) for each in audit(terms, entries, bad).breaches} == {
-        (2, "it is not the one of the receipt"),
+        (2, "it is not the entry of the receipt"),
         (99, "there is a receipt for it, and it is missing"),
     }
 
@@ -315,7 +315,7 @@ def test_a_cost_that_is_no_whole_number_ends_the_look_at_that_entry(asked):
     terms, entries = asked
     found = audit(terms, change(entries, 1, cost=0.5))
     words = [each.words for each in found.breaches if each.entry == 1 and each.rule == "total"]
-    assert words == ["its cost or its total is no whole number"]
+    assert words == ["its cost or its total is not a whole number"]
 
 
 def test_what_was_checked_is_counted_by_rule(asked):

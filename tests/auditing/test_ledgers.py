@@ -291,7 +291,7 @@ def test_p7_entries_of_other_numbers_are_found(copied):
     rewrite(copied, change)
     found = {(breach.entry, breach.rule): breach.words for breach in audit_ledger(copied).breaches}
     assert found[14, "chain"] == "it is missing, and so are those up to entry 999999999999"
-    assert found[0, "chain"] == "its number is not above 0, where the ledger stood"
+    assert found[0, "chain"] == "its number is not above 0, the number before it"
 
 
 def test_p7_a_history_written_anew_is_found_with_what_was_kept(written, copied):
@@ -318,11 +318,11 @@ def test_p7_a_ledger_that_was_cut_off_is_found_with_a_receipt(written, copied):
     ("terms", "words"),
     [
         ({"cap": 10**15}, "the plan counts on"),
-        ({"iid": 0}, "independent rows"),
+        ({"iid": 0}, "whether rows are independent"),
         ({"kind": "zcdp"}, "the ledger counts in zcdp"),
         ({"plan": '{"plan":"ask"}'}, "cannot be read"),
         ({"card": '{"columns":[],"rows":10}'}, "the card has 10"),
-        ({"card": "{}"}, "of a kind that none has"),
+        ({"card": "{}"}, "is malformed"),
     ],
 )
 def test_terms_that_are_not_those_of_the_plan_are_found(copied, terms, words):

@@ -66,7 +66,7 @@ def test_bad_input_is_refused():
         one_run_epsilon(11, guesses=10, canaries=10)
     with pytest.raises(ht.InvalidParameter, match="at most the number of canaries"):
         one_run_epsilon(5, guesses=11, canaries=10)
-    with pytest.raises(ht.InsufficientSamples, match="62 could") as short:
+    with pytest.raises(ht.InsufficientSamples, match="use at least 62") as short:
         audit_one_run(16, guesses=16, canaries=16, epsilon=3.0)
     assert short.value.required == 62
     with pytest.raises(ht.InvalidParameter, match="scores"):

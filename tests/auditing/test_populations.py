@@ -170,7 +170,7 @@ def test_the_truth_of_a_text_is_its_mean_over_all_rows():
 def test_a_text_over_too_many_columns_is_refused():
     population = Signs(rows=10, columns=20)
     text = " + ".join(f"x{column}" for column in range(17))
-    with pytest.raises(ht.UnsupportedQuery, match="up to 16 columns, and this one has 17"):
+    with pytest.raises(ht.UnsupportedQuery, match="up to 16 columns, not 17"):
         population.mean(f"({text}) / 17")
 
 
@@ -192,9 +192,9 @@ def test_the_truth_of_predictions_is_their_accuracy_on_fresh_labels(bits):
 
 def test_predictions_need_their_sample_and_one_for_each_case():
     population = Signs(rows=4, columns=1)
-    with pytest.raises(ht.InvalidParameter, match="4 cases of a sample"):
+    with pytest.raises(ht.InvalidParameter, match="one prediction per case, 4 in all"):
         population.mean(np.zeros(4))
-    with pytest.raises(ht.InvalidParameter, match="4 cases of a sample"):
+    with pytest.raises(ht.InvalidParameter, match="one prediction per case, 4 in all"):
         population.mean(np.zeros(3), sample=population.draw(SeededBits("short")))
 
 

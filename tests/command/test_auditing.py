@@ -83,7 +83,7 @@ def test_a_broken_promise_outweighs_a_control_that_is_not_found(monkeypatch):
 
 
 def test_what_cannot_be_done_is_refused_before_it_is_begun(tmp_path):
-    with pytest.raises(UnknownName, match="nothing to audit is called"):
+    with pytest.raises(UnknownName, match="there is no mechanism"):
         run("self", "--only", "nobody")
     with pytest.raises(InvalidParameter, match=r"\.html"):
         run("self", "--html", str(tmp_path / "audit.txt"))

@@ -189,7 +189,7 @@ def test_models_beside_a_ledger_are_their_owners_alone(tmp_path):
 def test_a_folder_that_cannot_be_written_keeps_nothing_and_says_so(tmp_path):
     with _opened(tmp_path / "x.ledger", new=True) as curator:
         (tmp_path / "x.ledger.models").write_text("in the way")
-        with pytest.raises(RefusedError, match="written beside"):
+        with pytest.raises(RefusedError, match="write beside"):
             _train(curator)
 
 

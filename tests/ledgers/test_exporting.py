@@ -42,7 +42,7 @@ def test_a_copy_has_no_key(place, tmp_path):
 
 def test_no_curator_opens_under_a_copy(place, tmp_path):
     copied(place, tmp_path / "copy.ledger")
-    with pytest.raises(ht.RefusedError, match="a copy of a ledger"):
+    with pytest.raises(ht.RefusedError, match="an exported copy of a ledger"):
         ht.Curator(ROWS, ledger=tmp_path / "copy.ledger")
 
 
@@ -56,7 +56,7 @@ def test_a_changed_copy_is_found(place, tmp_path):
 
 def test_a_copy_never_writes_over_a_file(place, tmp_path):
     (tmp_path / "copy.ledger").write_text("mine")
-    with pytest.raises(ht.InvalidParameter, match="nothing yet"):
+    with pytest.raises(ht.InvalidParameter, match="does not exist yet"):
         copied(place, tmp_path / "copy.ledger")
     assert (tmp_path / "copy.ledger").read_text() == "mine"
 

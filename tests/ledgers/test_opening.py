@@ -229,13 +229,13 @@ def test_places_that_cannot_be(tmp_path):
         connection.execute("CREATE TABLE people (age INTEGER)")
     connection.close()
     before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(ht.InvalidParameter, match="a place where there is nothing"):
+    with pytest.raises(ht.InvalidParameter, match="a ledger, or a place where there is nothing"):
         open_ledger(tmp_path / "other.db", **new)
     assert (tmp_path / "other.db").read_bytes() == before
 
 
 def test_postgres_places_that_cannot_be(server, monkeypatch):
-    with pytest.raises(ht.RefusedError, match="does not let us in") as refused:
+    with pytest.raises(ht.RefusedError, match="cannot connect to the PostgreSQL database") as refused:
         open_ledger("postgresql://somebody:hunter2@/nothing?host=/nowhere")
     assert "hunter2" not in str(refused.value)
     with pytest.raises(ht.InvalidParameter):

@@ -115,7 +115,7 @@ def test_p7_truncation_is_found_with_a_receipt_and_only_then(written):
     with connect(written) as connection:
         connection.execute(ENTRIES.delete().where(ENTRIES.c.number > 6))
         connection.commit()
-    assert found(written) == "entry 9: there is a receipt for it, but the ledger ends at entry 6"
+    assert found(written) == "entry 9: there is a receipt for it, but the ledger ends with entry 6"
     assert verify(written.where).entries == 6
 
 
@@ -136,7 +136,7 @@ def test_p7_a_ledger_written_anew_with_right_digests_is_found(written):
             connection.execute(ENTRIES.update().where(ENTRIES.c.number == line["number"]).values(**line))
         connection.commit()
     assert verify(written.where).spent == 3000
-    assert found(written) == "entry 9: it is not the one that the receipt was given for"
+    assert found(written) == "entry 9: it is not the entry of the receipt"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_p7_a_file_put_back_to_an_older_state_is_found(quick, lasting):
     assert found(lasting).startswith("entry 2: ")
     with lasting.reopen() as ledger:
         ledger.charge(**request("another history"))
-    assert found(lasting) == "entry 2: it is not the one that the receipt was given for"
+    assert found(lasting) == "entry 2: it is not the entry of the receipt"
 
 
 def test_p7_a_ledger_put_back_while_it_is_open_is_found_by_the_next_charge(lasting):

@@ -61,7 +61,7 @@ def test_gaussian_scales_are_finite_and_above_zero(name, value):
 
 
 def test_gaussian_takes_one_of_sigma_and_mu():
-    with pytest.raises(ht.InvalidParameter, match="sigma must be given, or mu in its place"):
+    with pytest.raises(ht.InvalidParameter, match="sigma must be given, or mu instead"):
         ht.Gaussian()
     with pytest.raises(ht.InvalidParameter, match="mu must be left out when sigma is given"):
         ht.Gaussian(sigma=1, mu=1)
@@ -125,7 +125,7 @@ def test_weights_are_above_zero(weights):
 
 
 def test_weights_and_scores_have_one_length():
-    with pytest.raises(ht.InvalidParameter, match="as many scores as weights, 3"):
+    with pytest.raises(ht.InvalidParameter, match="3 scores, one per weight"):
         ht.Exponential(epsilon=1, weights=[1, 2, 3]).release([1, 2])
 
 

@@ -85,7 +85,7 @@ def optimal_delta(epsilon: Number, *, times: int, at: Number) -> float:
 
 
 def optimal_epsilon(epsilon: Number, *, times: int, delta: Number) -> float:
-    """Return the smallest epsilon for which every composition of so many epsilon-DP events is (epsilon, delta)-DP (T1)."""
+    """Return the smallest epsilon for which every composition of ``times`` epsilon-DP events is (epsilon, delta)-DP (T1)."""
     slack = probability("delta", delta, zero=True)
     every = basic_epsilon([positive("epsilon", epsilon) * count("times", times)])
     return every if slack == 0 else min(every, _compose_pure(epsilon, times).epsilon(round_down(slack)))
@@ -107,7 +107,7 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
     Viswanath), "gdp" (T2b), "zcdp" (T2), "pld" (T1, sums of privacy losses), "curve" (A4, for one event alone). With
     ``adaptive=True`` parameters, too, were chosen along the way, and only filters may be used (T3): "pure", "zcdp" or
     "gdp". Such a bound is the guarantee of a ledger of that currency whose cap, set before the first event, is the total of
-    these events; the currency, too, is to be chosen beforehand.
+    these events; the currency must be chosen in advance too.
 
     An (epsilon, delta)-DP event is an epsilon-DP one that fails altogether with probability delta; these probabilities are
     taken off delta first. Needs: delta in [0, 1), above 0 if there is Gaussian noise. An event without a guarantee makes

@@ -1,6 +1,6 @@
 """From one guarantee to another: to total variation, to noise, to groups of rows, from zCDP to (epsilon, delta).
 
-And events in the words of Google's dp_accounting, for those who keep their books there (extra ``accounting``).
+And events in the words of Google's dp_accounting, for those who account there (extra ``accounting``).
 
 Every number is rounded to the safe side: privacy parameters and noise up. Neighbours replace one row (0.1).
 """

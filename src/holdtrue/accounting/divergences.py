@@ -78,7 +78,7 @@ def approximate_max_divergence(p: Probabilities, q: Probabilities, *, delta: Num
 def _read_pair(p: Probabilities, q: Probabilities) -> tuple[_Floats, _Floats]:
     first, second = _read_law("p", p), _read_law("q", q)
     if first.shape != second.shape:
-        raise InvalidParameter("q", f"an array of shape {second.shape}", f"of the shape of p, {first.shape}")
+        raise InvalidParameter.without_value("q", f"of the shape of p, {first.shape}, not {second.shape}")
     return first.ravel(), second.ravel()
 
 

@@ -10,7 +10,7 @@ For three families that mean needs no quadrature. Where the mass at L is proport
 and for the worst bounded-range pair, the mean of e^-L over equally spaced losses (or an interval of them) is e^-m, m the
 middle of the first and the last.
 
-Each law is symmetric: the loss of (Q, P) under Q has the same law, so one direction speaks for both.
+Each law is symmetric: the loss of (Q, P) under Q has the same law, so one direction is enough.
 """
 
 import math

@@ -39,7 +39,7 @@ _LONGEST_WINDOW = 500.0
 _GRID_COST = 4e-7
 _WRAPPED = -math.log(1e-8)
 _STEEPEST = 8.0
-# From so many events on, the decay of the transform is worth its price in the error bound.
+# From this many events on, the decay of the transform is worth its price in the error bound.
 _MANY = 1000
 
 
@@ -54,7 +54,7 @@ class _Aim:
 
 
 def spectral_epsilon(parts: Sequence[tuple[Law, int]], *, delta: float) -> float:
-    """Return an epsilon for which independent losses, each law so many times, have E[(1 - e^(epsilon - S))_+] <= delta.
+    """Return an epsilon for which independent losses, each law repeated, have E[(1 - e^(epsilon - S))_+] <= delta.
 
     Infinite where a law has too many atoms for the grid, or losses are so large that floats end.
     """
@@ -141,7 +141,7 @@ def _round_up_length(least: float) -> int:
 
 
 class _Sum:
-    """The tilted law of a sum of losses, wrapped around a circle of so many points."""
+    """The tilted law of a sum of losses, wrapped around a circle of points."""
 
     def __init__(self, lattices: Sequence[tuple[Lattice, int]], aim: _Aim) -> None:
         self.aim = aim

@@ -1,6 +1,6 @@
-"""Audits: try to break a claim, and say how hard you tried.
+"""Audits: try to break a claim, and report how hard you tried.
 
-A finding is a lower bound that is true with stated confidence, whoever made the mechanism and whatever was searched.
+A finding is a lower bound that is true with the stated confidence, for any mechanism and any search.
 :mod:`holdtrue.auditing.catalogue` holds mechanisms to audit: Holdtrue's own, planted faults, the published zoo.
 :mod:`holdtrue.auditing.ledger` needs the curator and is loaded when it is used.
 """

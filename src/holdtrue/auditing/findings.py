@@ -42,7 +42,7 @@ class Finding(_Printed):
 
     Guarantee: ``lower_bound`` is above the true value of ``quantity`` with probability at most 1 - ``confidence``, whatever
     was audited and however the event was searched for. ``violated`` says that the lower bound is above the claim. A
-    finding without a violation says how hard somebody tried, not that the claim is right. ``samples`` counts the runs on
+    finding without a violation says how hard the audit tried, not that the claim is right. ``samples`` counts the runs on
     each side that were asked for. ``event`` says in words what was counted; ``notes`` hold further names and values.
     """
 
@@ -114,7 +114,7 @@ class Finding(_Printed):
         content = dict(json.loads(document) if isinstance(document, str) else document)
         names = [field.name for field in fields(cls)]
         if content.pop("record", None) != "finding" or set(content) != {*names, "violated"}:
-            raise InvalidParameter("finding", sorted(content), f"a finding with the fields {', '.join(names)} and violated")
+            raise InvalidParameter("finding", sorted(content), f"a document with the fields {', '.join(names)} and violated")
         violated = content.pop("violated")
         content["notes"] = tuple((str(name), str(value)) for name, value in content["notes"])
         numbers = {name: float(content[name]) for name in ("claimed", "lower_bound", "confidence", "delta")}
@@ -131,9 +131,9 @@ def _to_json(value: object) -> object:
 
 
 def check_enough(given: int, enough: Callable[[int], bool], *, of: str, show: str, most: int = _MOST_SAMPLES) -> None:
-    """Refuse a number of samples, or of whatever is counted, from which nothing could be shown; say the least that could.
+    """Refuse a number of samples, or of anything else, that could prove nothing; say the least number that could.
 
-    Needs: ``enough(number)``, which says whether outcomes that all speak against the claim would prove it wrong.
+    Needs: ``enough(number)``, which says whether that many outcomes, all against the claim, would prove it wrong.
     """
     if enough(given):
         return
@@ -141,12 +141,12 @@ def check_enough(given: int, enough: Callable[[int], bool], *, of: str, show: st
     while not enough(high):
         low, high = high, 2 * high
         if high > most:
-            message = f"no number of {of} shows {show}"
+            message = f"no number of {of} can show {show}"
             raise InsufficientSamples(message, required=None)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    message = f"{given:,} {of} cannot show {show}: {high:,} could"
+    message = f"{given:,} {of} cannot show {show}; use at least {high:,}"
     raise InsufficientSamples(message, required=high)
 
 
@@ -164,11 +164,11 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Inspection(_Printed):
-    """A ledger as an auditor found it. True where no rule is broken.
+    """What an audit of a ledger found. True where no rule is broken.
 
     Guarantee: the checks are exact, there is no chance in them. What they cannot see is what was never written down, and
-    without a receipt from outside, a history that was replaced by another one that keeps all rules. ``checked`` counts, by
-    rule, how often it was looked at; ``notes`` say what could not be.
+    without a receipt kept outside, a history that was replaced by another one that keeps all rules. ``checked`` counts, by
+    rule, how often it was checked; ``notes`` say what could not be checked.
     """
 
     where: str

@@ -1,8 +1,8 @@
 """Audits of generalization: how often intervals miss the population when an analyst chooses its questions along the way.
 
-An analyst is a function of a curator and a population: it may ask what it likes, and knows of the rows what it is told. What
-it is given as the curator is a :class:`RecordedCurator`, which passes questions on and writes down every answer. The
-analysts with names choose their last questions so as to fool themselves.
+An analyst is a function of a curator and a population: it may ask anything, and learns about the rows only from the answers.
+The curator that it is given is a :class:`RecordedCurator`, which passes questions on and records every answer. The named
+analysts choose their last questions so as to fool themselves.
 """
 
 import math
@@ -33,7 +33,7 @@ Analyst: TypeAlias = Callable[[Any, Any], object]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question of a run: what was told, and what is true."""
+    """One question of a run: the answer, and the truth."""
 
     question: Any
     value: float
@@ -47,12 +47,12 @@ class Exchange:
 
 
 class Stopped(Exception):
-    """The curator has nothing left to give; the run ends with what was told so far."""
+    """The curator's budget is spent; the run ends with the answers so far."""
 
 
 @dataclass(slots=True)
 class RecordedCurator:
-    """A curator over one sample, and everything that it was asked.
+    """A curator over one sample, and every question and answer.
 
     Votes are asked as texts where the curator takes questions (``ask``), and as predictions where it scores them.
     ``bits`` are for analysts that toss coins.
@@ -65,7 +65,7 @@ class RecordedCurator:
     exchanges: list[Exchange] = field(default_factory=list)
 
     def ask(self, question: Any) -> Any:  # noqa: ANN401 - whatever the population knows the truth of
-        """Return what the curator tells of a question, and write it down."""
+        """Return the curator's answer to a question, and record it."""
         asking = getattr(self._curator, "ask", None)
         sent = question
         if isinstance(question, Vote):
@@ -75,20 +75,20 @@ class RecordedCurator:
         except BudgetExceeded:
             raise Stopped from None
         if told.interval is None:
-            expected = "one whose answers have intervals for the population: a curator opened with iid=True"
-            raise InvalidParameter("factory", "a curator without them", expected)
+            expected = "a function whose curator gives intervals for the population; open it with iid=True"
+            raise InvalidParameter.without_value("factory", expected)
         fresh = asking is not None or _is_of_fresh_cases(told)
         truth = self.population.mean(question if fresh else sent, sample=self._sample)
         self.exchanges.append(Exchange(question, told.value, told.interval, truth))
         return told
 
     def score(self, y_pred: Any) -> Any:  # noqa: ANN401 - one prediction a case, or a vote
-        """Return what the curator tells of predictions: the same as :meth:`ask`, in the word that holdouts have for it."""
+        """Return the curator's score of predictions: the same as :meth:`ask`, under the name that holdouts use."""
         return self.ask(y_pred)
 
 
 def _is_of_fresh_cases(told: object) -> bool:
-    """Return whether a score speaks of fresh cases, as questions always do, or of these very cases with fresh labels."""
+    """Return whether a score is about fresh cases, as answers always are, and not these cases with fresh labels."""
     from holdtrue.holdouts.records import FRESH, Score
 
     return isinstance(told, Score) and told.about == FRESH
@@ -151,7 +151,7 @@ def audit_generalization(  # noqa: PLR0913 - who asks what of whom, and how hard
     """Let an analyst ask adaptively about fresh samples, and count the runs in which any interval misses the truth.
 
     Law: the finding's limits are Clopper and Pearson's, so each is wrong with probability at most 1 - confidence. Needs:
-    ``factory(sample)`` opens a new curator, with a ledger of its own, that has ``ask(query)`` or ``score(y_pred)`` and
+    ``factory(sample)`` opens a new curator, with its own ledger, that has ``ask(query)`` or ``score(y_pred)`` and
     answers with ``value`` and ``interval``; ``population`` draws samples and knows the truth, as
     :class:`~holdtrue.auditing.Signs` does. ``analyst`` is "sign-aggregation", "screening", "greedy", "boosting", or a
     function ``analyst(curator, population)`` that asks through ``curator.ask``. A run ends early where the budget does.
@@ -176,7 +176,9 @@ def _record_run(factory: Callable[[Any], Any], analyst: Analyst, population: Pop
     sample = population.draw(bits)
     curator = call_function(factory, sample)
     if not callable(getattr(curator, "ask", None)) and not callable(getattr(curator, "score", None)):
-        raise InvalidParameter("factory", f"one of {type(curator).__name__}", "a function that opens what has ask or score")
+        raise InvalidParameter.without_value(
+            "factory", f"a function that returns something with ask or score, not a {type(curator).__name__}"
+        )
     recorded = RecordedCurator(curator, sample, population, bits)
     try:
         made = analyst(recorded, population)
@@ -188,7 +190,7 @@ def _record_run(factory: Callable[[Any], Any], analyst: Analyst, population: Pop
         if callable(close := getattr(curator, "close", None)):
             close()
     if not recorded.exchanges:
-        raise InvalidParameter("analyst", "one who asked nothing", "a function that asks through curator.ask")
+        raise InvalidParameter.without_value("analyst", "a function that calls curator.ask; this one asked nothing")
     return recorded.exchanges
 
 
@@ -233,7 +235,7 @@ def _find_analyst(name: str, population: Population) -> Analyst:
 
 
 def _ask_columns(curator: RecordedCurator, population: Signs) -> dict[int, float]:
-    """Ask whether each column agrees with the label; return by how much more often than a coin it is told to."""
+    """Ask how often each column agrees with the label; return by how much each answer exceeds one half."""
     return {column: curator.ask(Vote.of({column: 1})).value - _EVEN for column in range(population.columns)}
 
 

@@ -30,7 +30,7 @@ def chance_of_guesses(right: int, *, guesses: int, canaries: int, epsilon: float
 
     Law: f(v) + 2 m delta max over 1 <= i <= v of (f(v - i) - f(v)) / i, where f(t) = Pr[Bin(r, s) >= t] with
     s = e^epsilon / (1 + e^epsilon), for r guesses on m canaries, v of them right. Needs: the numbers of guesses "in" and
-    "out" fixed beforehand. Leaving the second term out, as is sometimes done, is wrong for delta > 0.
+    "out" fixed in advance. Leaving the second term out, as is sometimes done, is wrong for delta > 0.
     """
     tail = _binomial_tails(right, guesses, 1 / (1 + math.exp(-epsilon)))
     slack = 0.0
@@ -48,7 +48,7 @@ def _binomial_tails(right: int, guesses: int, chance: float) -> Floats:
 
 
 def one_run_epsilon(right: int, *, guesses: int, canaries: int, delta: Number = 0.0, confidence: Number = 0.95) -> float:
-    """Return the largest epsilon that so many right guesses rule out: a lower bound at this confidence, 0 if there is none.
+    """Return the largest epsilon that ``right`` right guesses rule out: a lower bound at this confidence, 0 if none.
 
     >>> round(one_run_epsilon(75, guesses=100, canaries=100), 7)
     0.7022139
@@ -99,7 +99,7 @@ def audit_one_run(  # noqa: PLR0913 - the numbers of the theorem
     sure, planted = float(probability("confidence", confidence)), count("canaries", canaries)
 
     def enough(number: int) -> bool:
-        """Return whether so many guesses, all of them right, rule out the claim."""
+        """Return whether ``number`` guesses, all of them right, rule out the claim."""
         most = max(number, planted)
         return chance_of_guesses(number, guesses=number, canaries=most, epsilon=size * claimed, delta=slack) < 1 - sure
 
@@ -131,7 +131,7 @@ class Canaries:
         values = np.asarray(scores, dtype=np.float64)
         number = count("guesses", guesses)
         if values.shape != self.included.shape or np.isnan(values).any():
-            raise InvalidParameter("scores", f"an array of shape {values.shape}", f"{self.included.size} numbers")
+            raise InvalidParameter.without_value("scores", f"{self.included.size} numbers, one per canary and none missing")
         if number > values.size:
             raise InvalidParameter("guesses", guesses, f"at most the number of canaries, {values.size}")
         order = np.argsort(values, kind="stable")

@@ -2,8 +2,8 @@
 
 A row has a label ``y``, a fair coin, and columns ``x0``, ``x1``, ... of zeros and ones, each of which agrees with the label
 with a known probability, independently of the others. So the accuracy of every vote of the columns is known exactly.
-Controls answer as somebody does who forgets that questions adapt: an audit that does not find them wanting has no power.
-They release means of rows as they are: never give them a secret.
+Controls answer as if all questions had been fixed in advance: an audit that finds nothing wrong with them has no power.
+They release exact means of rows: never give them private data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Population(Protocol):
         ...
 
     def mean(self, question: Any, *, sample: Any) -> float:  # noqa: ANN401 - whatever an analyst asks
-        """Return the truth that an interval must cover. ``sample`` is there for truths that speak of its cases."""
+        """Return the truth that an interval must cover. ``sample`` is for truths about its own cases."""
         ...
 
 
@@ -105,7 +105,7 @@ def _toss_coins(shape: tuple[int, int], bits: Bits) -> Labels:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """Rows of a label ``y`` and so many columns, each agreeing with the label with probability ``agreement``.
+    """Rows with a label ``y`` and ``columns`` columns, each of which agrees with the label with probability ``agreement``.
 
     At one half, the default, columns are coins that know nothing of the label, and the truth of every vote is one half:
     whatever an analyst finds beyond that is overfitting (P6). ``agreement`` is one number, or one for each column.
@@ -122,7 +122,9 @@ class Signs:
         for chance in given:
             probability("agreement", chance, zero=True, one=True)
         if isinstance(self.agreement, tuple) and len(given) != self.columns:
-            raise InvalidParameter("agreement", f"{len(given)} numbers", f"one number, or {self.columns}")
+            raise InvalidParameter.without_value(
+                "agreement", f"one number, or {self.columns}, one per column; {len(given)} were given"
+            )
 
     @property
     def chances(self) -> Floats:
@@ -169,7 +171,7 @@ class Signs:
         query = parse(text, Card(tuple(Column(name, "integer") for name in self.names), self.rows))
         read = [name for name in query.columns if name != "y"]
         if len(read) > _MOST_READ:
-            message = f"the truth of a text is known up to {_MOST_READ} columns, and this one has {len(read)}: ask a Vote"
+            message = f"the truth of a query is known for up to {_MOST_READ} columns, not {len(read)}; ask a Vote instead"
             raise UnsupportedQuery(message)
         cells = np.arange(2 << len(read))
         label = cells & 1
@@ -184,7 +186,9 @@ class Signs:
 
     def _fresh_accuracy(self, predictions: "npt.NDArray[Any]", sample: Labelled | None) -> float:
         if sample is None or np.shape(predictions) != (self.rows,):
-            raise InvalidParameter("question", "an array", f"a prediction for each of the {self.rows:,} cases of a sample")
+            raise InvalidParameter.without_value(
+                "question", f"one prediction per case, {self.rows:,} in all, given with its sample"
+            )
         ones, zeros = np.full(self.rows, _FAIR), np.full(self.rows, _FAIR)
         for column, chance in enumerate(self.chances):
             if chance != _FAIR:
@@ -197,7 +201,7 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """A mean as it is, and the interval around it."""
+    """An exact mean, and the interval around it."""
 
     value: float
     interval: Interval
@@ -211,7 +215,7 @@ def _make_answer(value: float, *, rows: int, beta: Number, questions: int) -> Pl
 class PlainMeans:
     """Answers questions by sample means, without noise, as a :class:`~holdtrue.Curator` would be asked.
 
-    The interval is Hoeffding's for ``questions`` of them at once: right if they had all been written down beforehand.
+    The interval is Hoeffding's for ``questions`` of them at once: right if they had all been fixed in advance.
     """
 
     def __init__(self, sample: Labelled, *, beta: Number = 0.05, questions: int = 1) -> None:
@@ -225,7 +229,7 @@ class PlainMeans:
         return _make_answer(total / (card.rows << _GRID_BITS), rows=card.rows, beta=self._beta, questions=self._questions)
 
     def close(self) -> None:
-        """Let go of the sample."""
+        """Release the sample."""
         self._engine.close()
 
 

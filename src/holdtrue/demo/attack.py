@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The score of the analyst's model after so many looks: from a plain holdout, and from Holdtrue."""
+    """The score of the analyst's model after ``looks`` looks: from a plain holdout, and from Holdtrue."""
 
     looks: int
     naive: Bar
@@ -52,7 +52,7 @@ class Step:
 
 
 def plan_attack(*, rows: int = ROWS, features: int = FEATURES, rounds: int = ROUNDS) -> Plan:
-    """Return the plan that the curator lives by: every question about a feature, and every score."""
+    """Return the curator's plan: every question about a feature, and every score."""
     return plan(rows=rows, queries=features + rounds, beta=BETA)
 
 

@@ -1,7 +1,7 @@
-"""A population whose every mean is known: a table of synthetic people, from which rows are drawn.
+"""Synthetic data with known true values: a table of people who do not exist, from which rows are drawn.
 
 Rows drawn with replacement from a finite table are independent draws from it, so the mean of a query over the table *is*
-the population value that an interval speaks of. Nobody in it is real.
+the population value that an interval is about.
 """
 
 import hashlib

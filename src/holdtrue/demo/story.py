@@ -38,7 +38,7 @@ def tell_story() -> Path:
         curator.report(report)
     console.rule(style="dim")
     console.print(
-        "Next: [bold]holdtrue demo[/] asks the same people on a page; [bold]holdtrue open[/] begins with rows of yours."
+        "Next: [bold]holdtrue demo[/] asks the same people on a page; [bold]holdtrue open[/] starts with your own rows."
     )
     console.print(f"The report of what was promised, asked and paid: [bold]{report}[/]", soft_wrap=True)
     return report
@@ -62,7 +62,7 @@ def _show_answers(console: "Console", curator: "Curator", population: "FinitePop
 
     plan = curator.plan
     console.print(
-        f"\n{plan.rows:,} synthetic people, drawn from a population of which everything is known. The plan: "
+        f"\n{plan.rows:,} synthetic people, drawn from a population with known true values. The plan: "
         f"{plan.queries:,} questions, each within ± {plan.alpha:.3f} of the population, all at once, "
         f"{100 * (1 - plan.beta):.4g} % of the time.\n"
     )

@@ -1,6 +1,6 @@
-"""Many small logistic regressions at once, by Newton's method in numba. Without numba scikit-learn fits each by itself.
+"""Many small logistic regressions at once, by Newton's method in numba. Without numba scikit-learn fits each separately.
 
-Each part is solved by itself, in a fixed order of operations: its weights are a function of its own rows, to the last bit,
+Each part is solved separately, in a fixed order of operations: its weights are a function of its own rows, to the last bit,
 whatever the other parts hold and whichever thread solves it.
 """
 

@@ -24,7 +24,7 @@ _RUN = 512
 
 
 def _make_counter(width: int) -> Any:  # noqa: ANN401 - numba's intrinsics have no type
-    """Return an intrinsic that counts the bits which so many runs of words each have in common with one run.
+    """Return an intrinsic that counts the bits that each of ``width`` runs of words has in common with one run.
 
     It takes the address of the one, a tuple with those of the others, and the length in lines of eight words; and gives a
     tuple of counts. A line is one vector: left to itself the compiler takes vectors of half that size.

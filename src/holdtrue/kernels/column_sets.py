@@ -107,12 +107,12 @@ def _allocate_lines(rows: int, words: int) -> Words:
 
 
 def count_sets(columns: int, *, most: int) -> int:
-    """Return how many sets of at most so many columns there are."""
+    """Return how many sets of at most ``most`` columns there are."""
     return sum(math.comb(columns, size) for size in range(most + 1))
 
 
 def add_totals(X: Matrix, y: Flags, *, most: int, totals: Integers) -> None:
-    """Add rows to the totals of all sets of at most so many columns, the empty set first."""
+    """Add rows to the totals of all sets of at most ``most`` columns, the empty set first."""
     width = X.shape[1]
     columns, split = columns_by_label(X, y)
     totals[0] += y.size - 2 * np.count_nonzero(y)
@@ -148,7 +148,7 @@ def _sets_above(columns: int, size: int) -> tuple[Integers, Integers]:
 
 @lru_cache(maxsize=8)
 def list_sets(columns: int, size: int) -> Integers:
-    """Return all sets of so many columns in their order, one a line, each in ascending order."""
+    """Return all sets of ``size`` columns in their order, one per line, each in ascending order."""
     if size == 0:
         return np.zeros((1, 0), dtype=np.int64)
     lower = list_sets(columns, size - 1)

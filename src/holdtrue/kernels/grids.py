@@ -210,7 +210,7 @@ def _byte_cells(grids: Grids) -> Integers:
 
 @lru_cache(maxsize=64)
 def _find_terms(grids: Grids, width: int, itemsize: int) -> Terms:
-    """Return what a kernel needs to find cells in lines of so many numbers, by the cheapest way that is exact for all."""
+    """Return what a kernel needs to find cells in lines of ``width`` numbers, by the cheapest way that is exact for all."""
     last = float(grids[0].steps - 1)
     if itemsize == 1:
         none = np.zeros(width)

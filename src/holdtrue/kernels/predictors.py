@@ -3,7 +3,7 @@
 Linear members of an ensemble are rows of one table of weights, and trees are one array of nodes. A vote is one fixed
 function of its member and its point, the same for one point and for a million: scores are summed in the order of the
 columns, in doubles that are rounded after every step, and the intercept comes last. It can differ from the member's own
-``predict`` only where two scores agree to about the last digit, since that sums in an order of its own. Trees agree with
+``predict`` only where two scores agree to about the last digit, since that sums in another order. Trees agree with
 theirs everywhere. Half-spaces of a linear net are whole weights over whole numbers, and only their errors are counted.
 """
 
@@ -38,7 +38,7 @@ STRIP: Final = 64
 """Rows of weights that are scored together by a compiled kernel; a table is padded with zeros to whole strips."""
 
 GROUP: Final = 4
-"""Half-spaces that a compiled kernel counts together; a net is padded with zeros to a multiple of so many."""
+"""Half-spaces that a compiled kernel counts together; a net is padded with zeros to a multiple of it."""
 
 _LARGE_WORK = 1 << 26
 _BLOCK_CELLS = 1 << 16

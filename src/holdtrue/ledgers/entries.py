@@ -1,8 +1,8 @@
 """What a ledger holds: its terms, fixed at creation, and entries, each chained to the one before.
 
 The chain: an entry's digest is SHA-256 over its fields, the ledger's random number and the digest before it; the first one
-follows the digest of the terms. So a digest speaks for everything that was written up to it, and whoever keeps a receipt (an
-entry's number and digest) can tell whether any of that was changed since.
+follows the digest of the terms. So a digest covers everything written up to it, and anyone with a receipt (an entry's number
+and digest) can tell whether any of that was changed since.
 
 The hashed bytes never change: a JSON array without spaces, in UTF-8, text escaped as in RFC 8785, of a tag that names the
 form and its version, then the fields in the order they are declared here (:func:`digest_entry`, :attr:`Terms.digest`).
@@ -119,20 +119,20 @@ class Terms:
         return self.key.startswith(_SEALED)
 
     def without_key(self) -> "Terms":
-        """Return the same terms, with the same digest, without the key: nobody can check a guess of the rows with them."""
+        """Return the same terms, with the same digest, without the key: no guess of the rows can be checked with them."""
         return self if self.is_sealed else replace(self, key=_SEALED + hashlib.sha256(self.key.encode()).hexdigest())
 
 
 class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One line of a ledger. Costs are whole units of 1e-15.
+    """One entry of a ledger. Costs are whole units of 1e-15.
 
     Running totals include this entry: ``spent`` and ``analyst_spent`` in units, ``draws`` (noise draws of planned
     questions), ``other_spent`` (what charges without such draws cost) and ``charges`` (how many). So whatever a price or a
-    limit depends on stands in the newest line.
+    limit depends on is in the newest entry.
 
     ``kind`` is "charge"; "response", whose ``body`` is what left and ``answers`` the number of its charge; "repeat", a
     request that an older answer served for nothing; or "grant", a new allowance. ``fresh`` and ``response`` are not part of
-    the line: they tell the caller whether this very call wrote it, and what was stored as its response.
+    the entry: they tell the caller whether this very call wrote it, and what was stored as its response.
     """
 
     number: int
@@ -169,7 +169,7 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.number, self.digest
 
     def with_response(self, response: str | None, *, fresh: bool = False) -> "Entry":
-        """Return the same line with what the caller is told beside it."""
+        """Return the same entry with what the caller is told besides."""
         return msgspec.structs.replace(self, fresh=fresh, response=response)
 
     def check_digest(self, ledger_id: str) -> None:
@@ -397,16 +397,16 @@ def check_text(name: str, value: object) -> str:
     """Return text that every store keeps as it is: Unicode without NUL and without lone surrogates. Never shows the text."""
     plain = _check_unicode(name, value)
     if "\0" in plain:
-        raise InvalidParameter(name, "a NUL", "text without NUL")
+        raise InvalidParameter.without_value(name, "text without NUL characters")
     return plain
 
 
 def _check_unicode(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidParameter(name, type(value).__name__, "text")
+        raise InvalidParameter.without_value(name, f"text, not {type(value).__name__}")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidParameter(name, "lone surrogates", "valid Unicode text") from None
+            raise InvalidParameter.without_value(name, "valid Unicode, without lone surrogates") from None
     return str.__str__(value)  # not a subclass of it

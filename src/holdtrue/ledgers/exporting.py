@@ -17,11 +17,11 @@ def export(ledger: Ledger, path: str | PathLike[str]) -> int:
     """Write a copy of a ledger, wherever it is kept, to a new SQLite file, and return how many entries it has.
 
     Guarantee: the copy verifies with the same digests, so receipts of the one fit the other; it has a hash in place of the
-    key, so nobody can check a guess of the rows with it, and no curator opens under it. Needs a path where nothing is yet.
+    key, so no guess of the rows can be checked with it, and no curator opens it. Needs a path that does not exist yet.
     """
     place = Path(path)
     if place.exists():
-        raise InvalidParameter("path", str(path), "a place where there is nothing yet")
+        raise InvalidParameter("path", str(path), "a path that does not exist yet")
     store = SqliteStore(place, create=ledger.terms.without_key)
     try:
         number, last = 0, ledger.head[0]

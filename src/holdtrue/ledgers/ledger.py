@@ -85,8 +85,8 @@ class Ledger:
     ) -> Entry:
         """Charge a request before its rows are read, or return the entry that paid for it before.
 
-        The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while whoever
-        charged it has not responded (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
+        The entry's ``fresh`` says whether this call charged it. If not, ``response`` is what to send, or None while it
+        has no response yet (see :meth:`wait`). ``cost`` is in units, never less than what the event costs.
         """
         wanted = Charge(request_id, request_digest, analyst, verb, event, cost, draws, parts, request, limits)
         return _take_only(self.settle((), [wanted])[1])
@@ -94,14 +94,14 @@ class Ledger:
     def respond(self, number: int, body: str) -> Entry:
         """Store the response to the charge with this number, before it leaves; send what the returned entry has as ``body``.
 
-        The first response stays: whoever comes second is given the first one back, so that one charge lets one answer out.
+        The first response stays: a second call returns the first response, so that one charge releases one answer.
         """
         return _take_only(self.settle([(number, body)], ())[0])
 
     def settle(self, bodies: Sequence[tuple[int, str]], requests: Sequence[Charge]) -> tuple[_Outcomes, _Outcomes]:
         """Store responses and charge other requests in one transaction, responses first; each has its own outcome.
 
-        So the answers of those who asked before and the charges of those who come next wait for the disk once.
+        So the responses of one batch and the charges of the next wait for the disk once.
         """
         lookup = Lookup()
         decisions: list[_Decision | HoldtrueError] = [self._decide_response(number, body, lookup) for number, body in bodies]
@@ -136,7 +136,7 @@ class Ledger:
             seen = self._load_rows(Lookup(digests={request_digest}))
             found = seen.answered.get(request_digest)
         else:
-            raise InvalidParameter("request_id", None, "given, or request_digest")
+            raise InvalidParameter.without_value("request_id", "given, or request_digest instead")
         return None if found is None else seen.find_charge(found)
 
     def find_entry(self, request_id: str) -> Entry | None:
@@ -149,7 +149,7 @@ class Ledger:
         while True:
             seen = self._load_rows(Lookup(numbers={count("number", number)}))
             if number not in seen.rows:
-                message = f"entry {number} is no entry of this ledger"
+                message = f"this ledger has no entry {number}"
                 raise UnknownName(message)
             entry = seen.find_charge(seen.rows[number])
             if entry.response is not None:
@@ -184,7 +184,7 @@ class Ledger:
         return self._load_rows(Lookup()).receipt
 
     def newest(self) -> int:
-        """Return the number of the last entry: as it is remembered, where nobody else has written since."""
+        """Return the number of the last entry, from memory if no other process has written since."""
         head = self._load_rows(Lookup()).head
         return 0 if head is None else head.number
 
@@ -230,7 +230,7 @@ class Ledger:
         self._read_store(self._store.examine)
 
     def close(self) -> None:
-        """Let go of the store; every later call is refused. Closing twice is fine."""
+        """Close the store; every later call is refused. Closing twice is fine."""
         if self._process == os.getpid():
             with self.writer:
                 if self._stopped != "closed":
@@ -267,7 +267,7 @@ class Ledger:
             if not self.takes_unprotected:
                 return NotPrivate("the event carries no guarantee (NonPrivate); only a rehearsal ledger takes it")
             if request.cost is None:
-                raise InvalidParameter("cost", None, "given in units, since a NonPrivate event has no cost of its own")
+                raise InvalidParameter.without_value("cost", "given in units, since a NonPrivate event has no cost")
             return 0
         try:
             cost = _event_cost(self.terms.filter, request.event)
@@ -297,7 +297,7 @@ class Ledger:
         self._unanswered[entry.number] = entry
 
     def _commit_decisions(self, decisions: Sequence[_Decision | HoldtrueError], lookup: Lookup) -> _Outcomes:
-        """Take decisions in one transaction, in order; nobody hears of an entry before it is durable.
+        """Take decisions in one transaction, in order; no entry is returned before it is durable.
 
         A refusal is the outcome of its own request. Whatever goes wrong with the transaction is the outcome of every one of
         them, and ends this ledger, unless another process only held the lock.
@@ -335,7 +335,7 @@ class Ledger:
         return self._read_store(read)
 
     def _read_store(self, read: Callable[[], T]) -> T:
-        """Read from the store while nobody writes; an error there ends this ledger as a failed commit does."""
+        """Read from the store while nothing is written; an error there ends this ledger as a failed commit does."""
         self._check_open()
         with self.writer:
             self._check_open()
@@ -368,9 +368,7 @@ class Ledger:
             message = "the ledger is closed; open it again"
             raise RefusedError(message)
         if self._stopped is not None:
-            message = (
-                "the ledger failed earlier and answers nothing since; look at the disk or the server, then open it again"
-            )
+            message = "the ledger failed earlier and is stopped; check the disk or the server, then open it again"
             raise RefusedError(message)
 
 

@@ -46,12 +46,14 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
     IntegrityError for what is damaged, Refused or InvalidParameter for a place that cannot be used. Nothing is lost.
     """
     if fingerprint is not None and not callable(fingerprint):
-        raise InvalidParameter("fingerprint", type(fingerprint).__name__, "a function of the ledger's key")
+        raise InvalidParameter.without_value(
+            "fingerprint", f"a function of the ledger's key, not {type(fingerprint).__name__}"
+        )
 
     def make() -> Terms:
         if kind is None or cap is None or fingerprint is None:
             name = "kind, cap and fingerprint"
-            raise InvalidParameter(name, "less", "given together to create a ledger")
+            raise InvalidParameter.without_value(name, "given together to create a ledger")
         return make_terms(kind=kind, cap=cap, plan=plan, card=card, iid=iid, fingerprint=fingerprint)
 
     create = None if kind is None and cap is None else make
@@ -68,7 +70,7 @@ def open_ledger(  # noqa: PLR0913 - one keyword for each of the terms
 def make_terms(  # noqa: PLR0913 - one keyword for each of the terms
     *, kind: FilterKind, cap: int, plan: str | None, card: str | None, iid: bool | None, fingerprint: Fingerprint
 ) -> Terms:
-    """Return terms for a new ledger, with a random number and a random key of its own."""
+    """Return terms for a new ledger, with its own random number and key."""
     key = SYSTEM.words(_KEY_WORDS).tobytes()
     return Terms(
         ledger_id=SYSTEM.words(_ID_WORDS).tobytes().hex(),
@@ -99,11 +101,11 @@ def store_at(
     except Exception:  # noqa: BLE001 - whatever is no path
         path = None
     if not isinstance(path, str):
-        raise InvalidParameter("where", type(where).__name__, "a path, a PostgreSQL URL or None")
+        raise InvalidParameter.without_value("where", f"a path, a PostgreSQL URL or None, not {type(where).__name__}")
     if not str(where):
         raise InvalidParameter("where", where, "a path, a PostgreSQL URL or None")
     if "://" in str(where):
-        raise InvalidParameter("where", "another kind of URL", "a path or a PostgreSQL URL")
+        raise InvalidParameter.without_value("where", "a path or a PostgreSQL URL, not another kind of URL")
     from holdtrue.ledgers.sqlite import SqliteStore
 
     return SqliteStore(Path(where), create=create, read_only=read_only)
@@ -112,13 +114,11 @@ def store_at(
 def _compare_terms(terms: Terms, *, given: Mapping[str, object], fingerprint: Fingerprint | None) -> None:
     for name, value in given.items():
         if value is not None and not (isinstance(value, type(getattr(terms, name))) and value == getattr(terms, name)):
-            message = (
-                f"the ledger was created with another {name}, which is fixed for good; leave it out, or take a new ledger"
-            )
+            message = f"the ledger was created with another {name}, which cannot change; leave it out, or use a new ledger"
             raise RefusedError(message)
     if fingerprint is not None and terms.is_sealed:
-        message = "this is a copy of a ledger, to be verified and read; ask under the ledger itself"
+        message = "this is an exported copy of a ledger, for reading and verifying only; open the ledger itself"
         raise RefusedError(message)
     if fingerprint is not None and not hmac.compare_digest(fingerprint(bytes.fromhex(terms.key)), terms.fingerprint):
-        message = "the ledger belongs to other data; open it with the rows it was created with, or take a new ledger"
+        message = "the ledger belongs to other data; open it with the rows it was created with, or use a new ledger"
         raise FingerprintMismatch(message)

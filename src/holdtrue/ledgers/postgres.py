@@ -1,6 +1,6 @@
 """A ledger in PostgreSQL, shared by curators on several machines.
 
-The row of the ledger's terms is the lock: whoever charges holds it until the commit, so that charges are one after the
+The row of the ledger's terms is the lock: a charge holds it until the commit, so that charges come one after the
 other. Several ledgers share a database by living in schemas of their own: give ``?options=-csearch_path%3Dpeople`` in the
 URL.
 """
@@ -87,7 +87,7 @@ def _open_connection(url: str, *, read_only: bool, seconds: float) -> tuple[psyc
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
         _, options = address.get_dialect()().create_connect_args(address)
     except (sa.exc.ArgumentError, ValueError):
-        raise InvalidParameter("where", "a URL that cannot be read", "postgresql://user@host/database") from None
+        raise InvalidParameter.without_value("where", "a URL such as postgresql://user@host/database") from None
     connection = None
     try:
         given = {"connect_timeout": 10, "application_name": "holdtrue", **options}
@@ -99,7 +99,7 @@ def _open_connection(url: str, *, read_only: bool, seconds: float) -> tuple[psyc
         if not isinstance(error, psycopg.Error):
             raise
         message = (
-            f"the PostgreSQL database {address.database!r} does not let us in; check the server, the name and the rights"
+            f"cannot connect to the PostgreSQL database {address.database!r}; check the server, the name and the rights"
         )
         raise RefusedError(message) from None
     return connection, str(address.database)

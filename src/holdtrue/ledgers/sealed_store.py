@@ -1,8 +1,8 @@
 """What must outlast a process and is as private as the rows: kept beside a ledger, or in its database, under seal.
 
 Trained models and the submissions of a gate are kept so, for every worker and every restart. A document is sealed under a
-key that only the ledger has: whoever reads one checks that it was written under this ledger, whole and under this name. One
-that was put back to an earlier version of itself is not noticed.
+key that only the ledger has: reading one checks that it was written under this ledger, whole and under this name. An
+earlier version of the same document is not noticed.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ class SealedStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the place; what is kept stays."""
+        """Close the store; its documents stay."""
         ...
 
 
@@ -72,7 +72,7 @@ def seal_document(key: str, name: str, *, facts: str, content: bytes) -> SealedD
 def check_seal(key: str, name: str, document: SealedDocument) -> None:
     """Raise IntegrityError unless this ledger's owner wrote exactly this under this name."""
     if not hmac.compare_digest(_make_seal(key, name, document.facts, document.content).encode(), document.seal.encode()):
-        message = f"what is kept as {name!r} beside this ledger was not written under it, or not whole; make it again"
+        message = f"{name!r}, stored with this ledger, was not written under it or is damaged; make it again"
         raise IntegrityError(message)
 
 
@@ -135,7 +135,7 @@ class FolderStore:
                 Path(made).unlink(missing_ok=True)
                 raise
         except OSError:
-            message = "this cannot be written beside the ledger: the folder is read-only or the disk is full"
+            message = "cannot write beside the ledger: the folder is read-only or the disk is full"
             raise RefusedError(message) from None
 
     def remove(self, name: str) -> None:
@@ -144,7 +144,7 @@ class FolderStore:
             self._find_file(name).unlink()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no connection to close."""
 
     def _find_file(self, name: str) -> Path:
         return self._folder / f"{name}.sealed"
@@ -193,7 +193,7 @@ class TableStore:
         self._fetch_row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of two constants
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._engine is not None:
             self._engine.dispose()
 
@@ -233,4 +233,6 @@ class TableStore:
 
 
 def _refuse_access() -> RefusedError:
-    return RefusedError("what is kept with this ledger cannot be read or written now; nothing was charged, try again")
+    return RefusedError(
+        "the documents stored with this ledger cannot be read or written now; nothing was charged, try again"
+    )

@@ -35,7 +35,7 @@ _ROWS = 32  # of one statement to insert: few enough that all its values are par
 def find_statement(  # noqa: PLR0913 - one keyword for each kind of key
     *, ids: int, digests: int, numbers: int, responses: int, analysts: int, mark: str
 ) -> str:
-    """Return one statement for the newest entry and for so many keys of each kind; each part finds its rows by an index."""
+    """Return one statement for the newest entry and these numbers of keys; each part finds its rows by an index."""
     parts = [f"number = ({_NEWEST})"]
     for condition, keys in (
         ("request_id IN ({})", ids),
@@ -108,7 +108,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _is_busy(self, error: BaseException) -> bool:
-        """Return whether an error says that somebody else holds the lock."""
+        """Return whether an error says that another process holds the lock."""
 
     @abstractmethod
     def _is_damaged(self, error: BaseException) -> bool:
@@ -174,7 +174,7 @@ class SqlStore(ABC):
             return [Entry(*row) for row in self._driver.execute(statement, (start, stop)).fetchall()]
 
     def close(self) -> None:
-        """Let go of the connection; nothing that was committed depends on it."""
+        """Close the connection; nothing that was committed depends on it."""
         with suppress(self._driver_errors):
             self._driver.close()
 
@@ -242,13 +242,11 @@ class SqlStore(ABC):
         """Return an error of the tree for one of the engine's, whose own words are dropped; any other error as it is."""
         cause = getattr(error, "orig", None) or error  # what SQLAlchemy, which runs the migrations, wraps
         if isinstance(cause, UnicodeError):
-            return IntegrityError(f"{self.where} holds what no ledger writes")
+            return IntegrityError(f"{self.where} is damaged: it holds text that is not UTF-8")
         if not isinstance(cause, self._driver_errors):
             return error
         if committing:
-            message = (
-                "the ledger could not be made durable; what was charged may count. Open it again and ask under the same id"
-            )
+            message = "the ledger could not be made durable; the charge may count. Open it again and ask under the same id"
             return ReleaseError(message)
         if self._is_busy(cause):
             return Busy(f"{self.where} is locked by another process; nothing was written, try again")
@@ -267,7 +265,7 @@ class SqlStore(ABC):
             return terms
         if found in RETIRED:
             message = (
-                f"{self.where} was written by an earlier Holdtrue, and this version cannot go on with it: keep it as a "
+                f"{self.where} was written by an earlier Holdtrue, and this version cannot continue it: keep it as a "
                 "record, and open the data with a new ledger whose epsilon and delta leave out what the old one spent"
             )
             raise RefusedError(message)
@@ -281,7 +279,7 @@ class SqlStore(ABC):
         return self._create_tables(made)
 
     def _create_tables(self, made: Terms | None) -> Terms:
-        """Bring the tables up to date and return the terms: those that somebody stored first, or the ones just made."""
+        """Bring the tables up to date and return the terms: those that were stored first, or the ones just made."""
         # SQLAlchemy rolls back what a connection is in when it first sees it, so it does that before the transaction.
         with self._lend_connection() as connection, self._within_transaction(self._begin_writing):
             if self._lock_creation is not None:

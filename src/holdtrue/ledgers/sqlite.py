@@ -70,7 +70,7 @@ class SqliteStore(SqlStore):
         return _error_code(error) in _LOCKED
 
     def _is_damaged(self, error: BaseException) -> bool:
-        # Text that is not UTF-8 has no code of its own, and no table or column ever goes missing from a whole ledger.
+        # Text that is not UTF-8 has no error code, and no table or column ever goes missing from a whole ledger.
         return _error_code(error) in _DAMAGED | {None, sqlite3.SQLITE_ERROR}
 
     def _has_tables(self) -> bool:
@@ -128,7 +128,7 @@ def _check_file(path: Path) -> None:
         raise UnknownName(message)
     if path.is_file() and not path.stat().st_size:
         message = (
-            f"{path} is empty, which no ledger ever is: restore it from a backup, or delete the file if nothing was ever "
+            f"{path} is empty, and no ledger ever is: restore it from a backup, or delete the file if nothing was ever "
             "asked under it"
         )
         raise IntegrityError(message)
@@ -137,7 +137,7 @@ def _check_file(path: Path) -> None:
 def _create_file(path: Path, create: Callable[[], Terms]) -> None:
     """Put a new ledger in its place whole, for its owner only: it is written under another name first.
 
-    Whoever puts one there in the meantime is first, and theirs is opened.
+    If another process puts one there in the meantime, that one is opened.
     """
     made = create()
     written = path.with_name(f".{path.name[:100]}.{SYSTEM.words(1).tobytes().hex()}.new")
@@ -213,10 +213,10 @@ def _configure_connection(connection: sqlite3.Connection, *, read_only: bool) ->
 
 
 def keep_private(path: Path) -> None:
-    """Take from others what they may do with a ledger's file, its journal and the folders beside it.
+    """Remove the rights of other users on a ledger's file, its journal and the folders beside it.
 
-    They are the owner's alone: they hold the key and the answers, and beside them are the models. Failure: RefusedError
-    where others may do something and the owner is somebody else.
+    They hold the key, the answers and the models, so only the owner may open them. Failure: RefusedError
+    where other users have rights and this user is not the owner.
     """
     if os.name != "posix":  # pragma: no cover - elsewhere a mode says nothing about others
         return

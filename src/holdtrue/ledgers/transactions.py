@@ -120,7 +120,7 @@ class Transaction:
         known = self.requests.get(request.request_id)
         if known is not None:
             if known.request_digest != request.request_digest:
-                message = f"request id {request.request_id!r} was used for another request; take a new id for a new request"
+                message = f"request id {request.request_id!r} was used for another request; use a new id for a new request"
                 raise UsedKey(message)
             return self.find_charge(known)
         last = self.analysts.get(request.analyst)
@@ -161,18 +161,18 @@ class Transaction:
         answer = self.answered.get(entry.request_digest or "") if entry.kind == "repeat" else entry
         charged = None if answer is None else self.rows.get(answer.answers or 0)
         if answer is None or charged is None:
-            message = f"entry {entry.number}: the charge or the answer that it speaks of is missing"
+            message = f"entry {entry.number}: its charge or its answer is missing"
             raise IntegrityError(message)
         return charged.with_response(answer.body)
 
     def respond(self, number: int, *, body: str, charged: Entry | None = None) -> Entry:
         """Store the response to a charge, before it leaves; the first one stays, and every later call returns that one.
 
-        ``charged`` is the charge, where whoever responds made it and still has it.
+        ``charged`` is the charge, if the caller still has it.
         """
         charged = charged or self.rows.get(number)
         if charged is None or charged.kind != "charge":
-            message = f"entry {number} is no charge of this ledger"
+            message = f"entry {number} is not a charge of this ledger"
             raise UnknownName(message)
         stored = self.responses.get(number)
         if stored is not None:
@@ -186,7 +186,7 @@ class Transaction:
 
 
 class MemoryStore:
-    """Rows in this process only: one transaction that goes on for ever, gone with the process and not durable."""
+    """Rows in this process only: one transaction that never ends, gone with the process and not durable."""
 
     durable = False
 
@@ -208,7 +208,7 @@ class MemoryStore:
         self._all.appended.clear()
 
     def roll_back(self) -> None:
-        """Keep what there is: whoever was interrupted in the middle of a transaction never uses the store again."""
+        """Keep everything: a store whose transaction was interrupted is never used again."""
 
     def entries(self, start: int, stop: int) -> Sequence[Entry]:
         """Return the entries of a range of numbers."""
@@ -216,7 +216,7 @@ class MemoryStore:
         return [rows[number].with_response(None) for number in range(max(start, 1), min(stop, len(rows) + 1))]
 
     def examine(self) -> None:
-        """Memory has no structures of its own to check."""
+        """Do nothing: memory has no structures to check."""
 
     def close(self) -> None:
         """Keep nothing."""

@@ -69,7 +69,7 @@ def verify(where: str | PathLike[str] | Ledger, *, receipts: Iterable[Receipt] =
 
 
 def _open_to_read(where: str | PathLike[str]) -> "SqlStore":
-    """Open to read; a SQLite file whose last writer was killed must first be rid of what that one had begun to write."""
+    """Open to read; a SQLite file whose last writer was killed is first rolled back to its last commit."""
     try:
         return store_at(where, read_only=True)
     except Busy:
@@ -79,7 +79,7 @@ def _open_to_read(where: str | PathLike[str]) -> "SqlStore":
 
 
 def _read_pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
-    """Yield entries page by page, each read in a transaction of its own, so that nobody who charges has to wait."""
+    """Yield entries page by page, each read in its own transaction, so that no charge has to wait."""
     start = 1
     while True:
         page = read(start, start + _PAGE)
@@ -129,16 +129,14 @@ class _Recount:
             self._compare_receipts(kept)
         for number, _ in kept:
             if number > self.number:
-                message = f"entry {number}: there is a receipt for it, but the ledger ends at entry {self.number}"
+                message = f"entry {number}: there is a receipt for it, but the ledger ends with entry {self.number}"
                 raise IntegrityError(message)
         left = self.terms.cap - self.spent
         return Verification(self.terms.ledger_id, self.number, len(self.charges), self.spent, left, self.digest)
 
     def _compare_receipts(self, receipts: list[Receipt]) -> None:
         for number, digest in receipts:
-            self._check_fact(
-                number != self.number or digest == self.digest, "it is not the one that the receipt was given for"
-            )
+            self._check_fact(number != self.number or digest == self.digest, "it is not the entry of the receipt")
 
     def _check_fact(self, right: object, otherwise: str) -> None:
         if not right:

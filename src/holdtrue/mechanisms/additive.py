@@ -18,8 +18,8 @@ class Laplace(AdditiveMechanism):
     """Adds Z with Pr[Z = z] proportional to e^(-epsilon |z| / sensitivity).
 
     Guarantee: epsilon-DP, attained, for whole numbers that move by at most ``sensitivity`` between neighbours; for a
-    vector, by at most that in all (L1). Needs: epsilon > 0 and finite, a whole sensitivity >= 1. Fails: never, but with
-    the kernel's generator. The lecture's "epsilon, scale parameter" is the privacy parameter; the scale is
+    vector, by at most that in all (L1). Needs: epsilon > 0 and finite, a whole sensitivity >= 1. Fails: only if
+    the kernel's generator does. The lecture's "epsilon, scale parameter" is the privacy parameter; the scale is
     sensitivity / epsilon (A5).
 
     >>> import holdtrue as ht
@@ -57,7 +57,7 @@ class Gaussian(AdditiveMechanism):
     Guarantee: mu-GDP with mu = sensitivity / sigma, for whole numbers that move by at most ``sensitivity`` between
     neighbours; for a vector, by at most that in Euclidean length. A whole number plus rounded noise is the rounding of
     the Gaussian mechanism, so nothing is lost to discretisation (0.7). Needs: one of sigma and mu, finite and > 0, and
-    a whole sensitivity >= 1. Fails: never, but with the kernel's generator.
+    a whole sensitivity >= 1. Fails: only if the kernel's generator does.
 
     >>> import holdtrue as ht
     >>> ht.Gaussian(mu=0.5, sensitivity=2).sigma
@@ -71,7 +71,7 @@ class Gaussian(AdditiveMechanism):
         width = count("sensitivity", sensitivity)
         match sigma, mu:
             case (None, None):
-                raise InvalidParameter("sigma", None, "given, or mu in its place")
+                raise InvalidParameter.without_value("sigma", "given, or mu instead")
             case (_, None):
                 deviation = positive("sigma", sigma)
             case (None, _):

@@ -90,7 +90,7 @@ class Mechanism(ABC):
     @cached_property
     def event(self) -> Event:
         """Return what one release is charged with."""
-        # Of frozen numbers, so made once: the very same object lets whoever charges it know what it costs.
+        # Of frozen numbers, so made once: the same object each time lets a ledger remember its cost.
         return self._claim if type(self._bits) is SystemBits else NonPrivate()
 
     def delta(self, epsilon: Number) -> float:
@@ -128,7 +128,7 @@ class AdditiveMechanism(Mechanism):
 
     @abstractmethod
     def _draw_noise(self, size: int) -> npt.NDArray[np.int64]:
-        """Draw so many independent noise values."""
+        """Draw ``size`` independent noise values."""
 
     @cached_property
     def _buffer(self) -> NoiseBuffer:

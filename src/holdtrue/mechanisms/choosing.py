@@ -27,7 +27,7 @@ def score_range(sensitivity: Number, range_: Number | None, *, monotone: bool) -
     if range_ is None:
         return width if monotone else 2 * width
     if monotone:
-        raise InvalidParameter("monotone", monotone, "left out when range is given, which says more")
+        raise InvalidParameter("monotone", monotone, "left out when range is given")
     return positive("range", range_)
 
 
@@ -65,7 +65,9 @@ class ChoosingMechanism(Mechanism):
         """
         scores, rate = _whole_scores(values, self.rate)
         if scores.ndim not in (1, 2) or scores.shape[-1] == 0:
-            raise InvalidParameter("values", f"scores of shape {scores.shape}", "one row of scores or several, not empty")
+            raise InvalidParameter.without_value(
+                "values", f"one or more rows of scores, not empty; the shape is {scores.shape}"
+            )
         chosen = self._choose_in_rows(np.ascontiguousarray(np.atleast_2d(scores)), rate)
         return int(chosen[0]) if scores.ndim == 1 else chosen
 
@@ -96,7 +98,7 @@ class Exponential(ChoosingMechanism):
     sensitivity itself where all scores move the same way (``monotone=True``), or a smaller number that the caller can
     prove (``range=``). An infinite set of candidates is given as a finite partition, with the base measure of its cells
     as ``weights`` and scores that are constant on each. Needs: candidates and weights fixed before any row is seen.
-    Fails: never, but with the kernel's generator.
+    Fails: only if the kernel's generator does.
 
     >>> import holdtrue as ht
     >>> ht.Exponential(epsilon=1.0).rate
@@ -123,7 +125,9 @@ class Exponential(ChoosingMechanism):
 
     def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
         if self.weights is not None and len(self.weights) != scores.shape[1]:
-            raise InvalidParameter("values", f"{scores.shape[1]} scores", f"as many scores as weights, {len(self.weights)}")
+            raise InvalidParameter.without_value(
+                "values", f"{len(self.weights)} scores, one per weight, not {scores.shape[1]}"
+            )
         weights = None if self.weights is None else rationals("weights", self.weights)
         return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits)
 

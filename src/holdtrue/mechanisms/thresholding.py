@@ -20,8 +20,8 @@ class AboveThreshold(Mechanism):
     Guarantee: epsilon-DP for the whole run, however many times it said no and however adaptively the counts were
     chosen, if each count moves by at most ``sensitivity`` between neighbours. The threshold gets discrete Laplace noise
     of scale 2 sensitivity / epsilon, every count noise of scale 4 sensitivity / epsilon; 2 where all counts move the
-    same way (``monotone=True``). Needs: epsilon > 0, a whole threshold, a whole sensitivity >= 1. Fails: never, but with
-    the kernel's generator.
+    same way (``monotone=True``). Needs: epsilon > 0, a whole threshold, a whole sensitivity >= 1. Fails: only if
+    the kernel's generator does.
     """
 
     threshold: int
@@ -60,7 +60,7 @@ class AboveThreshold(Mechanism):
         """
         counts = integers("values", values)
         if counts.ndim != 1 or counts.size == 0:
-            raise InvalidParameter("values", f"counts of shape {counts.shape}", "one row of counts, not empty")
+            raise InvalidParameter.without_value("values", f"one row of counts, not empty; the shape is {counts.shape}")
         noisy = self._threshold_noise.add_to(self.threshold)
         noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
         above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
@@ -86,7 +86,7 @@ class Watch:
     def above(self, value: int) -> bool:
         """Return whether a count was found above the threshold; after a yes the run is over."""
         if self.over:
-            message = "this run has given its one yes; start another, which costs another event"
+            message = "this run has given its one yes; start a new run, which costs another event"
             raise RefusedError(message)
         counted = integer("value", value)
         self.over = self._noise.add_to(counted) >= self._noisy

@@ -51,7 +51,7 @@ _TABLE_BITS = 120
 
 
 class Scratch:
-    """Room for the arrays of one block, used again for the next: allocating them anew would cost as much as the work."""
+    """Room for the arrays of one block, used again for the next: allocating them again would cost as much as the work."""
 
     __slots__ = ("cells", "spare", "step", "values", "x")
 
@@ -63,7 +63,7 @@ class Scratch:
         self.cells = np.empty(size, dtype=np.int64)
 
     def shorten_to(self, size: int) -> "Scratch":
-        """Return room for fewer."""
+        """Return a view of the first ``size`` places."""
         if size == self.x.size:
             return self
         shorter = Scratch(0)

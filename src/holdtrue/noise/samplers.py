@@ -5,7 +5,7 @@ float's proven error is settled with more random bits in integers (:mod:`.exact_
 exact arithmetic on an endless uniform would give, so each law is exact and not approximate. Scales are exact
 rationals; a float stands for the rational that it is.
 
-None of them can fail but for what :class:`~holdtrue.entropy.SystemBits` can, and for a value beyond 64 bits, whose
+None of them can fail except as :class:`~holdtrue.entropy.SystemBits` can, or by a value beyond 64 bits, whose
 probability is below 2^-8000 for the largest scale.
 """
 
@@ -47,7 +47,7 @@ FLOOR: Final = 2.0**-50
 
 
 def split_blocks(size: int) -> Iterator[slice]:
-    """Cut so many draws into blocks."""
+    """Cut ``size`` draws into blocks."""
     return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
 
 

@@ -172,7 +172,7 @@ def _find_keys(words: Words, offsets: Floats) -> tuple[Floats, quantiles.Positio
     values[tail] = 1.0
     keys = quantiles.logarithms(np.maximum(values, quantiles.SMALLEST, out=values))
     keys += offsets
-    # What lies in the tail may have any key: it stays in, and puts nobody out.
+    # What lies in the tail may have any key: it stays in, and rules nothing out.
     keys[tail] = np.inf
     return keys, unsure
 
@@ -231,7 +231,7 @@ def _choose_in_long_row(candidates: _Candidates, number: int, bits: Bits) -> int
     """Choose from one row, having looked closely at a few candidates only.
 
     Since E >= 1 - U, a candidate with E e^(rate * gap) <= B has 1 - U <= B e^(-rate * gap): one comparison of its word
-    with a bound that is looked up by its gap, rounded up so that nobody is lost. B = SURVIVORS / sum of e^(-rate * gap)
+    with a bound that is looked up by its gap, rounded up so that none is lost. B = SURVIVORS / sum of e^(-rate * gap)
     lets about SURVIVORS pass. If the smallest of all E e^(rate * gap) is above B (probability e^-SURVIVORS) all is
     drawn again: which candidate has the smallest is independent of how small it is, so this changes nothing in the law.
     """

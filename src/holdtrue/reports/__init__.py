@@ -1,8 +1,8 @@
 """Pages that anyone can open: what was promised, asked, answered and spent, and what an audit found.
 
-A page is one file without scripts and without a reference to anything outside it. A report holds what the ledger already let
-out and nothing else, so whoever may see the answers may see the report. This room lies below the curator, which hands it
-plain records: so no import points up, and a report needs no curator.
+A page is one file without scripts and without a reference to anything outside it. A report holds only what the ledger has
+already released, so anyone who may see the answers may see the report. This package is below the curator, which passes it
+plain records: a report needs no curator.
 """
 # ruff: noqa: D102 - the fields of a protocol are described by its class
 
@@ -84,7 +84,7 @@ def render_page(template: str, **facts: object) -> str:
 
 
 def promise(plan: AnyPlan) -> str:
-    """Return in one paragraph what holds for everything that the ledger lets out."""
+    """Return in one paragraph what holds for everything that the ledger releases."""
     sure = f"{1 - plan.beta:.4g}"
     if plan.iid:
         valid = (

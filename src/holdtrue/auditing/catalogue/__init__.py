@@ -94,7 +94,7 @@ def list_mechanisms(*, only: str | None = None) -> list[AuditedMechanism]:
         return [each for each in usual if not each.sound]
     chosen = [each for each in every if only.lower() in each.name.lower() or only.lower() in each.group.lower()]
     if not chosen:
-        message = f"nothing to audit is called {only!r}; there are {', '.join(each.name for each in every)}"
+        message = f"there is no mechanism {only!r} to audit; there are {', '.join(each.name for each in every)}"
         raise UnknownName(message)
     return [each for each in chosen if each.name.lower() == only.lower()] or chosen
 
@@ -105,8 +105,8 @@ def audit_all(
     """Audit mechanisms one after another.
 
     Guarantee: with probability at least ``confidence`` all lower bounds hold at once: each audit is given an equal part of
-    what may fail. A control gets as many samples as its power needs, also where fewer are asked for. ``tick`` hears which
-    share of the work is done.
+    what may fail. A control gets as many samples as its power needs, also where fewer are asked for. ``tick`` is called
+    with the share of the work that is done.
     """
     sure = confidence_of_each(len(mechanisms), confidence=confidence)
     sizes = [each.limit_samples(samples if each.sound else max(samples, each.least)) for each in mechanisms]
@@ -121,12 +121,12 @@ def audit_all(
 
 
 def confidence_of_each(number: int, *, confidence: float) -> float:
-    """Return the confidence of each of so many bounds that hold with this confidence all at once."""
+    """Return the confidence that each of ``number`` bounds needs for all to hold at once with this confidence."""
     return 1 - (1 - confidence) / number
 
 
 def count_deviations(number: int, *, confidence: float) -> float:
-    """Return by how many standard deviations each of so many bounds lies below what was counted: the cost of confidence."""
+    """Return how many standard deviations each of ``number`` bounds lies below its count: the cost of confidence."""
     from scipy import special
 
     return float(-special.ndtri((1 - confidence_of_each(number, confidence=confidence)) / len(STRATEGIES)))

@@ -1,4 +1,4 @@
-"""Planted faults: mechanisms whose claims are wrong, each in a way that somebody has shipped.
+"""Planted faults: mechanisms whose claims are wrong, each in a way that has been shipped.
 
 They are the controls of ``holdtrue audit self``: an audit that does not find one has no power for it. Each has ``run``,
 what it claims, a pair of neighbours that gives it away, why it is wrong, and an event that tells it, with exact
@@ -201,7 +201,7 @@ def _tell_variety(*, threshold_scale: float) -> TellingEvent:
 
 
 def _tell_unstopped(*, scale: float, apart: int) -> TellingEvent:
-    """Tell above-threshold that never stops: by so many more above among the first five than among the last five."""
+    """Tell above-threshold that never stops: by ``apart`` more above among the first five than among the last five."""
     counts = range(_HALF + 1)
 
     def chance(values: Sequence[float]) -> float:

@@ -35,7 +35,7 @@ __all__ = [
 POWER = 0.999
 """The power that every control of ``holdtrue audit self`` has at its default confidence, or more."""
 
-# Totals of hits further than so many standard deviations from their mean weigh less than 1e-15 together.
+# Totals of hits further than this many standard deviations from their mean weigh less than 1e-15 together.
 _REACH = 9.0
 _GRID: Final = 1 << 20
 _BITS = 53
@@ -59,9 +59,9 @@ class TellingEvent:
 class AuditedMechanism:
     """A mechanism with what is claimed of it.
 
-    ``law(data, count, bits)`` returns so many independent outputs on one of a ``pair`` of neighbours. ``why`` says what is
+    ``law(data, count, bits)`` returns ``count`` independent outputs on one of a ``pair`` of neighbours. ``why`` says what is
     wrong with the claim, nothing where it is right; ``truth`` is the true epsilon of the pair where it is known,
-    ``reference`` what the published audit found and ``ceiling`` what Clopper-Pearson could prove from 10^6 runs a side if
+    ``reference`` what the published audit found and ``ceiling`` what Clopper-Pearson could prove from 10^6 runs per side if
     the best event were known. What is slow takes ``most`` samples and no more, with a share ``search`` of them to find the
     event; a fault shows from ``least`` of them on. ``telling`` returns an event that tells a fault, with its exact
     probabilities, where they are known.
@@ -94,7 +94,7 @@ class AuditedMechanism:
         return self.pair[1]
 
     def run(self, data: object, count: int) -> Outputs:
-        """Return so many independent outputs of the mechanism on some data."""
+        """Return ``count`` independent outputs of the mechanism on some data."""
         return self.law(data, count, self.bits)
 
     def drawing_from(self, bits: Bits) -> Self:
@@ -107,11 +107,11 @@ class AuditedMechanism:
         return not self.why
 
     def limit_samples(self, samples: int) -> int:
-        """Return so many samples a side, or as many as it ever takes."""
+        """Return the number of samples per side: those asked for, or ``most``."""
         return samples if self.most is None else min(samples, self.most)
 
     def audit(self, *, samples: int = 10**6, confidence: float = 0.95) -> Finding:
-        """Audit the claim on the worst pair that is known, with so many samples a side or with as many as it ever takes."""
+        """Audit the claim on the worst pair that is known, with ``samples`` per side, or ``most``."""
         return audit_privacy(
             self.run,
             *self.pair,
@@ -124,7 +124,7 @@ class AuditedMechanism:
         )
 
     def find_power(self, *, samples: int, confidence: float) -> float | None:
-        """Return how surely such an audit finds the fault if its search finds the telling event; None where it has none.
+        """Return the probability that an audit finds the fault if its search finds the telling event; None without one.
 
         A search may find a worse event, or a better one. All runs that are left after it are counted.
         """

@@ -96,7 +96,7 @@ def _make_plan(rows: int, *, pure: bool = False) -> OpenPlan:
 
 
 def _through_curators(releases: _Releases, each: int, data: _Table, count: int, bits: Bits) -> Outputs:
-    """Return so many outputs, opening a curator for every ``each`` of them: ledger in memory, all else as for anyone."""
+    """Return ``count`` outputs, from a new curator for every ``each`` of them, with a ledger in memory."""
     del bits
     found: list[Any] = []
     while len(found) < count:
@@ -141,7 +141,7 @@ def _make_column(number: int, rows: int) -> _Table:
 
 
 def _make_members(number: int) -> _Table:
-    """Return rows of seven members, of which so many say yes beyond 0.5: a no at 0, and a yes or another no at 1."""
+    """Return the rows of seven members, of which ``number`` say yes above 0.5: a no at 0, and a yes or another no at 1."""
     labels = np.concatenate([np.zeros((7, 1)), _make_column(number, 7)])
     return np.column_stack([np.repeat([0.0, 1.0], 7), labels])
 

@@ -1,4 +1,4 @@
-"""Audits of a ledger from outside: everything that is written in it is recomputed, and every breach is told (P3, P4, P7)."""
+"""Audits of a ledger from outside: every entry is recomputed, and every broken rule is reported (P3, P4, P7)."""
 
 import hmac
 import json
@@ -36,9 +36,9 @@ def audit_ledger(
     a total that is no sum, a cost below that of its event, a prefix above the
     cap or an allowance, an event without a guarantee, a response without a charge before it or a second one, a certificate
     that says something else than its entry, more draws than planned, an interval that is not the one the plan gives, and a
-    look of a holdout that cost nothing in a run of above threshold that nobody paid for, or that was over.
-    With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was written anew.
-    With ``data`` also whether the ledger belongs to them: what a curator opens, or a
+    look of a holdout that cost nothing in a run of above threshold that was not paid for or had ended.
+    With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was rewritten.
+    With ``data`` also whether the ledger belongs to that data: what a curator opens, or a
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
     UnknownName where there is none.
     """
@@ -68,7 +68,7 @@ def _find_recount_error(where: "str | PathLike[str] | Ledger", receipts: Sequenc
     except IntegrityError as error:
         return str(error)
     except TypeError:
-        return "the entries hold values of a kind that no ledger writes"
+        return "an entry is malformed"
     return None
 
 
@@ -103,7 +103,7 @@ def _report_unreadable(where: "str | PathLike[str] | Ledger", words: str) -> Ins
 
 @dataclass(slots=True)
 class _LedgerAudit:
-    """The running state of an audit: what the next entry must agree with, computed here and never taken from the ledger."""
+    """The running state of an audit: what the next entry must agree with, computed here and never read from the ledger."""
 
     terms: Terms
     rules: LedgerRules
@@ -145,7 +145,7 @@ class _LedgerAudit:
             self._check_rule(due, "chain", right=False, otherwise=f"it is missing{beyond}")
         self._add_breaches(number, self._check_chain(entry, before), ["chain"])
         if any(type(value) is not int for value in (entry.cost, entry.spent)):
-            self._check_rule(number, "total", right=False, otherwise="its cost or its total is no whole number")
+            self._check_rule(number, "total", right=False, otherwise="its cost or its total is not a whole number")
             return
         self._add_breaches(number, self._check_sums(entry), ["total", "cap"])
         if entry.analyst is not None:
@@ -181,7 +181,7 @@ class _LedgerAudit:
         if entry.kind not in get_args(EntryKind):
             yield "chain", f"its kind is none of {', '.join(get_args(EntryKind))}"
         if entry.number <= before[0]:
-            yield "chain", f"its number is not above {before[0]}, where the ledger stood"
+            yield "chain", f"its number is not above {before[0]}, the number before it"
         if entry.previous != before[1]:
             yield "chain", "it does not follow the entry before it"
         try:
@@ -228,7 +228,7 @@ class _LedgerAudit:
     def _check_response(self, entry: Entry) -> Found:
         charge = self.charges.get(entry.answers or 0)
         if charge is None:
-            yield "response", f"it answers entry {entry.answers}, which is no charge before it"
+            yield "response", f"it answers entry {entry.answers}, which is not an earlier charge"
             return
         if charge.number in self.responses:
             yield "response", f"entry {charge.number} was answered before, by entry {self.responses[charge.number]}"
@@ -244,11 +244,11 @@ class _LedgerAudit:
         known = {0: self.terms.digest} | {entry.number: entry.digest for entry in entries}
         for number, digest in receipts:
             found = known.get(number)
-            words = "there is a receipt for it, and it is missing" if found is None else "it is not the one of the receipt"
+            words = "there is a receipt for it, and it is missing" if found is None else "it is not the entry of the receipt"
             self._check_rule(number, "receipt", right=found == digest, otherwise=words)
 
     def compare_answers(self, answers: Sequence[Answer]) -> None:
-        """Look for answers that were kept outside among the stored ones; whether they were repeats then is no matter."""
+        """Look for answers that were kept outside among the stored ones, whether or not they were repeats."""
         for answer in answers:
             stored = self.rules.told.get(answer.certificate.entry, ())
             there = replace(answer, repeated=False) in stored
@@ -300,4 +300,4 @@ def _check_data(terms: Terms, data: object) -> Found:
         yield "data", "the data do not have the columns that the ledger was created with"
         return
     if not hmac.compare_digest(fingerprint, terms.fingerprint):
-        yield "data", "the data are others than the ledger was created with"
+        yield "data", "these are not the data that the ledger was created with"

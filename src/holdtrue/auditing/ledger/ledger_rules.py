@@ -78,7 +78,7 @@ class LedgerRules:
 
     def check_terms(self) -> Found:
         """Say in what the terms differ from the plan."""
-        return _stop_at_unreadable(self._compare_terms(), "plan", "plan or card hold values of a kind that none has")
+        return _stop_at_unreadable(self._compare_terms(), "plan", "the plan or the card is malformed")
 
     def _compare_terms(self) -> Found:
         plan, terms = self.plan, self.terms
@@ -91,7 +91,7 @@ class LedgerRules:
         if terms.kind != (plan.ledger or "pure"):
             yield "plan", f"the ledger counts in {terms.kind}, and the plan in {plan.ledger}"
         if terms.iid != plan.iid:
-            yield "plan", "ledger and plan do not say the same about independent rows"
+            yield "plan", "the ledger and the plan disagree on whether rows are independent"
         if self.rows < plan.rows:
             yield "plan", f"the plan needs {plan.rows} rows, and the card has {self.rows}"
 
@@ -114,7 +114,7 @@ class LedgerRules:
             known = entry.verb in VERBS
             yield (
                 "form",
-                "its body is not that of a charge" if known else f"{entry.verb!r} is no verb that a charge can have",
+                "its body is not that of a charge" if known else f"{entry.verb!r} is not a verb of a charge",
             )
             return
         self.drawn += charged.draws
@@ -126,7 +126,7 @@ class LedgerRules:
     def _check_run(self, entry: Entry, run: object) -> Found:
         """Say where a look was not paid for: one that costs nothing must name a run that was paid for and goes on (T10)."""
         if not isinstance(run, str):
-            yield "run", "it is a look in no run"
+            yield "run", "the look belongs to no run"
         elif entry.cost:
             price = 2 * units_up(1 / (Fraction(self.card["holdout"]["scale"]) * self.rows))
             if entry.cost < price:
@@ -135,12 +135,12 @@ class LedgerRules:
         elif run not in self.runs:
             yield "run", "it costs nothing, and no look before it paid for its run"
         elif self.runs[run] is not None:
-            yield "run", f"it costs nothing, and its run was over with entry {self.runs[run]}"
+            yield "run", f"it costs nothing, and its run ended with entry {self.runs[run]}"
 
     def check_response(self, charge: Entry, response: Entry) -> Found:
         """Say what of a response does not follow from its charge and the plan."""
         found = self._compare_response(charge, response)
-        return _stop_at_unreadable(found, "response", "it holds values of a kind that no response has")
+        return _stop_at_unreadable(found, "response", "it is malformed")
 
     def _compare_response(self, charge: Entry, response: Entry) -> Found:
         state = self.charges.get(charge.number)
@@ -200,7 +200,7 @@ class LedgerRules:
         except _UNREADABLE:
             parts = []
         if parts != list(state.parts):
-            yield "request", f"entry {charge.number} tells other questions than those it was answered for"
+            yield "request", f"entry {charge.number} lists other questions than those that were answered"
 
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
@@ -238,7 +238,10 @@ class LedgerRules:
             weighed = round(plan.sample_alpha / half * grid) if half > 0 else 2 * grid
             known = grid if self.weighed is None else self.weighed
             if weighed > known * (1 + _ROUNDING) or (self.weighed and weighed < known * (1 - _ROUNDING)):
-                yield "interval", f"its interval for these cases is {half:.6g} to a side, which is not that of the noise"
+                yield (
+                    "interval",
+                    f"its interval for these cases has a half-width of {half:.6g}, which does not follow from the noise",
+                )
                 return
             self.weighed = weighed
         if self.weighed is not None:
@@ -256,7 +259,7 @@ def _stop_at_unreadable(found: Found, rule: str, otherwise: str) -> Found:
 
 
 def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, plan: AnyPlan) -> Found:
-    """Compare a certificate with the entry it speaks of. It may claim less privacy than its event, never more."""
+    """Compare a certificate with its entry. It may claim less privacy than its event, never more."""
     expected = {
         "entry": charge.number,
         "digest": charge.digest,
@@ -288,9 +291,9 @@ def _compare_ends(
 ) -> Found:
     if interval is None or ends is None:
         if interval is not None:
-            yield "interval", "it promises an interval for the population, and rows are not declared independent"
+            yield "interval", "it has an interval for the population, although rows are not declared independent"
         elif ends is not None:
-            yield "interval", f"it has no interval for the {target}, and the plan promises one"
+            yield "interval", f"it has no interval for the {target}, which the plan promises"
         return
     alike = abs(interval.low - ends[0]) <= near and abs(interval.high - ends[1]) <= near
     if not alike or interval.target != target or not math.isclose(interval.confidence, 1 - plan.beta, abs_tol=_ROUNDING):

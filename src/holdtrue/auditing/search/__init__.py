@@ -44,7 +44,7 @@ def audit_privacy(  # noqa: PLR0913 - what is claimed, and how hard to try
     Law: the finding's lower bound is above the smallest epsilon that is true of this pair at this delta, in either order,
     with probability at most 1 - confidence. The event is searched for on a share ``search`` of the samples and counted on
     the others, which are drawn only once it is fixed; after some of these it may give way to one that looks better by
-    then, and the counts of both are put together as in an adaptive trial. Needs: ``run(data, count)`` returns so many
+    then, and the counts of both are put together as in an adaptive trial. Needs: ``run(data, count)`` returns ``count``
     outputs, each from the same law and independent of the others and of earlier calls: numbers, vectors, labels, strings
     or tuples. ``left`` and ``right`` are neighbours, which is checked where they are tables; with ``rows=k`` they differ
     in up to k rows, and the claim is that of a group, (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) (E3). Fails:
@@ -108,7 +108,7 @@ def _divide_samples(  # noqa: PLR0913 - what is run, how hard to try, and what i
 
 
 def group_claim(epsilon: Number, delta: Number, *, rows: int) -> tuple[float, float]:
-    """Return what (epsilon, delta)-DP claims of data that differ in so many rows (E3)."""
+    """Return what (epsilon, delta)-DP claims about data that differ in ``rows`` rows (E3)."""
     single, slack = float(nonnegative("epsilon", epsilon)), float(probability("delta", delta, zero=True))
     number = count("rows", rows, most=MOST_SAMPLES)
     if number == 1 or slack == 0:
@@ -117,7 +117,9 @@ def group_claim(epsilon: Number, delta: Number, *, rows: int) -> tuple[float, fl
     if single:
         factor = math.expm1(number * single) / math.expm1(single) if number * single < _LARGEST_EXPONENT else math.inf
     if slack * factor >= 1:
-        raise InvalidParameter("rows", rows, f"fewer: delta of such a group is {slack * factor:.3g}, which claims nothing")
+        raise InvalidParameter(
+            "rows", rows, f"smaller: for so large a group delta is {slack * factor:.3g}, which claims nothing"
+        )
     return number * single, slack * factor
 
 
@@ -135,23 +137,23 @@ def audit_law(left: Probabilities, right: Probabilities, *, epsilon: Number, del
 
 
 def _check_neighbours(left: object, right: object, *, rows: int) -> None:
-    """Refuse two tables unless they have the same rows but for at least one and at most ``rows`` of them (0.1).
+    """Refuse two tables unless they differ in at least one row and at most ``rows`` rows (0.1).
 
-    What is no table (a number, a vector of query results, an object of the caller's own) is taken as it is.
+    Anything else (a number, a vector of query results, an object of the caller) is accepted as it is.
     """
     first, second = _read_table(left), _read_table(right)
     if first is None or second is None:
         return
     if len(first) != len(second):
         message = (
-            f"left has {len(first):,} rows and right has {len(second):,}: neighbours have equally many, and differ in one "
-            f"(replace-one); to leave a row out, put a row of zeros in its place"
+            f"left has {len(first):,} rows and right has {len(second):,}: neighbours have the same number "
+            f"and differ in one row; to leave a row out, put a row of zeros in its place"
         )
         raise PreconditionError(message)
     number = sum(not _is_same(*pair) for pair in zip(first, second, strict=True))
     if not 1 <= number <= rows:
         allowed = "exactly one row" if rows == 1 else f"1 to {rows} rows"
-        way = f"; a group audit takes rows={number}" if number > rows else "; there is nothing to tell apart"
+        way = f"; for a group audit pass rows={number}" if number > rows else "; equal data cannot be told apart"
         message = f"left and right differ in {number:,} rows, and must differ in {allowed}{way}"
         raise PreconditionError(message)
 

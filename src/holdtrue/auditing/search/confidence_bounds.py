@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 _OUTWARD = 2.0**-40
 # The part of alpha that Pooled spends on how often the slack may have struck.
 _SLACK_SHARE = 0.1
-# Levels are told from each other in steps of so many standard deviations, up to so many.
+# Levels are compared on a grid of standard deviations: its step, and its end.
 _STEP = 1 / 256
 _FARTHEST = 9.0
 _HALVINGS = 50
@@ -108,7 +108,7 @@ class Pooled(BoundRule):
         return _log_ratio(share, 1 - share)
 
     def _count_explained(self, runs: float) -> float | Floats:
-        """Return how many hits the slack explains, but for its part of alpha."""
+        """Return how many hits the slack explains, except with its share of alpha."""
         from scipy import special
 
         if not self.delta:
@@ -159,7 +159,7 @@ def combine_stages(stages: Sequence[Counts], *, alpha: float) -> float:
 
     Law: let the level of a stage at a value be the least alpha at which its rule proves more than that. If the truth is at
     most the value, then whatever came before, that level is at most u with probability at most u. So the sum of its normal
-    scores, each times the root of the stage's share of weights fixed beforehand, exceeds the normal quantile of alpha with
+    scores, each times the root of the stage's share of weights fixed in advance, exceeds the normal quantile of alpha with
     probability at most alpha, although each event was chosen in the light of the stages before it (the inverse normal
     method of adaptive trials: Lehmacher and Wassmer, Biometrics 55, 1999). Needs: weights that no count has influenced.
     Fails: never; levels are rounded up, to a step of 1/256 standard deviations.

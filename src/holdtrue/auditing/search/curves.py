@@ -68,7 +68,7 @@ def privacy_curves(  # noqa: PLR0913 - how hard to try, and where to look
     """
     sure = float(probability("confidence", confidence))
     if count("samples", samples, most=MOST_SAMPLES) < _LEAST:
-        message = f"{samples} samples on each side show nothing: {_LEAST} are the least"
+        message = f"{samples} samples on each side prove nothing; give at least {_LEAST}"
         raise InsufficientSamples(message, required=_LEAST)
     parts = Parts.of(samples, 0.5)
     trial = Trial(run, left, right, parts, [Distance(1 - sure)], 1 - sure)

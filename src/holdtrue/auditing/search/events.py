@@ -33,7 +33,7 @@ __all__ = [
     "search_scores",
 ]
 
-NOTHING: Final = "none: no output told the two sides apart"
+NOTHING: Final = "none: no output differed between the two sides"
 _BATCH: Final = 1 << 18
 _ONE_IN = 2.0**-53
 _MOST_SEARCHED = 5 << 18
@@ -49,7 +49,7 @@ _MANY = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How to choose: luck is charged with so many standard deviations, and a cut is judged with so many on either side.
+    """How to choose a cut: ``caution`` deviations are taken off for luck, and ``neighbours`` on each side count too.
 
     What tells the sides apart does so at neighbouring cuts as well; luck does not. The more outputs were seen, the less of
     it there is, and the fewer neighbours are asked, which may lie beyond the point where an event begins to tell less.
@@ -59,7 +59,7 @@ class Strategy:
     neighbours: int
 
     def rate_cuts(self, expected: Floats, luck: Floats, *, size: int) -> Floats:
-        """Return what cuts are worth, from the bounds they promise and the luck in them, when so many outputs were seen."""
+        """Return a rating of each cut from its expected bound and the luck in it, when ``size`` outputs were seen."""
         asked = round(self.neighbours * min(1.0, math.sqrt(_MANY / size)))
         return _smooth_cuts(expected, asked) - self.caution * luck
 
@@ -113,7 +113,7 @@ class Parts:
 
 
 def mean_runs(runs: int, *, pooled: bool) -> float:
-    """Return the mean number of runs counted on a side, of so many that there are: less where it is drawn."""
+    """Return the mean number of runs counted on a side out of ``runs``: fewer where the number itself is drawn."""
     return max(1.0, runs - _SPARE * math.sqrt(runs)) if pooled else float(runs)
 
 
@@ -184,7 +184,7 @@ class Tally:
         return found
 
     def list_events(self, rules: Iterable[BoundRule], runs: int) -> Iterator[_Event]:
-        """Yield side of the cut, order of the sides and rule, with what so many runs promise at each cut, and luck in it."""
+        """Yield side of the cut, order of the sides and rule, with the bound to expect at each cut, and its luck."""
         for above in (True, False):
             hits = [side if above else self.size - side for side in self.over]
             for swapped in (False, True):
@@ -214,7 +214,7 @@ def search_scores(trial: Trial) -> tuple[OutputReader, list[Tally]]:
 
 
 def choose_event(tallies: Sequence[Tally], strategy: Strategy, *, rules: Sequence[BoundRule], runs: int) -> ChosenEvent:
-    """Return the event that promises most when so many runs are counted."""
+    """Return the event with the largest expected bound when ``runs`` are counted."""
 
     def candidates() -> Iterator[tuple[float, ChosenEvent]]:
         for tally in tallies:
@@ -247,7 +247,7 @@ def _expect_bounds(first: Floats, second: Floats, *, size: int, rule: BoundRule,
 
 
 def _smooth_cuts(expected: Floats, neighbours: int) -> Floats:
-    """Return the mean over so many cuts on either side, where there are enough of them; one that says nothing counts -1."""
+    """Return the mean over the neighbouring cuts on both sides, if there are enough; a cut without a bound counts as -1."""
     if not neighbours or expected.size <= 2 * neighbours + 1:
         return expected
     window = np.ones(2 * neighbours + 1)
@@ -305,7 +305,7 @@ def largest_provable(parts: Parts, rules: Sequence[BoundRule], *, alpha: float) 
 def _count_events(  # noqa: PLR0913 - what is counted, of which runs, and where numbers come from
     events: Sequence[ChosenEvent], tallies: Sequence[Tally], trial: Trial, reader: OutputReader, size: int, *, bits: Bits
 ) -> tuple[list[Counts], list[Tally]]:
-    """Run a mechanism so often on both sides; return the counts of events, and the tallies with these runs added."""
+    """Run a mechanism ``size`` times per side; return the counts of events, and the tallies with these runs added."""
     # The same Poisson number for all that need one: each count has the law that its rule wants.
     poisson = [_draw_poisson(mean_runs(size, pooled=True), bits) for _ in trial.sides]
     hits = np.zeros((2, len(events)))

@@ -1,4 +1,4 @@
-"""What a mechanism put out: as a matrix of numbers, as named numbers seen in it, and as cells of those.
+"""The outputs of a mechanism: as a matrix of numbers, as named numbers seen in it, and as cells of those.
 
 Whatever is done to outputs after they were drawn cannot add to the truth (E17). Numbers stay numbers. Labels and strings
 get codes from the outputs that the event is searched on; a label first seen later has the code -1. Tuples become columns;
@@ -56,23 +56,24 @@ _TAILS = np.geomspace(2e-4, 1 / _FINEST, 10)
 
 
 def draw_outputs(run: Run, data: object, count: int) -> npt.NDArray[Any]:
-    """Run a mechanism so many times; return its outputs as an array with a row for each."""
+    """Run a mechanism ``count`` times; return its outputs as an array with one row per output."""
     array = _to_array(call_function(run, data, count))
     if array.shape[0] != count:
-        raise InvalidParameter(
-            "run", f"{array.shape[0]:,} outputs", f"a function that returns {count:,} outputs when asked so"
+        raise InvalidParameter.without_value(
+            "run",
+            f"a function that returns as many outputs as it is asked for; asked for {count:,}, it returned {len(array):,}",
         )
     return array.reshape(count, -1)
 
 
 def call_function(run: Callable[..., Any], *given: object) -> Any:  # noqa: ANN401 - whatever it returns
-    """Return what somebody's function returns; one that raises, or is none, is an argument that will not do."""
+    """Return what a caller's function returns; raise InvalidParameter if it raises or is not a function."""
     try:
         return run(*given)
     except HoldtrueError:
         raise
     except Exception as error:
-        raise InvalidParameter("run", type(error).__name__, "a function that returns when it is called") from error
+        raise InvalidParameter.without_value("run", f"a function; calling it raised {type(error).__name__}") from error
 
 
 def measure_width(run: Run, data: object) -> int:
@@ -84,10 +85,12 @@ def _to_array(outputs: object) -> npt.NDArray[Any]:
     """Return an array of numbers where they all are, of plain Python values otherwise; at least one axis."""
     if isinstance(outputs, np.ndarray):
         if outputs.ndim == 0 or outputs.dtype.kind not in _NUMERIC + "USO":
-            raise InvalidParameter("outputs", f"an array of {outputs.dtype}, {outputs.ndim} axes", _EXPECTED)
+            raise InvalidParameter.without_value(
+                "outputs", f"{_EXPECTED}, not an array of {outputs.dtype} with {outputs.ndim} axes"
+            )
         return outputs if outputs.dtype.kind in _NUMERIC else _check_types(outputs.astype(object))
     if isinstance(outputs, (str, bytes)) or not isinstance(outputs, Iterable):
-        raise InvalidParameter("outputs", f"a {type(outputs).__name__}", f"one output for each run: {_EXPECTED}")
+        raise InvalidParameter.without_value("outputs", f"a list with one output per run, not a {type(outputs).__name__}")
     listed = list(outputs)
     try:
         plain = np.asarray(listed)
@@ -115,7 +118,7 @@ def _check_types(array: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
     strange = [kind for kind in kinds if not issubclass(kind, (int, float, str, bytes, np.number, np.bool_, type(None)))]
     if strange:
         names = ", ".join(sorted(kind.__name__ for kind in strange))
-        raise InvalidParameter("outputs", f"values of type {names}, which cannot be compared", _EXPECTED)
+        raise InvalidParameter.without_value("outputs", f"{_EXPECTED}; values of type {names} cannot be compared")
     return array
 
 
@@ -158,7 +161,7 @@ def _find_codes(columns: list[npt.NDArray[Any]]) -> dict[Any, float] | None:
 
 
 def _label_key(value: object) -> tuple[str, object]:
-    """Return something that tells 1 from "1", and that equals itself even for NaN."""
+    """Return a key that differs for 1 and "1", and that equals itself even for NaN."""
     if isinstance(value, (str, bytes)):
         return type(value).__name__, value
     number = _to_number(value)
@@ -198,7 +201,7 @@ class Seen:
         return self.find_or_make(feature, column)
 
     def find_or_make(self, key: object, made: Callable[[], T]) -> T:
-        """Return what is known under a key, after making it if it is not."""
+        """Return what is stored under a key; make and store it the first time."""
         if key not in self.known:
             self.known[key] = made()
         found: T = self.known[key]
@@ -206,7 +209,7 @@ class Seen:
 
 
 def list_features(numeric: tuple[bool, ...]) -> list[Feature]:
-    """Return what is looked at, for outputs whose columns hold numbers or codes of labels."""
+    """Return the features to look at, for outputs whose columns hold numbers or codes of labels."""
     if len(numeric) == 1:
         value = Feature("the output", "value", functools.partial(_take_column, 0))
         bit = Feature("the lowest set bit of the output", "lattice", _finest_bit)
@@ -317,7 +320,7 @@ class Cells:
         return np.bincount(self.find_cells(seen), minlength=self.edges.size + 1)
 
     def group_cells(self, number: int) -> npt.NDArray[np.intp]:
-        """Return for each cell the group it belongs to: about so many, but for what is not finite."""
+        """Return the group of each cell: about ``number`` groups, and one for each value that is not finite."""
         finite = self.edges.size - 2
         # Where values are few, the last of these cells is empty.
         group = np.arange(finite) * number // finite if finite > number + 1 else np.arange(finite)

@@ -87,7 +87,7 @@ def _choose_features(found: list[Feature], left: Seen, right: Seen) -> list[Feat
 def _score_keys(
     words: str, key: Callable[[Seen], npt.NDArray[np.uint64]], left: Seen, right: Seen, *, most: int
 ) -> tuple[list[OutputScore], int] | None:
-    """Score each different key by itself, where they are not too many; also return how many there are.
+    """Score each distinct key separately, unless there are too many; also return how many there are.
 
     Twice: by its likelihood ratio, and by that less what luck may have added.
     """

@@ -286,7 +286,7 @@ _CHARGED = msgspec.json.Decoder(Charged)
 
 def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: Charge, *, cost: int) -> Entry:
     """Return the charge of a request as the entry after ``head``; ``last`` is the analyst's last entry."""
-    facts = _Facts(
+    facts = _EntryFacts(
         kind="charge",
         verb=request.verb,
         analyst=request.analyst,
@@ -302,7 +302,7 @@ def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: 
 
 def write_repeat(terms: Terms, head: Entry | None, last: Entry | None, request: Charge) -> Entry:
     """Return the entry of a request that an older answer serves, for nothing."""
-    facts = _Facts(
+    facts = _EntryFacts(
         kind="repeat",
         verb=request.verb,
         analyst=request.analyst,
@@ -314,7 +314,7 @@ def write_repeat(terms: Terms, head: Entry | None, last: Entry | None, request: 
 
 def write_response(terms: Terms, head: Entry | None, charged: Entry, body: str) -> Entry:
     """Return the entry of a response to a charge; InvalidParameter for a body that not every store keeps as it is."""
-    facts = _Facts(
+    facts = _EntryFacts(
         kind="response",
         verb=charged.verb,
         request_digest=charged.request_digest,
@@ -328,10 +328,10 @@ def write_grant(terms: Terms, head: Entry | None, last: Entry | None, analyst: s
     """Return the entry that sets an analyst's allowance in units; None lifts it."""
     if allowance is not None and count("allowance", allowance, least=0) > LARGEST:
         raise InvalidParameter("allowance", allowance, f"at most {LARGEST} units of 1e-15")
-    return _next_entry(terms, head, last, _Facts("grant", "grant", analyst=analyst, allowance=allowance), fresh=True)
+    return _next_entry(terms, head, last, _EntryFacts("grant", "grant", analyst=analyst, allowance=allowance), fresh=True)
 
 
-class _Facts(NamedTuple):
+class _EntryFacts(NamedTuple):
     """What a new entry says of itself; number, time, totals and digests follow from the entries before it."""
 
     kind: EntryKind
@@ -347,7 +347,7 @@ class _Facts(NamedTuple):
     body: str | None = None
 
 
-def _next_entry(terms: Terms, head: Entry | None, last: Entry | None, facts: _Facts, *, fresh: bool) -> Entry:
+def _next_entry(terms: Terms, head: Entry | None, last: Entry | None, facts: _EntryFacts, *, fresh: bool) -> Entry:
     """Return the next entry of the chain, with its totals; an allowance stays as it is unless this entry grants one."""
     kind, verb, analyst, request_id, request_digest, cost, draws, allowance, event, answers, body = facts
     line = (

@@ -85,13 +85,14 @@ def _roles() -> dict[tuple[str, str], str]:
     """Return who may call a route, by what the route depends on."""
     from holdtrue.service.identity import authentication as callers
 
-    named = {callers._owner: "owner", callers._auditor: "auditor, owner", callers._analyst: "analyst, owner"}  # noqa: SLF001
+    named = {callers.require_owner: "owner", callers.require_auditor: "auditor, owner"}
+    named |= {callers.require_analyst: "analyst, owner"}
     found: dict[tuple[str, str], str] = {}
     for family in _FAMILIES:
         for route in importlib.import_module(f"holdtrue.service.{family}").router.routes:
             calls = set(_calls(route.dependant))
             role = next((role for call, role in named.items() if call in calls), None)
-            role = role or ("everybody with a key" if callers._anyone in calls else "everybody, without a key")  # noqa: SLF001
+            role = role or ("everybody with a key" if callers.require_key in calls else "everybody, without a key")
             found |= {(method.lower(), route.path): role for method in route.methods}
     return found | _BY_HAND
 
@@ -238,7 +239,7 @@ def _range(schema: Document) -> str:
 def problems() -> str:
     """Return every type of problem document: those of the error tree, and those that only HTTP knows."""
     from holdtrue import errors
-    from holdtrue.service.http.problems import _kebab
+    from holdtrue.service.http.problems import to_kebab
 
     lines = ["| type | status | means | was budget spent? |", "|---|---|---|---|"]
     for name in errors.__all__:
@@ -246,7 +247,7 @@ def problems() -> str:
         meaning = " ".join(kind.__doc__.split("\n\n")[0].replace("``", "`").split())
         spent = "yes, and it stays spent" if issubclass(kind, errors.ReleaseError) else "no"
         if kind not in (errors.HoldtrueError, errors.MissingExtra):
-            lines.append(f"| `urn:holdtrue:{_kebab(name)}` | {kind.http_status} | {meaning} | {spent} |")
+            lines.append(f"| `urn:holdtrue:{to_kebab(name)}` | {kind.http_status} | {meaning} | {spent} |")
     lines.append(
         f"| `urn:holdtrue:missing-extra` | {errors.MissingExtra.http_status} | {errors.MissingExtra.__doc__} | no |"
     )
@@ -261,17 +262,21 @@ def problems() -> str:
 def _raised() -> Iterator[tuple[str, int, str]]:
     """Yield (type, status, what the status means) of every refusal that the service's own code writes down."""
     import holdtrue.service
-    from holdtrue.service.http.problems import _PHRASES, _SAID, _kebab
+    from holdtrue.service.http.problems import _PHRASES, _SAID, to_kebab
 
     for name, code in (("NotFound", 404), ("MethodNotAllowed", 405)):  # what the framework refuses by itself
-        yield _kebab(name), code, f"{_PHRASES[code].capitalize()}."
+        yield to_kebab(name), code, f"{_PHRASES[code].capitalize()}."
     room = Path(holdtrue.service.__path__[0])
     for path in sorted(room.rglob("*.py")):
         if "page" in path.relative_to(room).parts:
             continue
         module = importlib.import_module(".".join(("holdtrue.service", *path.relative_to(room).with_suffix("").parts)))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Refused", "problem") and len(node.args) > 1:
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") in ("Refused", "make_problem")
+                and len(node.args) > 1
+            ):
                 status, title, *detail = (_value(each, module) for each in node.args)
                 if isinstance(status, int) and isinstance(title, str):
                     said = detail[0] if detail and isinstance(detail[0], str) else _SAID.get(status, title)

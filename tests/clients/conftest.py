@@ -32,4 +32,4 @@ def analyst(served, request):
 
 @pytest.fixture
 def curator(served):
-    return served.service.registry.dataset("people").curator
+    return served.service.registry.open_dataset("people").curator

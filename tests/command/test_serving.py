@@ -111,7 +111,7 @@ def test_a_restored_ledger_is_accepted_from_a_shell_and_pays_for_what_it_forgot(
     again = json.loads(run("verify", where, "--json").out)
     assert (again["spent"], again["receipt"]) == (pytest.approx(spent), json.loads(done.out)["receipt"])
     assert run("ledger", "accept", "nobody", "--receipt", newest).code == 2
-    assert Registry(settings, database, Metrics()).dataset("people").curator.budget.asks == 47
+    assert Registry(settings, database, Metrics()).open_dataset("people").curator.budget.asks == 47
     database.close()
 
 

@@ -96,7 +96,7 @@ def check_refused(reply: httpx.Response, what: str) -> None:
 
 
 def test_every_post_route_survives_the_corpus_and_spends_nothing(held):
-    head = held.service.registry.dataset("people").curator.pipeline.ledger.head
+    head = held.service.registry.open_dataset("people").curator.pipeline.ledger.head
     paths = posts(held.app)
     assert len(paths) >= 15
     requests = [
@@ -107,7 +107,7 @@ def test_every_post_route_survives_the_corpus_and_spends_nothing(held):
     names = [f"{path}: {name}" for path in paths for name in CORPUS]
     for what, reply in zip(names, sent(held, requests), strict=True):
         check_refused(reply, what)
-    assert held.service.registry.dataset("people").curator.pipeline.ledger.head == head
+    assert held.service.registry.open_dataset("people").curator.pipeline.ledger.head == head
 
 
 def test_an_analyst_and_a_stranger_get_problems_too(held):
@@ -185,7 +185,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("verb", "body", "parameter"), MISTAKES)
 def test_a_malformed_body_is_told_by_its_field_and_spends_nothing(held, verb, body, parameter):
-    head = held.service.registry.dataset("people").curator.pipeline.ledger.head
+    head = held.service.registry.open_dataset("people").curator.pipeline.ledger.head
     reply = sent(held, [("POST", f"/v1/datasets/people/{verb}", {"json": body, "headers": headers(held, "owner")})])[0]
     assert reply.status_code == 422
     check_refused(reply, verb)
@@ -193,7 +193,7 @@ def test_a_malformed_body_is_told_by_its_field_and_spends_nothing(held, verb, bo
     assert (told["type"], told["parameter"]) == ("urn:holdtrue:invalid-parameter", parameter)
     assert told["detail"].startswith(f"{parameter} must be ")
     assert "\n" not in told["detail"]
-    assert held.service.registry.dataset("people").curator.pipeline.ledger.head == head
+    assert held.service.registry.open_dataset("people").curator.pipeline.ledger.head == head
 
 
 def test_a_pattern_is_told():
@@ -224,7 +224,7 @@ def test_a_body_whose_length_is_not_told_is_bounded_too(held):
 @pytest.mark.parametrize("name", [name for name in CORPUS if name not in JSON])
 def test_the_reader_refuses_what_is_not_json(name):
     with pytest.raises(Refused) as refused:
-        bodies.loads(CORPUS[name])
+        bodies.parse_json(CORPUS[name])
     assert refused.value.status == 400
     assert MARK not in str(refused.value)
     assert refused.value.__cause__ is None
@@ -232,8 +232,8 @@ def test_the_reader_refuses_what_is_not_json(name):
 
 def test_the_reader_reads_what_json_is():
     for document in ({"a": [1, -1.5, "é😀", None, True]}, [], 7, "x", {"deep": [[[[[[1]]]]]]}, {"n": 2**63 - 1}):
-        assert bodies.loads(json.dumps(document).encode()) == document
-        assert bodies.loads(json.dumps(document, ensure_ascii=False).encode()) == document
+        assert bodies.parse_json(json.dumps(document).encode()) == document
+        assert bodies.parse_json(json.dumps(document, ensure_ascii=False).encode()) == document
 
 
 def test_a_lenient_reader_would_be_caught():

@@ -86,11 +86,11 @@ def test_a_dataset_that_cannot_be_opened_keeps_the_service_not_ready(tmp_path):
 def test_another_workers_registration_is_seen(tmp_path):
     found = made(tmp_path)
     other = create(found.service.settings).state.service
-    assert other.registry.dataset("people").curator.card.rows == 4_000
+    assert other.registry.open_dataset("people").curator.card.rows == 4_000
     other.registry.register("second", PEOPLE)
-    assert found.service.registry.dataset("second").name == "second"
+    assert found.service.registry.open_dataset("second").name == "second"
     with pytest.raises(UnknownName):
-        found.service.registry.dataset("third")
+        found.service.registry.open_dataset("third")
     closed(found)
     other.registry.close()
 
@@ -119,9 +119,9 @@ def test_only_one_of_many_registers_a_name(tmp_path):
 
 def test_the_truth_of_a_known_population_is_this_workers(tmp_path):
     found = made(tmp_path)
-    assert found.service.registry.dataset("people").truth is None
+    assert found.service.registry.open_dataset("people").truth is None
     found.service.registry.tell_truth("people", lambda _: 0.5)
-    assert found.service.registry.dataset("people").truth("age > 3") == 0.5
+    assert found.service.registry.open_dataset("people").truth("age > 3") == 0.5
     closed(found)
 
 

@@ -20,7 +20,7 @@ from holdtrue.demo.attack import TRUTH, attack, plan_attack
 from holdtrue.demo.population import EXAMPLES, PEOPLE, REGIONS, describe_dataset, survey, write_rows
 from holdtrue.demo.story import draw_scale
 from holdtrue.errors import RequestError
-from holdtrue.service.demo import prepare
+from holdtrue.service.demo import prepare_demo
 from service.living import living
 
 SCRIPT = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
@@ -100,7 +100,7 @@ def fetched(app, method, path, *, peer="127.0.0.1", host="127.0.0.1", **given):
 
 
 def test_visitors_are_let_in_by_the_demonstration_on_this_machine_only(tmp_path):
-    demo = prepare(tmp_path)
+    demo = prepare_demo(tmp_path)
     assert "set-cookie" in fetched(demo.app, "GET", "/").headers
     assert fetched(demo.app, "GET", "/", peer="10.0.0.8").headers["location"] == "/login"
     assert fetched(demo.app, "GET", "/healthz", peer="10.0.0.8").status_code == 200
@@ -121,7 +121,7 @@ def closed(demo):
 
 
 def test_every_example_is_answered_within_its_interval(tmp_path):
-    demo = prepare(tmp_path)
+    demo = prepare_demo(tmp_path)
     with living(demo.app) as client:
         headers = {"Authorization": f"Bearer {demo.key}", "Idempotency-Key": "all"}
         reply = client.post("/v1/datasets/demo/ask", json={"queries": list(EXAMPLES)}, headers=headers)

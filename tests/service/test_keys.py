@@ -63,7 +63,7 @@ def test_a_key_is_256_bits_behind_a_prefix(keyring):
 def test_a_key_is_known_by_its_whole_text(keyring):
     text, key = keyring.create("ann", "analyst", {"people": 10})
     assert keyring.check(text) == Caller("ann", "analyst", key.prefix)
-    assert asyncio.run(keyring.known(text)) == Caller("ann", "analyst", key.prefix)
+    assert asyncio.run(keyring.find_caller(text)) == Caller("ann", "analyst", key.prefix)
     for wrong in (text[:-1], text + "A", text.upper(), " " + text, text.replace("_", "-", 1), text[:12] + text[13:] + "A"):
         with pytest.raises(Unauthorized):
             keyring.check(wrong)
@@ -128,7 +128,7 @@ def _refusals(keyring, clock):
 def test_every_reason_is_refused_alike(keyring, clock):
     said = set()
     for text in _refusals(keyring, clock).values():
-        for check in (keyring.check, lambda text: asyncio.run(keyring.known(text))):
+        for check in (keyring.check, lambda text: asyncio.run(keyring.find_caller(text))):
             with pytest.raises(Unauthorized) as refused:
                 check(text)
             said.add((type(refused.value), str(refused.value)))
@@ -137,10 +137,10 @@ def test_every_reason_is_refused_alike(keyring, clock):
 
 def test_every_reason_costs_one_read_one_digest_and_one_comparison(keyring, clock, monkeypatch):
     work = []
-    digest, compare, rows = keyring.digest, hmac.compare_digest, keyring._rows
-    monkeypatch.setattr(keyring, "digest", lambda text: work.append("digest") or digest(text))
+    digest, compare, rows = keyring.make_digest, hmac.compare_digest, keyring._read_rows
+    monkeypatch.setattr(keyring, "make_digest", lambda text: work.append("digest") or digest(text))
     monkeypatch.setattr(keys.hmac, "compare_digest", lambda a, b: work.append(f"compare {len(a)} {len(b)}") or compare(a, b))
-    monkeypatch.setattr(keyring, "_rows", lambda prefixes: work.append("read") or rows(prefixes))
+    monkeypatch.setattr(keyring, "_read_rows", lambda prefixes: work.append("read") or rows(prefixes))
     texts = _refusals(keyring, clock)
     done = set()
     for text in texts.values():
@@ -175,7 +175,7 @@ def _other_worker(settings, texts, answers):
     keyring = Keyring(open_database(settings))
     for text in iter(texts.get, None):
         try:
-            answers.put(asyncio.run(keyring.known(text)).name)
+            answers.put(asyncio.run(keyring.find_caller(text)).name)
         except Unauthorized:
             answers.put(None)
 
@@ -198,7 +198,7 @@ def test_a_revocation_counts_at_once_in_every_worker(keyring, settings):
 
 
 def _counted(keyring, monkeypatch):
-    reads, rows = [], keyring._rows
+    reads, rows = [], keyring._read_rows
     monkeypatch.setattr(keyring._reading, "_rows", lambda prefixes: reads.append(1) or rows(prefixes))
     return reads
 
@@ -207,19 +207,19 @@ def test_a_valid_key_is_read_once_until_something_is_written(keyring, monkeypatc
     reads = _counted(keyring, monkeypatch)
     text, _ = keyring.create("ann", "analyst")
     for _ in range(5):
-        assert asyncio.run(keyring.known(text)).name == "ann"
+        assert asyncio.run(keyring.find_caller(text)).name == "ann"
     assert len(reads) == 1
     keyring.create("bob", "analyst")
-    assert asyncio.run(keyring.known(text)).name == "ann"
+    assert asyncio.run(keyring.find_caller(text)).name == "ann"
     assert len(reads) == 2
 
 
 def test_a_remembered_key_still_expires(keyring, clock):
     text, key = keyring.create("ann", "analyst", expires=int(clock.now) + 60)
-    assert asyncio.run(keyring.known(text)).name == "ann"
+    assert asyncio.run(keyring.find_caller(text)).name == "ann"
     clock.now = key.expires
     with pytest.raises(Unauthorized):
-        asyncio.run(keyring.known(text))
+        asyncio.run(keyring.find_caller(text))
 
 
 def test_what_is_refused_is_never_remembered(keyring, clock, monkeypatch):
@@ -228,7 +228,7 @@ def test_what_is_refused_is_never_remembered(keyring, clock, monkeypatch):
     for text in texts.values():
         for _ in range(2):
             with pytest.raises(Unauthorized):
-                asyncio.run(keyring.known(text))
+                asyncio.run(keyring.find_caller(text))
     assert len(reads) == 2 * len(texts)
 
 
@@ -239,11 +239,11 @@ def test_a_memory_that_does_not_see_commits_is_caught(keyring, monkeypatch):
         text, key = keyring.create("ann", "analyst")
         with monkeypatch.context() as fault:
             if planted:
-                fault.setattr(keyring._version, "now", lambda: 7)
-            asyncio.run(keyring.known(text))
+                fault.setattr(keyring._version, "read_now", lambda: 7)
+            asyncio.run(keyring.find_caller(text))
             keyring.revoke(key.prefix)
             try:
-                found.append(asyncio.run(keyring.known(text)).name)
+                found.append(asyncio.run(keyring.find_caller(text)).name)
             except Unauthorized:
                 found.append(None)
     assert found == ["ann", None]
@@ -251,25 +251,25 @@ def test_a_memory_that_does_not_see_commits_is_caught(keyring, monkeypatch):
 
 def test_while_somebody_writes_nobody_waits_for_a_version(keyring, settings):
     text, _ = keyring.create("ann", "analyst")
-    assert asyncio.run(keyring.known(text)).name == "ann"
+    assert asyncio.run(keyring.find_caller(text)).name == "ann"
     other = sqlite3.connect(settings.home / "service.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    assert keyring._version.now() is None
+    assert keyring._version.read_now() is None
     other.execute("ROLLBACK")
     other.close()
-    assert keyring._version.now() is not None
+    assert keyring._version.read_now() is not None
 
 
 def test_many_at_once_are_read_together_and_each_gets_its_own(keyring, monkeypatch):
     known = [keyring.create(f"analyst {number}", "analyst") for number in range(40)]
     reads = []
-    rows = keyring._rows
+    rows = keyring._read_rows
     monkeypatch.setattr(keyring._reading, "_rows", lambda prefixes: reads.append(len(set(prefixes))) or rows(prefixes))
 
     async def all_at_once():
         wrong = f"ht_{known[0][1].prefix}_{'A' * 43}"
         return await asyncio.gather(
-            *(keyring.known(text) for text, _ in known), keyring.known(wrong), return_exceptions=True
+            *(keyring.find_caller(text) for text, _ in known), keyring.find_caller(wrong), return_exceptions=True
         )
 
     *callers, refused = asyncio.run(all_at_once())
@@ -285,22 +285,22 @@ def test_a_read_that_fails_is_told_to_all_who_waited_and_to_nobody_after(keyring
         raise sqlite3.OperationalError
 
     async def both():
-        return await asyncio.gather(keyring.known(text), keyring.known(text), return_exceptions=True)
+        return await asyncio.gather(keyring.find_caller(text), keyring.find_caller(text), return_exceptions=True)
 
     with monkeypatch.context() as planted:
         planted.setattr(keyring._reading, "_rows", broken)
         assert {type(each) for each in asyncio.run(both())} == {sqlite3.OperationalError}
-    assert asyncio.run(keyring.known(text)).name == "ann"
+    assert asyncio.run(keyring.find_caller(text)).name == "ann"
 
 
 def test_a_read_begins_after_the_request_that_waits_for_it(keyring):
     text, key = keyring.create("ann", "analyst")
 
     async def again():
-        first = asyncio.create_task(keyring.known(text))
+        first = asyncio.create_task(keyring.find_caller(text))
         await asyncio.sleep(0)  # the first read is under way
         keyring.revoke(key.prefix)
-        second = asyncio.create_task(keyring.known(text))
+        second = asyncio.create_task(keyring.find_caller(text))
         return await asyncio.gather(first, second, return_exceptions=True)
 
     assert isinstance(asyncio.run(again())[1], Unauthorized)

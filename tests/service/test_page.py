@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from holdtrue.service.demo import prepare
+from holdtrue.service.demo import prepare_demo
 from service.browsing import Watched, browsing
 from service.living import living
 
@@ -35,7 +35,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    prepared = prepare(tmp_path_factory.mktemp("demo"))
+    prepared = prepare_demo(tmp_path_factory.mktemp("demo"))
     with living(prepared.app) as client:
         yield SimpleNamespace(url=str(client.base_url).rstrip("/"), app=prepared.app, key=prepared.key)
 
@@ -57,7 +57,7 @@ def at(browser, demo):
 
 
 def spent(demo):
-    return demo.app.state.service.registry.dataset("demo").curator.budget.spent
+    return demo.app.state.service.registry.open_dataset("demo").curator.budget.spent
 
 
 def words(page, selector):
@@ -78,7 +78,7 @@ def test_asking_shows_cost_before_and_value_interval_truth_and_budget_after(at, 
     page.fill("#query", "age >= 70")
     page.wait_for_selector("#preview strong")
     assert "Costs 1 question" in words(page, "#preview")
-    assert "± 0.068" in words(page, "#preview")
+    assert "± 0.064" in words(page, "#preview")
     assert spent(demo) == before
     page.click("#ask button.main")
     page.wait_for_selector("#said output")
@@ -110,17 +110,17 @@ def test_nothing_is_lost_on_reload(at):
 def test_the_same_form_sent_twice_is_charged_once(at, demo):
     page = at().open("/datasets/demo")
     page.fill("#query", "exercise > 12")
-    before = len(demo.app.state.service.registry.dataset("demo").curator.history)
+    before = len(demo.app.state.service.registry.open_dataset("demo").curator.history)
     send = """() => Promise.all([1, 2, 3].map(() => fetch(document.querySelector("#ask").action, {
         method: "POST", body: new URLSearchParams(new FormData(document.querySelector("#ask"))),
         headers: {"HX-Request": "true"}}).then((reply) => reply.status)))"""
     assert page.evaluate(send) == [200, 200, 200]
-    assert len(demo.app.state.service.registry.dataset("demo").curator.history) == before + 1
+    assert len(demo.app.state.service.registry.open_dataset("demo").curator.history) == before + 1
     page.dblclick("#ask button.main")
     page.wait_for_selector("#said output")
     # The very same answer, with what it cost then; the second click may meet the new form, and is told that it is free.
     assert any(said in words(page, "#said") for said in ("Cost 1 question", "Asked before: free"))
-    assert len(demo.app.state.service.registry.dataset("demo").curator.history) == before + 1
+    assert len(demo.app.state.service.registry.open_dataset("demo").curator.history) == before + 1
 
 
 def test_a_mistake_is_told_in_words_and_costs_nothing(at, demo):
@@ -158,12 +158,12 @@ def test_the_page_works_without_scripts(browser, demo):
 
 def test_choosing_among_candidates_spends_the_reserve_only(at, demo):
     page = at().open("/datasets/demo")
-    asks = demo.app.state.service.registry.dataset("demo").curator.budget.asks
+    asks = demo.app.state.service.registry.open_dataset("demo").curator.budget.asks
     page.click("summary:has-text('Choose among candidates')")
     page.click("button:has-text('Choose')")
     page.wait_for_selector("#said:has-text('The choice among 4 candidates')")
     assert re.search(r"(north|east|south|west) at most \d+ rows behind the best", words(page, "#said"))
-    assert demo.app.state.service.registry.dataset("demo").curator.budget.asks == asks
+    assert demo.app.state.service.registry.open_dataset("demo").curator.budget.asks == asks
 
 
 def test_the_planner_follows_its_sliders_and_its_address(at):

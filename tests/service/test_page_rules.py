@@ -13,7 +13,7 @@ import pytest
 from holdtrue.service.http import telemetry
 from holdtrue.service.page import rendering
 from holdtrue.service.page.access import home_address
-from holdtrue.service.page.rendering import address
+from holdtrue.service.page.rendering import file_address
 
 
 def test_without_a_session_the_page_asks_for_a_key(served):
@@ -123,9 +123,9 @@ def test_signing_in_leads_to_a_place_of_this_page_only(given):
 
 
 def test_files_are_kept_by_browsers_and_carry_their_licences(served):
-    reply = httpx.get(served.url + address("style.css"))
+    reply = httpx.get(served.url + file_address("style.css"))
     assert "immutable" in reply.headers["cache-control"]
-    again = httpx.get(served.url + address("style.css"), headers={"If-None-Match": reply.headers["etag"]})
+    again = httpx.get(served.url + file_address("style.css"), headers={"If-None-Match": reply.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert httpx.get(f"{served.url}/static/old/style.css").headers["cache-control"] == "no-cache"
     for path in ("nothing.js", "..%2froutes.py", "vendor/../../routes.py", "%2e%2e/routes.py"):

@@ -24,7 +24,7 @@ from holdtrue.errors import (
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.parser import parse
 from holdtrue.service.http import telemetry
-from holdtrue.service.http.problems import Refused, problem_of
+from holdtrue.service.http.problems import Refused, to_problem
 from service.conftest import CANARY, CANARY_NUMBER, closed, made
 
 MARK = "zzmarkzz"
@@ -54,7 +54,7 @@ def made_errors() -> list[HoldtrueError]:
 
 @pytest.mark.parametrize("error", made_errors(), ids=lambda error: type(error).__name__)
 def test_every_error_of_the_tree_is_a_problem_with_its_public_fields(error):
-    reply = problem_of(error, request_id="one")
+    reply = to_problem(error, request_id="one")
     told = json.loads(reply.body)
     assert reply.status_code == told["status"] == error.http_status
     assert reply.media_type == "application/problem+json"
@@ -72,7 +72,7 @@ def test_every_error_of_the_tree_is_a_problem_with_its_public_fields(error):
 def test_an_unknown_column_is_answered_with_the_cards_names_alone(name):
     with pytest.raises(UnknownColumn) as raised:
         CARD.column(name)
-    told = json.loads(problem_of(raised.value).body)["detail"]
+    told = json.loads(to_problem(raised.value).body)["detail"]
     assert MARK not in told
     assert "'age'" in told
 
@@ -107,7 +107,7 @@ def test_a_refused_query_is_not_quoted(query):
     try:
         parse(query, CARD)
     except HoldtrueError as error:
-        refusals.append(problem_of(error).body.decode().lower())
+        refusals.append(to_problem(error).body.decode().lower())
     assert MARK not in "".join(refusals)
 
 
@@ -261,6 +261,6 @@ def test_p8_the_canary_is_in_no_log_metric_header_or_body(tmp_path):
 
 
 def test_refused_carries_its_headers():
-    reply = problem_of(Refused(429, "too many requests", "wait", headers={"Retry-After": "3"}))
+    reply = to_problem(Refused(429, "too many requests", "wait", headers={"Retry-After": "3"}))
     assert reply.headers["retry-after"] == "3"
     assert json.loads(reply.body)["type"] == "urn:holdtrue:too-many-requests"

@@ -128,13 +128,13 @@ def test_a_version_is_looked_up_after_the_call_and_once_for_all_of_a_turn(monkey
     version = Version.__new__(Version)
     version._connection, version._loop, version._waiting = object(), None, []
     looks = []
-    monkeypatch.setattr(version, "now", lambda: looks.append(1) or len(looks), raising=False)
+    monkeypatch.setattr(version, "read_now", lambda: looks.append(1) or len(looks), raising=False)
 
     async def ask(count):
-        waiting = [asyncio.create_task(version.soon()) for _ in range(count)]
+        waiting = [asyncio.create_task(version.read_soon()) for _ in range(count)]
         assert not looks  # nobody is told what was looked up before they asked
         first = await asyncio.gather(*waiting)
-        return first, await version.soon()
+        return first, await version.read_soon()
 
     assert asyncio.run(ask(10)) == ([1] * 10, 2)
     # Those who were left by a loop that is gone keep nobody waiting.

@@ -245,7 +245,7 @@ def test_p6_a_disk_that_is_full_for_a_while_loses_nothing(disk):
 
 def failing_once(monkeypatch, found):
     """Make the next transaction of the dataset's ledger fail, as a disk would."""
-    ledger = found.service.registry.dataset("people").curator.ledger
+    ledger = found.service.registry.open_dataset("people").curator.ledger
 
     def fail(_):
         message = f"{ledger._store.where} cannot be read or written; nothing was charged"
@@ -300,7 +300,7 @@ def test_a_holdouts_key_is_free_again_when_its_ledger_failed(tmp_path, monkeypat
     headers = {"Authorization": f"Bearer {found.key}", "Idempotency-Key": "look"}
     with living(found.app) as client:
         polled(client, 200)
-        ledger = found.service.registry.holdout("cases").ledger
+        ledger = found.service.registry.find_holdout("cases").ledger
         settle = Ledger.settle
 
         def fail(account, bodies, requests):

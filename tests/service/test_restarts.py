@@ -16,9 +16,9 @@ from holdtrue.errors import IntegrityError, RefusedError, UnknownName
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.service import create
 from holdtrue.service.database import RECEIPTS
-from holdtrue.service.holdouts import HoldoutDesks
+from holdtrue.service.holdouts import HoldoutRegistry
 from holdtrue.service.receipts import accept_ledger, read_state
-from holdtrue.service.registry import Registry, _given
+from holdtrue.service.registry import Registry, _read_given
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living
@@ -35,7 +35,7 @@ def shared(request):
 
 def asked(found, *, start=0, stop=ASKS):
     """Ask some questions, and score once."""
-    curator = found.service.registry.dataset("people").curator
+    curator = found.service.registry.open_dataset("people").curator
     for number in range(start, stop):
         curator.ask(f"age > {number}")
     return curator
@@ -44,7 +44,7 @@ def asked(found, *, start=0, stop=ASKS):
 def registered(folder, shared):
     found = made(folder, **shared)
     found.service.registry.register_holdout("cases", HOLDOUT)
-    found.service.registry.holdout("cases")._kept.score([0, 1] * 300)
+    found.service.registry.find_holdout("cases")._kept.score([0, 1] * 300)
     asked(found)
     return found
 
@@ -90,7 +90,7 @@ def lost(folder, shared, kind, how):
     if not shared:
         shutil.copy(place(found, kind), copy)
     asked(found, start=ASKS, stop=2 * ASKS)
-    found.service.registry.holdout("cases")._kept.score([1, 0] * 300)
+    found.service.registry.find_holdout("cases")._kept.score([1, 0] * 300)
     closed(found)
     lose(found, kind, how=how, before=copy)
     return found
@@ -124,27 +124,27 @@ def test_p6_a_registered_ledger_that_is_lost_never_comes_back_with_its_budget(tm
 
 def open_as_before(registry, name):
     """The old way: whatever is at the place is opened, and created where there is nothing."""
-    document = registry._document(name)
+    document = registry._read_document(name)
     where = registry.ledger_url(name, create=True)
-    curator = Curator(registry._place(document["path"]), ledger=where, second_budget=True, **_given(document))
-    return registry._dataset(name, document, curator, None), read_state(curator.ledger)
+    curator = Curator(registry._find_place(document["path"]), ledger=where, second_budget=True, **_read_given(document))
+    return registry._make_dataset(name, document, curator, None), read_state(curator.ledger)
 
 
-def open_holdout_as_before(desks, name):
-    opened = desks._desk(name, desks._document(name), new=True)
+def open_holdout_as_before(holdouts, name):
+    opened = holdouts._make_dispatcher(name, holdouts._read_document(name), new=True)
     return opened, read_state(opened.ledger)
 
 
 @pytest.mark.parametrize("how", ["missing", "set back"])
 def test_control_a_service_that_opens_whatever_it_finds_gives_the_budget_again(tmp_path, shared, how, monkeypatch):
     found = lost(tmp_path, shared, "dataset", how)
-    monkeypatch.setattr(Registry, "_open", open_as_before)
-    monkeypatch.setattr(HoldoutDesks, "_open", open_holdout_as_before)
+    monkeypatch.setattr(Registry, "_open_registered", open_as_before)
+    monkeypatch.setattr(HoldoutRegistry, "_open_registered", open_holdout_as_before)
     app = create(found.service.settings)
     with living(app) as client:
         app.state.service.registry._threads[0].join()
         assert client.get("/readyz").status_code == 200
-        curator = app.state.service.registry.dataset("people").curator
+        curator = app.state.service.registry.open_dataset("people").curator
         assert len(curator.history) < 2 * ASKS
 
 
@@ -153,10 +153,10 @@ def test_another_ledger_over_the_same_rows_is_not_the_one_that_was_registered(tm
     closed(found)
     where = place(found, "dataset")
     where.unlink()
-    Curator(str(tmp_path / "people.parquet"), ledger=where, **_given(PEOPLE)).close()
+    Curator(str(tmp_path / "people.parquet"), ledger=where, **_read_given(PEOPLE)).close()
     registry = create(found.service.settings).state.service.registry
     with pytest.raises(IntegrityError):
-        registry.dataset("people")
+        registry.open_dataset("people")
     registry.close()
 
 
@@ -165,7 +165,7 @@ def test_a_service_that_was_killed_opens_what_it_finds_if_it_is_newer_than_the_r
     kept = found.service.registry.receipts.find("dataset", "people")
     assert kept.number == 0  # nothing was stored since registering: the service is not served, so nothing watches it
     again = create(found.service.settings).state.service
-    assert len(again.registry.dataset("people").curator.history) == ASKS
+    assert len(again.registry.open_dataset("people").curator.history) == ASKS
     closed(SimpleNamespace(service=again))
     closed(found)
 
@@ -176,13 +176,13 @@ def test_a_ledger_from_before_receipts_is_entered_when_it_is_first_opened(tmp_pa
     again = create(found.service.settings).state.service
     with again.database.begin() as connection:
         connection.execute(sa.delete(RECEIPTS))
-    assert again.registry.dataset("people").curator.budget.spent > 0
+    assert again.registry.open_dataset("people").curator.budget.spent > 0
     assert again.registry.receipts.find("dataset", "people").number == 2 * ASKS
     closed(SimpleNamespace(service=again))
     if not shared:
         lose(found, "dataset", how="missing", before=None)
         with pytest.raises(IntegrityError):
-            create(found.service.settings).state.service.registry.dataset("people")
+            create(found.service.settings).state.service.registry.open_dataset("people")
 
 
 def test_receipts_are_stored_after_so_many_entries_and_after_a_minute(tmp_path, monkeypatch):
@@ -240,12 +240,12 @@ def test_what_a_restored_ledger_has_forgotten_is_entered_as_spent(tmp_path, shar
     # Accepting once more charges nothing more.
     assert accept_ledger(registry, name, kind=kind, receipt=found_again.receipt).spent == 0
     if kind == "dataset":
-        curator = registry.dataset("people").curator
+        curator = registry.open_dataset("people").curator
         assert curator.budget.asks == 1000 - 2 * ASKS
         assert curator.ask("age > 77").value > 0
         assert curator.history[-2].verb == "restore"
     else:
-        assert registry.holdout("cases")._kept.looks_left == 18
+        assert registry.find_holdout("cases")._kept.looks_left == 18
     closed(SimpleNamespace(service=service))
 
 
@@ -256,7 +256,7 @@ def test_a_ledger_that_is_another_one_is_charged_all_that_was_spent(tmp_path):
     closed(found)
     where = place(found, "dataset")
     where.unlink()
-    Curator(str(tmp_path / "people.parquet"), ledger=where, **_given(PEOPLE)).close()
+    Curator(str(tmp_path / "people.parquet"), ledger=where, **_read_given(PEOPLE)).close()
     service = create(found.service.settings).state.service
     kept = service.registry.receipts.find("dataset", "people")
     accepted = accept_ledger(service.registry, "people", kind="dataset", receipt=verify(where).receipt)
@@ -284,7 +284,7 @@ def test_a_ledger_whose_file_is_taken_away_while_it_is_open_stops_and_is_not_rea
         (tmp_path / "elsewhere.ledger").rename(place(found, "dataset"))
         while client.get("/readyz").status_code == 503:
             pass
-        assert found.service.registry.dataset("people").curator.ask("age > 3").value > 0
+        assert found.service.registry.open_dataset("people").curator.ask("age > 3").value > 0
 
 
 def test_p12_rows_that_have_a_budget_are_registered_again_only_if_told(tmp_path):
@@ -321,7 +321,7 @@ def test_control_without_the_look_the_same_rows_have_two_budgets(tmp_path, monke
     found = made(tmp_path)
     monkeypatch.setattr("holdtrue.service.registry.refuse_second_budget", lambda *_, **__: None)
     again = found.service.registry.register("again", {**PEOPLE, "second_budget": False})
-    assert again.curator.budget.left == found.service.registry.dataset("people").curator.budget.left
+    assert again.curator.budget.left == found.service.registry.open_dataset("people").curator.budget.left
     closed(found)
 
 
@@ -339,12 +339,12 @@ def test_a_dataset_that_is_slow_to_open_keeps_no_other_waiting(tmp_path, monkeyp
         return open_one(name)
 
     monkeypatch.setattr(registry._datasets, "_open_one", slow)
-    thread = threading.Thread(target=registry.dataset, args=("people",))
+    thread = threading.Thread(target=registry.open_dataset, args=("people",))
     thread.start()
     begun.wait()
-    assert registry.dataset("second").name == "second"
+    assert registry.open_dataset("second").name == "second"
     assert registry._datasets.get("people") is None
     release.set()
     thread.join()
-    assert registry.dataset("people").name == "people"
+    assert registry.open_dataset("people").name == "people"
     registry.close()

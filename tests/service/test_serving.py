@@ -139,7 +139,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         with pytest.raises(RefusedError, match="Address already in use"):
-            serving.run(Settings(home=tmp_path / "home", port=other.getsockname()[1]))
+            serving.run_service(Settings(home=tmp_path / "home", port=other.getsockname()[1]))
     assert not (tmp_path / "home").exists()
 
 

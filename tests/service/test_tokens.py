@@ -290,9 +290,9 @@ def test_a_service_with_an_issuer_takes_keys_and_tokens(tmp_path):
     database = open_database(Settings(home=tmp_path))
     keyring, without = Keyring(database, issuer=issuer()), Keyring(database)
     text, _ = keyring.create("ann", "auditor")
-    assert keyring.check(text) == asyncio.run(keyring.known(text))
-    assert keyring.check(token()) == asyncio.run(keyring.known(token())) == Caller("oidc:ann", "analyst", "oidc")
-    for check in (without.check, lambda text: asyncio.run(without.known(text))):
+    assert keyring.check(text) == asyncio.run(keyring.find_caller(text))
+    assert keyring.check(token()) == asyncio.run(keyring.find_caller(token())) == Caller("oidc:ann", "analyst", "oidc")
+    for check in (without.check, lambda text: asyncio.run(without.find_caller(text))):
         with pytest.raises(Unauthorized):
             check(token())
     database.close()

@@ -26,7 +26,7 @@ def key(name: str) -> dict[str, str]:
 
 
 def charges(served) -> int:
-    return len(served.service.registry.dataset("people").curator.history)
+    return len(served.service.registry.open_dataset("people").curator.history)
 
 
 def test_p5_fifty_identical_posts_are_one_charge_and_fifty_identical_bodies(served, service_url, analyst_key):
@@ -260,7 +260,7 @@ def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocate
         message = "far enough"
         raise RefusedError(message)
 
-    curator = served.service.registry.dataset("people").curator
+    curator = served.service.registry.open_dataset("people").curator
     monkeypatch.setattr(curator, "learn", learn)
     body = {"hypotheses": hypotheses, "target": "smoker", "features": ["age"]}
     refused = analyst.post("/v1/datasets/people/learn", json=body, headers=key("large class"))
@@ -328,7 +328,7 @@ def test_two_idempotency_keys_are_as_good_as_none(analyst):
 
 def test_a_body_is_not_read_without_a_key(served, monkeypatch):
     read = []
-    monkeypatch.setattr(bodies, "loads", lambda content: read.append(content) or {})
+    monkeypatch.setattr(bodies, "parse_json", lambda content: read.append(content) or {})
     with httpx.Client(base_url=served.url) as nobody:
         for verb in ("ask", "select", "learn", "train", "predict", "preview", "verify"):
             told = nobody.post(

@@ -34,10 +34,10 @@ def demo(
         return
     if any(find_spec(package) is None for package in _PACKAGES):
         raise MissingExtra("server", purpose="the demonstration's page")
-    from holdtrue.service.demo import run
+    from holdtrue.service.demo import serve_demo
 
     typer.echo("Drawing rows …", err=True)
-    run(port=port, ready=lambda address, key: _show_address(address, key, browser=browser))
+    serve_demo(port=port, ready=lambda address, key: _show_address(address, key, browser=browser))
 
 
 def _show_address(address: str, key: str, *, browser: bool) -> None:

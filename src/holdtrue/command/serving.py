@@ -60,9 +60,9 @@ def serve(
     The first start creates the owner's key and shows it once.
     """
     settings = _make_settings(config, home=home, ledger=ledger, host=host, port=port, workers=workers, tick=tick)
-    from holdtrue.service.http.serving import run
+    from holdtrue.service.http.serving import run_service
 
-    run(settings)
+    run_service(settings)
 
 
 keys = typer.Typer(name="key", help="Create, list and revoke keys of analysts and auditors.", no_args_is_help=True)

@@ -43,14 +43,14 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.database import open_database
     from holdtrue.service.http import fast_path
     from holdtrue.service.http.middleware import Envelope
-    from holdtrue.service.http.openapi import describe
+    from holdtrue.service.http.openapi import describe_application
     from holdtrue.service.http.problems import add_handlers
     from holdtrue.service.http.routes import datasets, health, holdouts, keys, plans, verbs
     from holdtrue.service.http.telemetry import Metrics
     from holdtrue.service.identity.api_keys import Keyring
     from holdtrue.service.identity.authentication import Rates
     from holdtrue.service.inference import routes as inference
-    from holdtrue.service.page import mount
+    from holdtrue.service.page import mount_page
     from holdtrue.service.registry import Registry
 
     database, metrics = open_database(settings), Metrics()
@@ -78,9 +78,9 @@ def create(settings: "Settings") -> "FastAPI":
     add_handlers(app)
     for family in (fast_path, verbs, datasets, plans, holdouts, inference, keys, health):
         app.include_router(family.router)
-    mount(app)
+    mount_page(app)
     app.add_middleware(Envelope, settings=settings, metrics=metrics)
-    # A question passes the lane alone; whatever else comes, FastAPI's own layers.
-    app.lane = Envelope(fast_path.Lane(service), settings=settings, metrics=metrics)
-    describe(app)
+    # A question goes over the fast path alone; whatever else comes, FastAPI's own layers.
+    app.fast = Envelope(fast_path.FastPath(service), settings=settings, metrics=metrics)
+    describe_application(app)
     return app

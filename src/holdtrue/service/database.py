@@ -33,7 +33,7 @@ __all__ = [
     "CoalescedReads",
     "Database",
     "Version",
-    "lock",
+    "lock_creation",
     "open_database",
 ]
 
@@ -117,14 +117,14 @@ class Database:
         with self.engine.connect().execution_options(**{_READING: True}) as connection:
             yield connection
 
-    def secret(self, name: str) -> str:
+    def read_secret(self, name: str) -> str:
         """Return a secret of 256 bits in hexadecimal, made the first time it is asked for and the same for all workers."""
         chosen = sa.select(SECRETS.c.value).where(SECRETS.c.name == name)
         with self.read() as connection:
             found: str | None = connection.execute(chosen).scalar_one_or_none()
         if found is None:
             with self.begin() as connection:
-                lock(connection)
+                lock_creation(connection)
                 found = connection.execute(chosen).scalar_one_or_none()
                 if found is None:
                     found = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
@@ -143,11 +143,11 @@ def open_database(settings: "Settings") -> Database:
     Holdtrue has written the tables.
     """
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    engine = _sqlite(settings.home / "service.db") if settings.ledger is None else _postgres(settings.ledger)
+    engine = _open_sqlite(settings.home / "service.db") if settings.ledger is None else _open_postgres(settings.ledger)
     failed = None
     try:
         with engine.begin() as connection:
-            lock(connection)
+            lock_creation(connection)
             failed = _bring_up_to_date(connection)
     except sa.exc.SQLAlchemyError:
         failed = "the service's database cannot be opened: check the server and its rights, or the home folder and its disk"
@@ -174,13 +174,13 @@ def _bring_up_to_date(connection: sa.Connection) -> str | None:
     return None
 
 
-def lock(connection: sa.Connection) -> None:
+def lock_creation(connection: sa.Connection) -> None:
     """Let one worker at a time create things; SQLite's transactions that may write do so by themselves."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION)))
 
 
-def _sqlite(path: Path) -> sa.Engine:
+def _open_sqlite(path: Path) -> sa.Engine:
     address = f"file:{quote(str(path.absolute()))}?mode=rwc"
 
     def connect() -> sqlite3.Connection:
@@ -202,7 +202,7 @@ def _sqlite(path: Path) -> sa.Engine:
     return engine
 
 
-def _postgres(url: str) -> sa.Engine:
+def _open_postgres(url: str) -> sa.Engine:
     try:
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
     except (sa.exc.ArgumentError, ValueError):
@@ -234,7 +234,7 @@ class CoalescedReads:
         self._waiting: list[tuple[str, asyncio.Future[Row | None]]] = []
         self._serving: asyncio.Task[None] | None = None
 
-    async def row(self, name: str) -> Row | None:
+    async def read_row(self, name: str) -> Row | None:
         """Return the row of a name, None where there is none."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Row | None] = loop.create_future()
@@ -243,10 +243,10 @@ class CoalescedReads:
             self._serving, self._waiting = None, []
         self._waiting.append((name, future))
         if self._serving is None or self._serving.done():
-            self._serving = loop.create_task(self._serve())
+            self._serving = loop.create_task(self._serve_waiting())
         return await future
 
-    async def _serve(self) -> None:
+    async def _serve_waiting(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
@@ -289,7 +289,7 @@ class Version:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[asyncio.Future[int | None]] = []
 
-    async def soon(self) -> int | None:
+    async def read_soon(self) -> int | None:
         """Return :meth:`now`, looked up after this call began, once for all who call in the same turn of the event loop."""
         if self._connection is None:
             return None
@@ -298,18 +298,18 @@ class Version:
             self._loop, self._waiting = loop, []
         future: asyncio.Future[int | None] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._tell)
+            loop.call_soon(self._tell_waiting)
         self._waiting.append(future)
         return await future
 
-    def _tell(self) -> None:
+    def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        version = self.now()
+        version = self.read_now()
         for future in waiting:
             if not future.done():
                 future.set_result(version)
 
-    def now(self) -> int | None:
+    def read_now(self) -> int | None:
         """Return the number of the newest commit by any other connection."""
         if self._connection is None:
             return None

@@ -19,7 +19,7 @@ from holdtrue.service.settings import Settings
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Demo", "prepare", "run"]
+__all__ = ["Demo", "prepare_demo", "serve_demo"]
 
 _NAME = "demo"
 _HOST = "127.0.0.1"
@@ -35,7 +35,7 @@ class Demo:
     key: str
 
 
-def prepare(home: Path, *, port: int = 0) -> Demo:
+def prepare_demo(home: Path, *, port: int = 0) -> Demo:
     """Return the application with its one dataset. Whoever comes to its page from this machine is let in as the owner."""
     population = survey()
     data = home / "data"
@@ -50,16 +50,20 @@ def prepare(home: Path, *, port: int = 0) -> Demo:
     return Demo(app, key)
 
 
-def run(*, port: int, ready: Callable[[str, str], None]) -> None:
+def serve_demo(*, port: int, ready: Callable[[str, str], None]) -> None:
     """Serve the demonstration on this machine until it is told to stop; then everything it made is gone.
 
     ``ready`` is told the address and the key once requests are answered, in a thread of its own.
     """
     import uvicorn
 
-    signal.signal(signal.SIGTERM, _leave)
-    with suppress(KeyboardInterrupt), _listening(port) as sock, tempfile.TemporaryDirectory(prefix="holdtrue-demo-") as home:
-        demo = prepare(Path(home), port=port)
+    signal.signal(signal.SIGTERM, _exit_quietly)
+    with (
+        suppress(KeyboardInterrupt),
+        _bind_socket(port) as sock,
+        tempfile.TemporaryDirectory(prefix="holdtrue-demo-") as home,
+    ):
+        demo = prepare_demo(Path(home), port=port)
         server = uvicorn.Server(
             uvicorn.Config(
                 demo.app,
@@ -73,11 +77,11 @@ def run(*, port: int, ready: Callable[[str, str], None]) -> None:
             )
         )
         address = f"http://{_HOST}:{sock.getsockname()[1]}"
-        threading.Thread(target=_tell, args=(server, lambda: ready(address, demo.key)), daemon=True).start()
+        threading.Thread(target=_tell_ready, args=(server, lambda: ready(address, demo.key)), daemon=True).start()
         server.run([sock])
 
 
-def _tell(server: Any, ready: Callable[[], None]) -> None:  # noqa: ANN401 - uvicorn is imported where it is used
+def _tell_ready(server: Any, ready: Callable[[], None]) -> None:  # noqa: ANN401 - uvicorn is imported where it is used
     pause = threading.Event()
     while not server.started:
         if server.should_exit:
@@ -87,7 +91,7 @@ def _tell(server: Any, ready: Callable[[], None]) -> None:  # noqa: ANN401 - uvi
 
 
 @contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def _bind_socket(port: int) -> Iterator[socket.socket]:
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -101,6 +105,6 @@ def _listening(port: int) -> Iterator[socket.socket]:
         yield sock
 
 
-def _leave(number: int, frame: object) -> NoReturn:
+def _exit_quietly(number: int, frame: object) -> NoReturn:
     del number, frame
     raise SystemExit(0)

@@ -13,9 +13,9 @@ from holdtrue.curator import Curator
 from holdtrue.curator.pipeline import Pending
 from holdtrue.errors import CuratorClosed, HoldtrueError
 from holdtrue.records import Answer, Response
-from holdtrue.service.open_ledgers import unavailable
+from holdtrue.service.open_ledgers import unavailable_error
 
-__all__ = ["Desk", "FairThreads"]
+__all__ = ["Dispatcher", "FairThreads"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -23,7 +23,7 @@ _SLOW_VERBS = 2
 _READERS = 2
 
 
-class Desk:
+class Dispatcher:
     """Takes requests of one event loop to one curator, in threads of its own.
 
     Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
@@ -47,23 +47,23 @@ class Desk:
         if self._outcomes is None or self._outcomes.loop is not loop:
             self._outcomes = _Outcomes(loop)
         told: asyncio.Future[list[Answer]] = loop.create_future()
-        with self._explained():
+        with self._explain_errors():
             job = self.curator.ask_job(tuple(queries), key=key, analyst=analyst)
-            self.curator.pipeline.submit(job).add_done_callback(partial(self._outcomes.add, told))
+            self.curator.pipeline.submit(job).add_done_callback(partial(self._outcomes.add_outcome, told))
             try:
                 return await told
             except Pending:
                 # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
                 return await self._slow.run(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
 
-    async def call(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+    async def run_short(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
         """Run what takes little time, such as a look at the budget, in this dataset's threads for that."""
-        with self._explained():
+        with self._explain_errors():
             return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
 
-    async def work(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+    async def run_long(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
         """Run what may take long, such as learning, when the turn of its owner comes: of the analyst who asked for it."""
-        with self._explained():
+        with self._explain_errors():
             return await self._slow.run(owner, function, *args, **given)
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Desk:
         self.curator.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except HoldtrueError as error:
@@ -82,7 +82,7 @@ class Desk:
         except RuntimeError:
             if not self._closed:
                 raise
-            raise unavailable() from None  # the threads of a desk that was closed take nothing more
+            raise unavailable_error() from None  # the threads of a closed dispatcher take nothing more
 
 
 class _Outcomes:
@@ -93,16 +93,16 @@ class _Outcomes:
         self._found: deque[tuple[asyncio.Future[list[Answer]], Future[list[Response]]]] = deque()
         self._waking = False
 
-    def add(self, told: "asyncio.Future[list[Answer]]", done: "Future[list[Response]]") -> None:
+    def add_outcome(self, told: "asyncio.Future[list[Answer]]", done: "Future[list[Response]]") -> None:
         """Take an outcome, in any thread."""
         self._found.append((told, done))
         if not self._waking:  # else the loop has not begun to look yet, and finds this one too
             self._waking = True
             # A loop that is closed has nobody who waits; what is under way is stored all the same.
             with suppress(RuntimeError):
-                self.loop.call_soon_threadsafe(self._tell)
+                self.loop.call_soon_threadsafe(self._tell_waiting)
 
-    def _tell(self) -> None:
+    def _tell_waiting(self) -> None:
         self._waking = False
         while self._found:
             told, done = self._found.popleft()
@@ -132,11 +132,11 @@ class FairThreads:
         """Return what a function returns, run when its owner's turn comes."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
-        task = partial(_run, loop, future, partial(function, *args, **given))
+        task = partial(_run_task, loop, future, partial(function, *args, **given))
         with self._lock:
             self._waiting.setdefault(owner, deque()).append(task)
         try:
-            self._pool.submit(self._work)
+            self._pool.submit(self._run_waiting)
         except RuntimeError:
             message = "the service is stopping; ask again when it is back"
             raise CuratorClosed(message) from None
@@ -146,9 +146,9 @@ class FairThreads:
         """Finish what waits."""
         self._pool.shutdown()
 
-    def _work(self) -> None:
+    def _run_waiting(self) -> None:
         """Do one piece of work; there is a call of this for each that waits, or another one does it on its way."""
-        found = self._next()
+        found = self._take_next()
         while found is not None:
             owner, task = found
             try:
@@ -157,9 +157,9 @@ class FairThreads:
                 with self._lock:
                     self._running.discard(owner)
             # What waited for this owner's own work to end has lost its call of this by now.
-            found = self._next()
+            found = self._take_next()
 
-    def _next(self) -> tuple[str, Callable[[], None]] | None:
+    def _take_next(self) -> tuple[str, Callable[[], None]] | None:
         with self._lock:
             owner = next((each for each in self._waiting if each not in self._running), None)
             if owner is None:
@@ -172,17 +172,17 @@ class FairThreads:
             return owner, task
 
 
-def _run(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
+def _run_task(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", function: Callable[[], Any]) -> None:
     try:
         outcome: Any = function()
-        tell = partial(_settle, future, outcome, None)
+        tell = partial(_settle_future, future, outcome, None)
     except BaseException as error:  # noqa: BLE001 - whoever waits is told, whatever it is
-        tell = partial(_settle, future, None, error)
+        tell = partial(_settle_future, future, None, error)
     if not loop.is_closed():
         loop.call_soon_threadsafe(tell)
 
 
-def _settle(future: "asyncio.Future[Any]", outcome: object, error: BaseException | None) -> None:
+def _settle_future(future: "asyncio.Future[Any]", outcome: object, error: BaseException | None) -> None:
     if future.done():  # whoever asked has gone
         return
     if error is None:

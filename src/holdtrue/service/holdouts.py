@@ -18,13 +18,13 @@ from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
 from holdtrue.ledgers import Ledger
 from holdtrue.service.database import HOLDOUTS
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable
+from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable_error
 from holdtrue.service.receipts import LedgerState, read_state
 
 if TYPE_CHECKING:
     from holdtrue.service.registry import Registry
 
-__all__ = ["HoldoutDesk", "HoldoutDesks", "labels_of"]
+__all__ = ["HoldoutDispatcher", "HoldoutRegistry", "read_labels"]
 
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
 _GATE = ("yes", "incumbent", "metric")
@@ -36,7 +36,7 @@ _CONFLICT = 409
 _T = TypeVar("_T")
 
 
-class HoldoutDesk:
+class HoldoutDispatcher:
     """One holdout or leaderboard, and the thread that everything about it goes through.
 
     Guarantee: a key that comes again with the same body gets the same bytes and is no second look; with another body it is
@@ -53,8 +53,8 @@ class HoldoutDesk:
         self._document = document
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="looks")
         if new:  # in memory first: what cannot be opened must not leave a ledger under the name
-            self._opened(truth, None).close()
-        self._kept = self._opened(truth, ledger)
+            self._open_cases(truth, None).close()
+        self._kept = self._open_cases(truth, ledger)
 
     @property
     def board(self) -> bool:
@@ -66,17 +66,17 @@ class HoldoutDesk:
         """Return the ledger of the looks, to be read."""
         return self._kept.ledger
 
-    async def card(self) -> dict[str, Any]:
+    async def read_card(self) -> dict[str, Any]:
         """Return what is public: how many cases, in which mode, and how many looks are left."""
-        return await self._run(self._card)
+        return await self._run_in_thread(self._make_card)
 
-    async def standings(self) -> list[Place]:
+    async def read_standings(self) -> list[Place]:
         """Return the standings of a leaderboard. Free."""
-        return await self._run(self._leaderboard().standings)
+        return await self._run_in_thread(self._require_leaderboard().standings)
 
-    async def look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> Score | Verdict:
+    async def take_look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> Score | Verdict:
         """Return what is told for a look; the same whenever the same key and body come."""
-        return await self._run(lambda: self._look(verb, dict(given), {"key": key, "analyst": analyst}))
+        return await self._run_in_thread(lambda: self._call_verb(verb, dict(given), {"key": key, "analyst": analyst}))
 
     def close(self) -> None:
         """Finish what is under way and let go of the cases."""
@@ -84,7 +84,7 @@ class HoldoutDesk:
         self._thread.shutdown()
         self._kept.close()
 
-    async def _run(self, function: Callable[[], _T]) -> _T:
+    async def _run_in_thread(self, function: Callable[[], _T]) -> _T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, function)
         except HoldtrueError as error:
@@ -92,27 +92,27 @@ class HoldoutDesk:
         except RuntimeError:
             if not self._closed:
                 raise
-            raise unavailable() from None  # the thread of a holdout that was closed takes nothing more
+            raise unavailable_error() from None  # the thread of a holdout that was closed takes nothing more
 
-    def _look(self, verb: str, given: dict[str, Any], who: dict[str, Any]) -> Score | Verdict:
+    def _call_verb(self, verb: str, given: dict[str, Any], who: dict[str, Any]) -> Score | Verdict:
         given = {name: value for name, value in given.items() if value is not None}
         match verb:
             case "submit":
-                return self._leaderboard().submit(**given, **who)
+                return self._require_leaderboard().submit(**given, **who)
             case "gate":
-                return self._holdout().gate(**given, **who)
+                return self._require_holdout().gate(**given, **who)
             case "certify":
-                return self._holdout().certify(**who)
+                return self._require_holdout().certify(**who)
             case "compare" if given.pop("results", False):
-                return self._holdout().compare_cases(**given, **who)
+                return self._require_holdout().compare_cases(**given, **who)
             case "compare":
                 for each in {"differ", "name"} & set(given):
                     raise InvalidParameter(each, "given", "left out unless results are compared")
-                return self._holdout().compare(**given, **who)
+                return self._require_holdout().compare(**given, **who)
             case _:
-                return self._holdout().score(**given, **who)
+                return self._require_holdout().score(**given, **who)
 
-    def _opened(self, truth: object, ledger: str | Path | None) -> Holdout | Leaderboard:
+    def _open_cases(self, truth: object, ledger: str | Path | None) -> Holdout | Leaderboard:
         document, names = self._document, _LEADERBOARD if self.board else _HOLDOUT
         given: dict[str, Any] = {name: document[name] for name in names if document.get(name) is not None}
         if document.get("classes") is not None:
@@ -123,19 +123,19 @@ class HoldoutDesk:
             given["incumbent_name"] = _REGISTERED
         return Holdout(truth, ledger=ledger, **given)
 
-    def _holdout(self) -> Holdout:
+    def _require_holdout(self) -> Holdout:
         if not isinstance(self._kept, Holdout):
             message = "this is a leaderboard: it takes submissions, and has standings"
             raise RefusedError(message)
         return self._kept
 
-    def _leaderboard(self) -> Leaderboard:
+    def _require_leaderboard(self) -> Leaderboard:
         if not isinstance(self._kept, Leaderboard):
             message = "this is a holdout: it has scores or a gate, no standings"
             raise RefusedError(message)
         return self._kept
 
-    def _card(self) -> dict[str, Any]:
+    def _make_card(self) -> dict[str, Any]:
         kept = self._kept
         left = kept.left if isinstance(kept, Leaderboard) else kept.looks_left
         facts: dict[str, Any] = plain(kept.facts)
@@ -151,26 +151,26 @@ class HoldoutDesk:
         } | facts
 
 
-class HoldoutDesks:
+class HoldoutRegistry:
     """All holdouts of a service: what is registered stands in the database, what is open is this worker's own."""
 
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
-        self.ledgers = OpenLedgers[HoldoutDesk](
+        self.ledgers = OpenLedgers[HoldoutDispatcher](
             "holdout",
             receipts=registry.receipts,
-            open_one=self._open,
-            ledger_of=lambda desk: desk.ledger,
+            open_one=self._open_registered,
+            ledger_of=lambda dispatcher: dispatcher.ledger,
             place_of=lambda name: registry.ledger_url(name, kind="holdout"),
-            close_one=lambda desk: desk.close(),
+            close_one=lambda dispatcher: dispatcher.close(),
             every=registry.settings.receipt_entries,
         )
 
-    def all(self) -> list[HoldoutDesk]:
+    def list_open(self) -> list[HoldoutDispatcher]:
         """Return every holdout that can be opened, by name."""
         with self._registry.database.read() as connection:
             names = list(connection.execute(sa.select(HOLDOUTS.c.name).order_by(HOLDOUTS.c.name)).scalars())
-        found: list[HoldoutDesk] = []
+        found: list[HoldoutDispatcher] = []
         for name in names:
             try:
                 found.append(self.ledgers.open(name))
@@ -178,21 +178,21 @@ class HoldoutDesks:
                 continue  # whoever asks for it by name is told why
         return found
 
-    def named(self, name: str) -> HoldoutDesk:
+    def find_holdout(self, name: str) -> HoldoutDispatcher:
         """Return a holdout, opened if this worker has not yet; UnknownName where there is none."""
         known = self.ledgers.get(name)
-        if known is None and self._document(name) is None:
+        if known is None and self._read_document(name) is None:
             message = "there is no holdout of that name"
             raise UnknownName(message)
         return known or self.ledgers.open(name)
 
-    def register(self, name: str, document: Mapping[str, Any]) -> HoldoutDesk:
+    def register(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
         """Open cases under a new ledger and a new name, for all workers and for good."""
         taken = Refused(_CONFLICT, "name taken", "there is a holdout of that name already; take another")
-        if self._document(name) is not None:
+        if self._read_document(name) is not None:
             raise taken
         try:
-            opened = self._desk(name, dict(document), new=True)
+            opened = self._make_dispatcher(name, dict(document), new=True)
         except HoldtrueError as error:
             raise hide_place(error, self._registry.ledger_url(name, kind="holdout")) from None
         state = read_state(opened.ledger)
@@ -209,32 +209,32 @@ class HoldoutDesks:
             raise
         return self.ledgers.add(name, opened, state)
 
-    def _document(self, name: str) -> dict[str, Any] | None:
+    def _read_document(self, name: str) -> dict[str, Any] | None:
         chosen = sa.select(HOLDOUTS.c.document).where(HOLDOUTS.c.name == name)
         with self._registry.database.read() as connection:
             found: dict[str, Any] | None = connection.execute(chosen).scalar_one_or_none()
         return found
 
-    def _open(self, name: str) -> tuple[HoldoutDesk, LedgerState]:
+    def _open_registered(self, name: str) -> tuple[HoldoutDispatcher, LedgerState]:
         """Open a holdout that is registered, under the ledger that the database knows."""
-        document = self._document(name)
+        document = self._read_document(name)
         if document is None:
             message = "there is no holdout of that name"
             raise UnknownName(message)
         state = self._registry.receipts.check("holdout", name, self._registry.ledger_url(name, kind="holdout"))
-        opened = self._desk(name, document, new=False)
+        opened = self._make_dispatcher(name, document, new=False)
         if opened.ledger.terms.ledger_id != state.ledger_id:
             opened.close()
             message = "the ledger is not the one that the service knows"
             raise IntegrityError(message)
         return opened, state
 
-    def _desk(self, name: str, document: dict[str, Any], *, new: bool) -> HoldoutDesk:
-        truth = labels_of(document, folders=self._registry.settings.data)
+    def _make_dispatcher(self, name: str, document: dict[str, Any], *, new: bool) -> HoldoutDispatcher:
+        truth = read_labels(document, folders=self._registry.settings.data)
         ledger = self._registry.ledger_url(name, kind="holdout", create=new)
-        desk = HoldoutDesk(name, document, truth=truth, ledger=ledger, new=new)
-        desk.explain = lambda error: self.ledgers.explain(error, desk.ledger)
-        return desk
+        dispatcher = HoldoutDispatcher(name, document, truth=truth, ledger=ledger, new=new)
+        dispatcher.explain = lambda error: self.ledgers.explain(error, dispatcher.ledger)
+        return dispatcher
 
 
 _EXPECTED = "a .npy, .json or .csv file in one of the folders that the settings name as data"
@@ -242,7 +242,7 @@ _TABLE = "left out, but for a path to a table"
 _LARGEST = 1 << 30
 
 
-def labels_of(document: Mapping[str, Any], *, folders: Sequence[Path]) -> object:
+def read_labels(document: Mapping[str, Any], *, folders: Sequence[Path]) -> object:
     """Return the labels: ``y_true``, those in the file at ``path``, or ones for as many ``cases`` as have results elsewhere.
 
     Fails: RequestError, in words that hold nothing of the file but its kind.
@@ -258,10 +258,10 @@ def labels_of(document: Mapping[str, Any], *, folders: Sequence[Path]) -> object
         case "cases":
             return np.ones(int(document["cases"]))
         case _:
-            return _from_file(_place(document["path"], folders), document.get("column"))
+            return _read_file(_find_file(document["path"], folders), document.get("column"))
 
 
-def _place(path: object, folders: Sequence[Path]) -> Path:
+def _find_file(path: object, folders: Sequence[Path]) -> Path:
     """Return a file that lies in one of the folders, links followed."""
     if isinstance(path, str) and path and "\0" not in path:
         for folder in folders:
@@ -274,7 +274,7 @@ def _place(path: object, folders: Sequence[Path]) -> Path:
     raise InvalidParameter("path", "what was given", _EXPECTED)
 
 
-def _from_file(place: Path, column: str | None) -> object:
+def _read_file(place: Path, column: str | None) -> object:
     if column is not None and place.suffix.lower() != ".csv":
         raise InvalidParameter("column", "given", _TABLE)
     try:
@@ -285,7 +285,7 @@ def _from_file(place: Path, column: str | None) -> object:
                 return json.loads(place.read_text(encoding="utf-8"))
             case ".csv":
                 with place.open(encoding="utf-8-sig", newline="") as text:
-                    return _column(csv.DictReader(text, strict=True), column)
+                    return _read_column(csv.DictReader(text, strict=True), column)
     except (OSError, ValueError, csv.Error, RecursionError, EOFError):
         pass
     else:
@@ -294,16 +294,16 @@ def _from_file(place: Path, column: str | None) -> object:
     raise RequestError(message)
 
 
-def _column(table: "csv.DictReader[str]", column: str | None) -> list[Any]:
+def _read_column(table: "csv.DictReader[str]", column: str | None) -> list[Any]:
     names = list(table.fieldnames or ())
     chosen = names[0] if column is None and len(names) == 1 else column
     if chosen is None or chosen not in names:
         raise InvalidParameter("column", "what was given", "the name of the column of labels")
     values = [row[chosen] for row in table]
-    return _numbers(values)
+    return _to_numbers(values)
 
 
-def _numbers(values: list[Any]) -> list[Any]:
+def _to_numbers(values: list[Any]) -> list[Any]:
     """Return numbers where every cell is one, texts as they are otherwise."""
     for kind in (int, float):
         try:

@@ -21,7 +21,7 @@ from holdtrue.ledgers import Busy, Ledger, open_ledger
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
 
-__all__ = ["OpenLedgers", "hide_place", "unavailable"]
+__all__ = ["OpenLedgers", "hide_place", "unavailable_error"]
 
 T = TypeVar("T")
 _LOGGER = logging.getLogger("holdtrue.service")
@@ -34,7 +34,7 @@ _CLOSED = "cannot be opened"
 _DAMAGED = "the ledger here is damaged, or is not the one that the service knows; whoever runs the service has to look at it"
 
 
-def unavailable() -> Refused:
+def unavailable_error() -> Refused:
     """Return the refusal for as long as a ledger is being opened again."""
     detail = (
         "the ledger is being opened again; send the same request again, with the same Idempotency-Key: "
@@ -104,10 +104,10 @@ class OpenLedgers(Generic[T]):
         if not slot.tried:
             with slot.lock:
                 if not slot.tried:
-                    self._try(slot)
+                    self._try_opening(slot)
         opened, failure = slot.opened, slot.failure
         if opened is None:
-            raise (failure or unavailable()).with_traceback(None)
+            raise (failure or unavailable_error()).with_traceback(None)
         return opened
 
     def add(self, name: str, opened: T, state: LedgerState) -> T:
@@ -116,7 +116,7 @@ class OpenLedgers(Generic[T]):
             slot = self._slots.setdefault(name, _Slot(name))
         with slot.lock:
             if slot.opened is None:
-                self._fill(slot, opened, state)
+                self._fill_slot(slot, opened, state)
                 return opened
             found = slot.opened
         self._close_one(opened)
@@ -145,7 +145,7 @@ class OpenLedgers(Generic[T]):
         """Return what a caller is told of an error, without a path: 503 where the ledger has stopped or is locked."""
         if isinstance(error, (Busy, CuratorClosed)) or (ledger.stopped and _may_be_the_ledgers(error)):
             self.reopen_stopped()
-            return unavailable()
+            return unavailable_error()
         return error
 
     def reopen_stopped(self) -> bool:
@@ -159,9 +159,9 @@ class OpenLedgers(Generic[T]):
             with self._lock:
                 if slot.opened is not opened or self._closing.is_set():
                     continue
-                slot.failure, slot.opened = unavailable(), None
+                slot.failure, slot.opened = unavailable_error(), None
             _LOGGER.error("ledger of a %s stopped", self._kind, extra={"dataset": slot.name})
-            self._begin(slot, opened)
+            self._begin_reopening(slot, opened)
         return found
 
     def store_receipts(self) -> None:
@@ -175,7 +175,7 @@ class OpenLedgers(Generic[T]):
                 ledger = self._ledger_of(opened)
                 newest = ledger.newest() if late else ledger.last_seen[0]
                 if newest - state.number >= self._every or (late and newest > state.number):
-                    self._store(slot, read_state(ledger))
+                    self._store_state(slot, read_state(ledger))
                 elif late:
                     slot.stored = time.monotonic()
 
@@ -193,9 +193,9 @@ class OpenLedgers(Generic[T]):
                 continue
             self._close_one(slot.opened)
             with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self._place_of(slot.name)) as ledger:
-                self._store(slot, read_state(ledger))
+                self._store_state(slot, read_state(ledger))
 
-    def _store(self, slot: _Slot[T], state: LedgerState) -> None:
+    def _store_state(self, slot: _Slot[T], state: LedgerState) -> None:
         try:
             self._receipts.store(self._kind, slot.name, state)
         except SQLAlchemyError as error:
@@ -203,39 +203,39 @@ class OpenLedgers(Generic[T]):
             return
         slot.state, slot.stored = state, time.monotonic()
 
-    def _fill(self, slot: _Slot[T], opened: T, state: LedgerState) -> None:
-        slot.state, slot.stored, slot.file = state, time.monotonic(), _file(self._place_of(slot.name))
+    def _fill_slot(self, slot: _Slot[T], opened: T, state: LedgerState) -> None:
+        slot.state, slot.stored, slot.file = state, time.monotonic(), _identify_file(self._place_of(slot.name))
         slot.opened, slot.failure = opened, None
 
     def _has_stopped(self, slot: _Slot[T], opened: T) -> bool:
         try:
-            return self._ledger_of(opened).failed or _file(self._place_of(slot.name)) != slot.file
+            return self._ledger_of(opened).failed or _identify_file(self._place_of(slot.name)) != slot.file
         except HoldtrueError:
             return True
 
-    def _try(self, slot: _Slot[T]) -> None:
+    def _try_opening(self, slot: _Slot[T]) -> None:
         """Open a name the first time; where that fails, say so once and go on in the background."""
         try:
-            self._fill(slot, *self._open_one(slot.name))
+            self._fill_slot(slot, *self._open_one(slot.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told by its kind alone: a message may quote a row
-            slot.failure = self._note(slot, error)
-            self._begin(slot, None)
+            slot.failure = self._note_failure(slot, error)
+            self._begin_reopening(slot, None)
 
-    def _note(self, slot: _Slot[T], error: Exception) -> HoldtrueError:
+    def _note_failure(self, slot: _Slot[T], error: Exception) -> HoldtrueError:
         """Log why a name is not open, once for each reason, and return what is told meanwhile."""
-        told = _told(error)
+        told = _to_public_error(error)
         if slot.failure is None or type(slot.failure) is not type(told):
             extra = {"kind": type(error).__name__, "dataset": slot.name}
             _LOGGER.error("%s not opened", self._kind, extra=extra)
         return told
 
-    def _begin(self, slot: _Slot[T], old: T | None) -> None:
-        thread = threading.Thread(target=self._reopen, args=(slot, old), name="reopening", daemon=True)
+    def _begin_reopening(self, slot: _Slot[T], old: T | None) -> None:
+        thread = threading.Thread(target=self._reopen_slot, args=(slot, old), name="reopening", daemon=True)
         with self._lock:
             self._threads = [each for each in self._threads if each.is_alive()] + [thread]
             thread.start()
 
-    def _reopen(self, slot: _Slot[T], old: T | None) -> None:
+    def _reopen_slot(self, slot: _Slot[T], old: T | None) -> None:
         """Let go of what has stopped, and try until it is open again: soon at first, then ever less often."""
         if old is not None:
             # What is under way with the old one can release nothing; it is not waited for any longer than this.
@@ -243,23 +243,23 @@ class OpenLedgers(Generic[T]):
             closing.start()
             closing.join(_CLOSING_SECONDS)
         tries = 0
-        while not self._closing.wait(_pause(tries, slot.failure)):
+        while not self._closing.wait(_choose_pause(tries, slot.failure)):
             tries += 1
             with slot.lock:
                 try:
                     opened, state = self._open_one(slot.name)
                 except Exception as error:  # noqa: BLE001 - as above
-                    slot.failure = self._note(slot, error)
+                    slot.failure = self._note_failure(slot, error)
                     continue
                 if self._closing.is_set():
                     self._close_one(opened)
                     return
-                self._fill(slot, opened, state)
+                self._fill_slot(slot, opened, state)
             _LOGGER.warning("%s open again", self._kind, extra={"dataset": slot.name})
             return
 
 
-def _pause(tries: int, failure: HoldtrueError | None) -> float:
+def _choose_pause(tries: int, failure: HoldtrueError | None) -> float:
     """Return how long to wait: little for what a look at the ledger tells, long where the data would be read for nothing."""
     if isinstance(failure, IntegrityError) or (isinstance(failure, Refused) and failure.title != _CLOSED):
         return min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << min(tries, 10))) if tries else 0.0
@@ -274,21 +274,21 @@ def hide_place(error: HoldtrueError, where: str | Path) -> HoldtrueError:
     """Return an error of a ledger in words without its path; any other as it is."""
     if isinstance(error, IntegrityError):
         return IntegrityError(_DAMAGED)
-    return unavailable() if isinstance(error, Busy) or str(where) in str(error) else error
+    return unavailable_error() if isinstance(error, Busy) or str(where) in str(error) else error
 
 
-def _told(error: Exception) -> HoldtrueError:
+def _to_public_error(error: Exception) -> HoldtrueError:
     """Return what a caller is told of an error at opening: no path, no row."""
     if isinstance(error, IntegrityError):
         return IntegrityError(_DAMAGED)
     if isinstance(error, FingerprintMismatch):
         return error
     if isinstance(error, (Busy, SQLAlchemyError, OSError)) or type(error) is RefusedError:
-        return unavailable()
+        return unavailable_error()
     return Refused(_UNAVAILABLE, _CLOSED, "this cannot be opened; whoever runs the service has to look at it")
 
 
-def _file(place: str | Path) -> tuple[int, int] | None:
+def _identify_file(place: str | Path) -> tuple[int, int] | None:
     """Return which file a ledger is; None for one that is not in a file, or is gone."""
     if not isinstance(place, Path):
         return None

@@ -72,7 +72,7 @@ class Receipts:
         """Return what is kept of a ledger; None where it was registered before receipts were kept."""
         columns = [RECEIPTS.c[each] for each in LedgerState.__slots__]
         with self.database.read() as connection:
-            row = connection.execute(sa.select(*columns).where(*_chosen(kind, name))).one_or_none()
+            row = connection.execute(sa.select(*columns).where(*_match_row(kind, name))).one_or_none()
         return None if row is None else LedgerState(*row)
 
     def check(self, kind: Kind, name: str, where: str | Path) -> LedgerState:
@@ -105,9 +105,9 @@ class Receipts:
         """
         try:
             with self.database.begin() as connection:
-                chosen = (*_chosen(kind, name), RECEIPTS.c.ledger_id == state.ledger_id)
+                chosen = (*_match_row(kind, name), RECEIPTS.c.ledger_id == state.ledger_id)
                 older = sa.update(RECEIPTS).where(*chosen, RECEIPTS.c.number <= state.number)
-                if connection.execute(older.values(_row(kind, name, state))).rowcount:
+                if connection.execute(older.values(_make_row(kind, name, state))).rowcount:
                     return
                 noted = sa.update(RECEIPTS).where(*chosen).values(stored=int(time.time()))
                 if not connection.execute(noted).rowcount:
@@ -124,20 +124,20 @@ class Receipts:
     @staticmethod
     def enter(connection: sa.Connection, kind: Kind, name: str, state: LedgerState) -> None:
         """Keep the first state of a ledger, in the transaction that registers it."""
-        connection.execute(sa.insert(RECEIPTS).values(_row(kind, name, state)))
+        connection.execute(sa.insert(RECEIPTS).values(_make_row(kind, name, state)))
 
     def replace(self, kind: Kind, name: str, state: LedgerState) -> None:
         """Keep another state in place of whatever is kept: the custodian has accepted a ledger."""
         with self.database.begin() as connection:
-            connection.execute(sa.delete(RECEIPTS).where(*_chosen(kind, name)))
+            connection.execute(sa.delete(RECEIPTS).where(*_match_row(kind, name)))
             self.enter(connection, kind, name, state)
 
 
-def _chosen(kind: Kind, name: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _match_row(kind: Kind, name: str) -> tuple[sa.ColumnElement[bool], ...]:
     return RECEIPTS.c.kind == kind, RECEIPTS.c.name == name
 
 
-def _row(kind: Kind, name: str, state: LedgerState) -> dict[str, object]:
+def _make_row(kind: Kind, name: str, state: LedgerState) -> dict[str, object]:
     return {"kind": kind, "name": name, "stored": int(time.time())} | asdict(state)
 
 
@@ -173,7 +173,7 @@ def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Recei
             message = f"the ledger in its place ends with {found.entries}:{found.head}; accept that one, or restore another"
             raise RefusedError(message)
         state = read_state(ledger)
-        charges = [] if kept is None else _forgotten(ledger, state, kept)
+        charges = [] if kept is None else _list_forgotten(ledger, state, kept)
         for entry in ledger.settle((), charges)[1]:
             if isinstance(entry, HoldtrueError):
                 raise entry
@@ -191,7 +191,7 @@ def _check_registered(registry: "Registry", name: str, kind: Kind) -> None:
             raise UnknownName(message)
 
 
-def _forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Charge]:
+def _list_forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Charge]:
     """Return the charges for what a ledger has forgotten: planned draws with what they cost, and what other verbs cost."""
     if has_entry(ledger, kept):
         return []
@@ -204,13 +204,13 @@ def _forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Ch
     other = max(0, min(other, spent))
     charges = []
     if draws or spent > other:
-        charges.append(_charge(kept, "asks", cost=spent - other, draws=draws))
+        charges.append(_make_charge(kept, "asks", cost=spent - other, draws=draws))
     if other:
-        charges.append(_charge(kept, "other verbs", cost=other, draws=0))
+        charges.append(_make_charge(kept, "other verbs", cost=other, draws=0))
     return charges
 
 
-def _charge(kept: LedgerState, what: str, *, cost: int, draws: int) -> Charge:
+def _make_charge(kept: LedgerState, what: str, *, cost: int, draws: int) -> Charge:
     """Return a charge under an id that is always the same for what was forgotten, so that it is made once."""
     request = {"forgotten": what, "queries": [], "known": f"{kept.number}:{kept.digest}", "ledger": kept.ledger_id}
     digest = digest_of(request)

@@ -23,9 +23,9 @@ from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, UnknownName
 from holdtrue.ledgers import open_ledger
-from holdtrue.service.database import DATASETS, Database, lock
-from holdtrue.service.dispatch import Desk
-from holdtrue.service.holdouts import HoldoutDesk, HoldoutDesks
+from holdtrue.service.database import DATASETS, Database, lock_creation
+from holdtrue.service.dispatch import Dispatcher
+from holdtrue.service.holdouts import HoldoutDispatcher, HoldoutRegistry
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.open_ledgers import OpenLedgers, hide_place
 from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
@@ -54,7 +54,7 @@ class Dataset:
 
     name: str
     curator: Curator
-    desk: Desk
+    dispatcher: Dispatcher
     description: str
     document: dict[str, Any] = field(repr=False)
     truth: Callable[[str], float] | None = None
@@ -88,13 +88,13 @@ class Registry:
         self._datasets = OpenLedgers[Dataset](
             "dataset",
             receipts=self.receipts,
-            open_one=self._open,
+            open_one=self._open_registered,
             ledger_of=lambda dataset: dataset.curator.ledger,
             place_of=self.ledger_url,
-            close_one=lambda dataset: dataset.desk.close(),
+            close_one=lambda dataset: dataset.dispatcher.close(),
             every=settings.receipt_entries,
         )
-        self._holdouts = HoldoutDesks(self)
+        self._holdouts = HoldoutRegistry(self)
 
     def open_all(self) -> None:
         """Open everything that is registered, in the background, and watch over it; ``ready`` is true once all is open."""
@@ -103,7 +103,7 @@ class Registry:
         self._holdouts.ledgers.start()
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
-            for work, name in ((self._open_each, "opening"), (self._watch, "receipts"))
+            for work, name in ((self._open_each, "opening"), (self._watch_ledgers, "receipts"))
         ]
         for thread in self._threads:
             thread.start()
@@ -112,11 +112,11 @@ class Registry:
         pause = 0.0
         while not self._closing.wait(pause):
             try:
-                for name in self._registered():
+                for name in self._list_names():
                     if self._closing.is_set():
                         return
-                    self._try(name)
-                self._holdouts.all()
+                    self._try_opening(name)
+                self._holdouts.list_open()
             except SQLAlchemyError as error:
                 # The database does not answer; a traceback may quote a row.
                 _LOGGER.error("registry not opened", extra={"kind": type(error).__name__})  # noqa: TRY400
@@ -125,7 +125,7 @@ class Registry:
             self._opened_once = True
             return
 
-    def _watch(self) -> None:
+    def _watch_ledgers(self) -> None:
         """Open again what has stopped, and store receipts, for as long as the service runs."""
         while not self._closing.wait(_WATCH_SECONDS):
             for ledgers in (self._datasets, self._holdouts.ledgers):
@@ -143,13 +143,13 @@ class Registry:
             return False
         self._checker = self._checker or ThreadPoolExecutor(1, thread_name_prefix="readiness")
         if self._checking is None or self._checking.done():
-            self._checking = self._checker.submit(self._check)
+            self._checking = self._checker.submit(self._check_ledgers)
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._checking)), _CHECK_SECONDS)
         except TimeoutError:
             return False
 
-    def _check(self) -> bool:
+    def _check_ledgers(self) -> bool:
         try:
             with self.database.read() as connection:
                 connection.execute(sa.select(1))
@@ -157,44 +157,44 @@ class Registry:
             return False
         return self._datasets.check() and self._holdouts.ledgers.check()
 
-    def _try(self, name: str) -> Dataset | None:
+    def _try_opening(self, name: str) -> Dataset | None:
         try:
             return self._datasets.open(name)
         except HoldtrueError:  # logged where it was found; whoever asks for it by name is told
             return None
 
-    def holdouts(self) -> list[HoldoutDesk]:
+    def list_holdouts(self) -> list[HoldoutDispatcher]:
         """Return every holdout and leaderboard that can be opened, by name."""
-        return self._holdouts.all()
+        return self._holdouts.list_open()
 
-    def holdout(self, name: str) -> HoldoutDesk:
+    def find_holdout(self, name: str) -> HoldoutDispatcher:
         """Return a holdout or a leaderboard; UnknownName where there is none. May take a while the first time."""
-        return self._holdouts.named(name)
+        return self._holdouts.find_holdout(name)
 
-    def register_holdout(self, name: str, document: Mapping[str, Any]) -> HoldoutDesk:
+    def register_holdout(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
         """Open cases under a new ledger and a new name, for all workers and for good."""
         return self._holdouts.register(check_name(name), document)
 
-    def _registered(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         with self.database.read() as connection:
             return list(connection.execute(sa.select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars())
 
-    def datasets(self) -> list[Dataset]:
+    def list_datasets(self) -> list[Dataset]:
         """Return every registered dataset that can be opened, by name."""
-        return [found for name in self._registered() if (found := self._try(name)) is not None]
+        return [found for name in self._list_names() if (found := self._try_opening(name)) is not None]
 
-    def dataset(self, name: str) -> Dataset:
+    def open_dataset(self, name: str) -> Dataset:
         """Return a dataset, opened if this worker has not yet; UnknownName where there is none. May take a while."""
         known = self._datasets.get(name)
-        if known is None and self._document(name) is None:
+        if known is None and self._read_document(name) is None:
             message = "there is no dataset of that name"
             raise UnknownName(message)
         return known or self._datasets.open(name)
 
-    async def find(self, name: str) -> Dataset:
-        """Return a dataset like :meth:`dataset`, without keeping the event loop waiting."""
+    async def find_dataset(self, name: str) -> Dataset:
+        """Return a dataset like :meth:`open_dataset`, without keeping the event loop waiting."""
         known = self._datasets.get(name)
-        return known if known is not None else await anyio.to_thread.run_sync(self.dataset, name)
+        return known if known is not None else await anyio.to_thread.run_sync(self.open_dataset, name)
 
     def register(self, name: str, document: Mapping[str, Any], *, truth: Callable[[str], float] | None = None) -> Dataset:
         """Open data under a new ledger and a new name, for all workers and for good.
@@ -205,34 +205,36 @@ class Registry:
         """
         check_name(name)
         stored = dict(document)
-        if self._document(name) is not None:
+        if self._read_document(name) is not None:
             raise _name_taken()
-        place = self._place(stored.get("path"))
+        place = self._find_place(stored.get("path"))
         where = self.ledger_url(name, create=True)
         meant = bool(stored.get("second_budget"))
         seen: Sequence[str] = () if meant else self._refuse_second_budget(place, stored, own=where)
         try:
             # Whether the rows have a budget is decided above, where the service's other ledgers are known.
-            curator = Curator(place, ledger=where, second_budget=True, **_given(stored))
+            curator = Curator(place, ledger=where, second_budget=True, **_read_given(stored))
         except HoldtrueError as error:
             raise hide_place(error, where) from None
         if truth is not None:
             self._truths[name] = truth
-        opened = self._dataset(name, stored, curator, truth)
+        opened = self._make_dataset(name, stored, curator, truth)
         state = read_state(curator.ledger)
         try:
-            self._enter(name, stored, state, place=place, seen=seen)
+            self._enter_dataset(name, stored, state, place=place, seen=seen)
         except BaseException:
-            opened.desk.close()
+            opened.dispatcher.close()
             raise
         return self._datasets.add(name, opened, state)
 
-    def _enter(self, name: str, stored: dict[str, Any], state: LedgerState, *, place: str, seen: Sequence[str]) -> None:
+    def _enter_dataset(
+        self, name: str, stored: dict[str, Any], state: LedgerState, *, place: str, seen: Sequence[str]
+    ) -> None:
         """Write down a dataset with its ledger's first receipt; look again at what was registered in the meantime."""
         row = {"name": name, "document": stored, "created": int(time.time())}
         while True:
             with self.database.begin() as connection:
-                lock(connection)
+                lock_creation(connection)
                 names = list(connection.execute(sa.select(DATASETS.c.name)).scalars())
                 if name in names:
                     raise _name_taken()
@@ -246,7 +248,7 @@ class Registry:
         self, place: str, stored: Mapping[str, Any], *, own: str | Path | None = None, seen: Sequence[str] = ()
     ) -> list[str]:
         """Refuse rows that have a budget under another name or near their file; return the names that were looked at."""
-        names = self._registered()
+        names = self._list_names()
         ledgers = {name: self.ledger_url(name) for name in names if name not in seen}
         refuse_second_budget(place, ledgers, own=own, header=stored.get("header"))
         return names
@@ -275,7 +277,7 @@ class Registry:
         url = sa.make_url(self.settings.ledger).update_query_dict({"options": f'-csearch_path="{schema}"'})
         return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
-    def _document(self, name: str) -> dict[str, Any] | None:
+    def _read_document(self, name: str) -> dict[str, Any] | None:
         if not _NAME.fullmatch(name):
             return None
         with self.database.read() as connection:
@@ -284,31 +286,31 @@ class Registry:
             ).scalar_one_or_none()
         return found
 
-    def _open(self, name: str) -> tuple[Dataset, LedgerState]:
+    def _open_registered(self, name: str) -> tuple[Dataset, LedgerState]:
         """Open a dataset that is registered, under the ledger that the database knows; creates nothing."""
-        document = self._document(name)
+        document = self._read_document(name)
         if document is None:
             message = "there is no dataset of that name"
             raise UnknownName(message)
         where = self.ledger_url(name)
         state = self.receipts.check("dataset", name, where)
         # Without the numbers of a plan there is nothing that a ledger could be created with.
-        curator = Curator(self._place(document.get("path")), ledger=where)
+        curator = Curator(self._find_place(document.get("path")), ledger=where)
         if curator.ledger.terms.ledger_id != state.ledger_id:
             curator.close()
             message = "the ledger is not the one that the service knows"
             raise IntegrityError(message)
-        return self._dataset(name, document, curator, self._truths.get(name)), state
+        return self._make_dataset(name, document, curator, self._truths.get(name)), state
 
-    def _dataset(
+    def _make_dataset(
         self, name: str, document: dict[str, Any], curator: Curator, truth: Callable[[str], float] | None
     ) -> Dataset:
-        self._metrics.left(name, curator.budget.left)
+        self._metrics.note_left(name, curator.budget.left)
         ledger = curator.ledger
-        desk = Desk(curator, lambda error: self._datasets.explain(error, ledger))
-        return Dataset(name, curator, desk, str(document.get("description", "")), document, truth)
+        dispatcher = Dispatcher(curator, lambda error: self._datasets.explain(error, ledger))
+        return Dataset(name, curator, dispatcher, str(document.get("description", "")), document, truth)
 
-    def _place(self, path: object) -> str:
+    def _find_place(self, path: object) -> str:
         """Return a path, or a pattern of files, that lies in a folder which the settings open for data."""
         expected = "a file, or a pattern of files, in one of the folders that the settings name as data"
         if not isinstance(path, str) or not path or "\0" in path:
@@ -336,7 +338,7 @@ class Registry:
         self._holdouts.ledgers.close()
 
 
-def _given(document: Mapping[str, Any]) -> dict[str, Any]:
+def _read_given(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what Curator is given of a registration."""
     given = {key: document[key] for key in (*PLANNED, *CARD) if document.get(key) is not None}
     if "bounds" in given:

@@ -53,18 +53,22 @@ class Issuer:
 
     def __post_init__(self) -> None:
         for name in ("url", "audience", "claim"):
-            _require(f"issuer.{name}", getattr(self, name), _is_text(getattr(self, name)), "a text that is not empty")
-        _require("issuer.algorithms", self.algorithms, _are_texts(self.algorithms), f"a list out of {', '.join(ALGORITHMS)}")
+            _check_value(f"issuer.{name}", getattr(self, name), _is_text(getattr(self, name)), "a text that is not empty")
+        _check_value(
+            "issuer.algorithms", self.algorithms, _are_texts(self.algorithms), f"a list out of {', '.join(ALGORITHMS)}"
+        )
         object.__setattr__(self, "algorithms", tuple(self.algorithms))
         known = bool(self.algorithms) and set(self.algorithms) <= set(ALGORITHMS)
-        _require("issuer.algorithms", self.algorithms, known, f"at least one out of {', '.join(ALGORITHMS)}")
+        _check_value("issuer.algorithms", self.algorithms, known, f"at least one out of {', '.join(ALGORITHMS)}")
         plain = isinstance(self.jwks, str) and self.jwks.startswith("http://")
         fitting = (_is_text(self.jwks) or isinstance(self.jwks, Mapping)) and not plain
-        _require("issuer.jwks", self.jwks, fitting, "a JWK set, a file or an https address")
-        _require(
+        _check_value("issuer.jwks", self.jwks, fitting, "a JWK set, a file or an https address")
+        _check_value(
             "issuer.roles", self.roles, _are_roles(self.roles), f"a table from the claim's values to {', '.join(ROLES)}"
         )
-        _require("issuer.leeway", self.leeway, _is_whole(self.leeway, 0, _LONGEST_LEEWAY), f"0 to {_LONGEST_LEEWAY} seconds")
+        _check_value(
+            "issuer.leeway", self.leeway, _is_whole(self.leeway, 0, _LONGEST_LEEWAY), f"0 to {_LONGEST_LEEWAY} seconds"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,33 +109,33 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_places()
         self._check_names()
-        _require("port", self.port, _is_whole(self.port, 0, _LARGEST_PORT), f"0 to {_LARGEST_PORT}; 0 takes a free one")
-        _require("workers", self.workers, _is_whole(self.workers, 1, _MOST_WORKERS), f"1 to {_MOST_WORKERS}")
-        _require("tick", self.tick, _is_time(self.tick), f"0 to {_LONGEST_TICK:.0f} seconds")
+        _check_value("port", self.port, _is_whole(self.port, 0, _LARGEST_PORT), f"0 to {_LARGEST_PORT}; 0 takes a free one")
+        _check_value("workers", self.workers, _is_whole(self.workers, 1, _MOST_WORKERS), f"1 to {_MOST_WORKERS}")
+        _check_value("tick", self.tick, _is_time(self.tick), f"0 to {_LONGEST_TICK:.0f} seconds")
         patient = _is_time(self.read_seconds) and self.read_seconds > 0
-        _require("read_seconds", self.read_seconds, patient, f"more than 0, and at most {_LONGEST_TICK:.0f} seconds")
+        _check_value("read_seconds", self.read_seconds, patient, f"more than 0, and at most {_LONGEST_TICK:.0f} seconds")
         fitting = _is_whole(self.connections, 1, _MOST_CONNECTIONS)
-        _require("connections", self.connections, fitting, f"1 to {_MOST_CONNECTIONS}")
+        _check_value("connections", self.connections, fitting, f"1 to {_MOST_CONNECTIONS}")
         fitting = _is_whole(self.class_limit, 1, _LARGEST_CLASS)
-        _require("class_limit", self.class_limit, fitting, f"1 to {_LARGEST_CLASS} hypotheses")
-        _require("work_limit", self.work_limit, _is_whole(self.work_limit, 1, _MOST_WORK), f"1 to {_MOST_WORK} steps")
+        _check_value("class_limit", self.class_limit, fitting, f"1 to {_LARGEST_CLASS} hypotheses")
+        _check_value("work_limit", self.work_limit, _is_whole(self.work_limit, 1, _MOST_WORK), f"1 to {_MOST_WORK} steps")
         for name in ("body_limit", "holdout_limit"):
-            _require(
+            _check_value(
                 name, getattr(self, name), _is_whole(getattr(self, name), 1, _LARGEST_BODY), f"1 to {_LARGEST_BODY} bytes"
             )
         entries = self.receipt_entries
-        _require("receipt_entries", entries, _is_whole(entries, 1, _MOST_ENTRIES), f"1 to {_MOST_ENTRIES} entries")
-        _require(
+        _check_value("receipt_entries", entries, _is_whole(entries, 1, _MOST_ENTRIES), f"1 to {_MOST_ENTRIES} entries")
+        _check_value(
             "rate", self.rate, _is_rate(self.rate), 'a count and a time, such as "600/minute", or several joined by ";"'
         )
         for name in ("secure_cookies", "demo"):
-            _require(name, getattr(self, name), isinstance(getattr(self, name), bool), "true or false")
-        _require("issuer", self.issuer, self.issuer is None or isinstance(self.issuer, Issuer), "a table [issuer]")
+            _check_value(name, getattr(self, name), isinstance(getattr(self, name), bool), "true or false")
+        _check_value("issuer", self.issuer, self.issuer is None or isinstance(self.issuer, Issuer), "a table [issuer]")
 
     def _check_places(self) -> None:
-        _require("home", self.home, _is_place(self.home), "a folder")
+        _check_value("home", self.home, _is_place(self.home), "a folder")
         object.__setattr__(self, "home", Path(self.home).expanduser().absolute())
-        _require("data", self.data, _are_places(self.data), "a list of folders")
+        _check_value("data", self.data, _are_places(self.data), "a list of folders")
         folders = tuple(Path(each).expanduser().absolute() for each in self.data) or (self.home.parent,)
         object.__setattr__(self, "data", folders)
 
@@ -139,10 +143,10 @@ class Settings:
         schemes = ("postgresql://", "postgres://")
         shared = self.ledger is None or (_is_text(self.ledger) and str(self.ledger).startswith(schemes))
         # The address may hold a password, so it is not shown.
-        _require("ledger", "what was given", shared, "a postgresql:// address; leave it out for SQLite files in home")
-        _require("host", self.host, _is_text(self.host) and bool(_HOST.fullmatch(self.host)), "a name or an address")
+        _check_value("ledger", "what was given", shared, "a postgresql:// address; leave it out for SQLite files in home")
+        _check_value("host", self.host, _is_text(self.host) and bool(_HOST.fullmatch(self.host)), "a name or an address")
         fitting = _are_texts(self.hosts) and all(_HOST.fullmatch(each) for each in self.hosts)
-        _require("hosts", self.hosts, fitting, "a list of host names")
+        _check_value("hosts", self.hosts, fitting, "a list of host names")
         own = dict.fromkeys(("localhost", "127.0.0.1", "[::1]", self.host))
         object.__setattr__(self, "hosts", tuple(self.hosts) or tuple(own))
 
@@ -153,13 +157,13 @@ def read_settings(path: Path | str | None = None, **given: Any) -> Settings:  # 
     Paths in the file are read from the file's own folder. Raises ``RequestError`` for a file that cannot be read and
     for names that no setting has, ``InvalidParameter`` for a value outside its range.
     """
-    told = {} if path is None else _from_file(Path(path))
+    told = {} if path is None else _read_file(Path(path))
     told |= {name: value for name, value in given.items() if value is not None}
     _require_known(told, Settings, "")
     if "home" not in told:
         raise InvalidParameter("home", None, "a folder for the service's own files")
     if isinstance(told.get("issuer"), Mapping):
-        told["issuer"] = _issuer(told["issuer"])
+        told["issuer"] = _read_issuer(told["issuer"])
     return Settings(**told)
 
 
@@ -173,7 +177,7 @@ def from_text(text: str) -> Settings:
     return read_settings(**json.loads(text))
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -195,7 +199,7 @@ def _from_file(path: Path) -> dict[str, Any]:
     return told
 
 
-def _issuer(told: Mapping[str, Any]) -> Issuer:
+def _read_issuer(told: Mapping[str, Any]) -> Issuer:
     _require_known(told, Issuer, " in [issuer]")
     for each in fields(Issuer):
         if each.name not in told and each.default is MISSING:
@@ -211,7 +215,7 @@ def _require_known(told: Mapping[str, Any], record: type[Settings | Issuer], whe
             raise RequestError(message)
 
 
-def _require(name: str, value: object, fitting: bool, expected: str) -> None:  # noqa: FBT001 - the fact that is required
+def _check_value(name: str, value: object, fitting: bool, expected: str) -> None:  # noqa: FBT001 - the fact that is required
     if not fitting:
         raise InvalidParameter(name, value, expected)
 

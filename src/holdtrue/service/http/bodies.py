@@ -23,8 +23,8 @@ __all__ = [
     "check_media",
     "decode_body",
     "fields_of",
-    "loads",
-    "read",
+    "parse_json",
+    "read_body",
 ]
 
 Kind = TypeVar("Kind", bound=Struct)
@@ -35,35 +35,37 @@ _BRACKETS = (b"[", b"{")
 _LONGEST_NUMBER = 400
 
 
-def _refuse(detail: str) -> NoReturn:
+def _refuse_body(detail: str) -> NoReturn:
     raise Refused(400, "unreadable body", f"the body is not JSON as RFC 8259 and I-JSON have it: {detail}")
 
 
-def _whole(text: str) -> int:
-    number = int(text) if len(text) <= _LONGEST_NUMBER else _refuse("a number has too many digits")
-    return number if _SMALLEST <= number <= _LARGEST else _refuse("a whole number does not fit into 64 bits")
+def _read_whole(text: str) -> int:
+    number = int(text) if len(text) <= _LONGEST_NUMBER else _refuse_body("a number has too many digits")
+    return number if _SMALLEST <= number <= _LARGEST else _refuse_body("a whole number does not fit into 64 bits")
 
 
-def _real(text: str) -> float:
-    number = float(text) if len(text) <= _LONGEST_NUMBER else _refuse("a number has too many digits")
-    return number if math.isfinite(number) else _refuse("a number is too large")
+def _read_real(text: str) -> float:
+    number = float(text) if len(text) <= _LONGEST_NUMBER else _refuse_body("a number has too many digits")
+    return number if math.isfinite(number) else _refuse_body("a number is too large")
 
 
-def _constant(_: str) -> NoReturn:
-    _refuse("NaN and Infinity are no numbers")
+def _refuse_constant(_: str) -> NoReturn:
+    _refuse_body("NaN and Infinity are no numbers")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        _refuse("a name comes twice in one object")
+        _refuse_body("a name comes twice in one object")
     return found
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=_constant, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(
+    parse_int=_read_whole, parse_float=_read_real, parse_constant=_refuse_constant, object_pairs_hook=_read_object
+)
 
 
-def loads(content: bytes) -> Any:  # noqa: ANN401 - any JSON
+def parse_json(content: bytes) -> Any:  # noqa: ANN401 - any JSON
     """Return what JSON text says. Raises 400 for whatever is not JSON in UTF-8, too deep, or no value of ours."""
     try:
         document = _DECODER.decode(content.decode("utf-8"))
@@ -76,12 +78,12 @@ def loads(content: bytes) -> Any:  # noqa: ANN401 - any JSON
     else:
         deep = sum(map(content.count, _BRACKETS)) > _DEEPEST
         if deep or b"\\u" in content:
-            _check(document)
+            _check_document(document)
         return document
-    _refuse(reason)
+    _refuse_body(reason)
 
 
-def _check(document: object) -> None:
+def _check_document(document: object) -> None:
     """Refuse what is nested too deeply, and texts that no database or file could hold."""
     layer: list[object] = [document]
     for _ in range(_DEEPEST + 1):
@@ -98,20 +100,20 @@ def _check(document: object) -> None:
         if not inner:
             return
         layer = inner
-    _refuse("it is nested too deeply")
+    _refuse_body("it is nested too deeply")
 
 
 def _check_text(text: str) -> None:
     if "\0" in text:
-        _refuse("a text holds the character NUL")
+        _refuse_body("a text holds the character NUL")
     if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
-        _refuse("a text holds half of a surrogate pair")
+        _refuse_body("a text holds half of a surrogate pair")
 
 
-async def read(request: Request) -> Any:  # noqa: ANN401 - any JSON
+async def read_body(request: Request) -> Any:  # noqa: ANN401 - any JSON
     """Return the JSON body of a request: 415 for another type, 413 above the limit, 400 for what cannot be read."""
     check_media(request.headers.get("content-type", ""))
-    return loads(await request.body())
+    return parse_json(await request.body())
 
 
 def check_media(media: str) -> None:
@@ -148,7 +150,7 @@ def body_of(kind: type[Kind]) -> Any:  # noqa: ANN401 - FastAPI's own marker
 
     async def decode(request: Request) -> Kind:
         await caller_of(request)
-        return decode_body(await read(request), kind)
+        return decode_body(await read_body(request), kind)
 
     return Depends(decode)
 

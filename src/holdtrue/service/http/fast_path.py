@@ -23,13 +23,13 @@ from holdtrue.requests import Ask
 from holdtrue.service import service_of
 from holdtrue.service.http import bodies
 from holdtrue.service.http.openapi import describe_body
-from holdtrue.service.http.problems import PROBLEMS, refusal
+from holdtrue.service.http.problems import PROBLEMS, answer_refusal
 from holdtrue.service.identity.authentication import caller_in, headers_of, request_id_in
 
 if TYPE_CHECKING:
     from holdtrue.service import Service
 
-__all__ = ["Application", "Lane", "router"]
+__all__ = ["Application", "FastPath", "router"]
 
 _QUOTES = 4
 _READER = msgspec.json.Decoder(Ask)
@@ -40,19 +40,19 @@ _JSON = (b"content-type", b"application/json")
 class Application(FastAPI):
     """FastAPI, but for questions: they go to ``lane``, which answers them as the application's own route does."""
 
-    lane: ASGIApp | None = None
+    fast: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request, or the server's own messages."""
         hot = scope["type"] == "http" and scope["method"] == "POST" and _PATH.fullmatch(scope["path"]) is not None
-        if hot and self.lane is not None:
+        if hot and self.fast is not None:
             scope["app"] = self
-            await self.lane(scope, receive, send)
+            await self.fast(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
 
-class Lane:
+class FastPath:
     """Answers what is posted to the hot route, past the routing and the layers of the application.
 
     The same endpoint stands in the application's own routes, where the document of the API finds it.
@@ -68,9 +68,9 @@ class Lane:
         refused: Response | None = None
         content = b""
         try:
-            content = await _answered(self._service, scope, name, lambda: _body(receive))
+            content = await _answer_request(self._service, scope, name, lambda: _receive_body(receive))
         except (HoldtrueError, HTTPException, SQLAlchemyError) as error:
-            refused = await refusal(Request(scope, receive), error)
+            refused = await answer_refusal(Request(scope, receive), error)
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -79,7 +79,7 @@ class Lane:
         await send({"type": "http.response.body", "body": content})
 
 
-async def _body(receive: Receive) -> bytes:
+async def _receive_body(receive: Receive) -> bytes:
     """Return the whole body of a request."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):
@@ -93,7 +93,7 @@ async def _body(receive: Receive) -> bytes:
     raise ClientDisconnect
 
 
-class _Lean(APIRoute):
+class _PlainRoute(APIRoute):
     """A route that calls its endpoint with the request alone."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -102,7 +102,7 @@ class _Lean(APIRoute):
         return endpoint
 
 
-router = APIRouter(tags=["verbs"], route_class=_Lean)
+router = APIRouter(tags=["verbs"], route_class=_PlainRoute)
 
 
 async def ask(request: Request) -> Response:
@@ -110,11 +110,11 @@ async def ask(request: Request) -> Response:
 
     A question that was asked before is answered from the ledger and costs nothing.
     """
-    content = await _answered(service_of(request), request.scope, request.path_params["name"], request.body)
+    content = await _answer_request(service_of(request), request.scope, request.path_params["name"], request.body)
     return Response(content, media_type="application/json")
 
 
-async def _answered(service: "Service", scope: Scope, name: str, body: Callable[[], Awaitable[bytes]]) -> bytes:
+async def _answer_request(service: "Service", scope: Scope, name: str, body: Callable[[], Awaitable[bytes]]) -> bytes:
     """Return the answers to a request as JSON."""
     caller = await caller_in(scope, service)
     if caller.role == "auditor":
@@ -124,17 +124,17 @@ async def _answered(service: "Service", scope: Scope, name: str, body: Callable[
     media = next(iter(headers_of(scope, b"content-type")), "")
     if media != "application/json":
         bodies.check_media(media)
-    asked = _decode(await body())
+    asked = _decode_ask(await body())
     queries = (asked.query,) if asked.query is not None else asked.queries or ()
-    dataset = await service.registry.find(name)
-    answers = await dataset.desk.ask(queries, key, caller.name)
+    dataset = await service.registry.find_dataset(name)
+    answers = await dataset.dispatcher.ask(queries, key, caller.name)
     newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
     scope["entry"] = newest.entry
-    service.metrics.asked(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
+    service.metrics.count_ask(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
 
 
-def _decode(content: bytes) -> Ask:
+def _decode_ask(content: bytes) -> Ask:
     """Return a body as the question, or the questions, that it asks.
 
     Needs: a body that msgspec reads at once has four quotes and no backslash, and so one name and one text: nothing in it
@@ -145,7 +145,7 @@ def _decode(content: bytes) -> Ask:
             asked = _READER.decode(content)
             if asked.query is not None:
                 return asked
-    asked = bodies.decode_body(bodies.loads(content), Ask)
+    asked = bodies.decode_body(bodies.parse_json(content), Ask)
     if asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask():
         raise InvalidParameter.without_value("query", "given, or queries in its place, and nothing else")
     return asked

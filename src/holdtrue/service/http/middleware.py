@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.service.http import telemetry
-from holdtrue.service.http.problems import internal, problem
+from holdtrue.service.http.problems import internal_problem, make_problem
 
 if TYPE_CHECKING:
     from holdtrue.service.http.telemetry import Metrics
@@ -91,9 +91,9 @@ class Departure:
             # A timer may fire late, after further ticks: those are over.
             passed = math.floor((self._loop.time() - self._arrival) / self._tick)
             self._number = max(self._number, passed) + 1
-            self._timer = self._loop.call_at(self._arrival + self._number * self._tick, self._pass)
+            self._timer = self._loop.call_at(self._arrival + self._number * self._tick, self._finish_tick)
 
-    def _pass(self) -> None:
+    def _finish_tick(self) -> None:
         self._timer = None
         if self._waiting is None:
             self._set_timer()
@@ -124,19 +124,19 @@ class Envelope:
         started = time.perf_counter()
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        raw_id = given if given and _ID.fullmatch(given) else self._ids.next()
+        raw_id = given if given and _ID.fullmatch(given) else self._ids.draw_id()
         request_id = scope["request_id"] = raw_id.decode()
         path = str(scope["path"])
         departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick)
         sent = _Sent(send, raw_id, departure)
         limit = self._labels_limit if path.startswith(_LABELS) else self._limit
-        early = self._refused(headers, request_id, limit)
+        early = self._refuse_early(headers, request_id, limit)
         body = _Bounded(receive, limit=limit, seconds=self._patience, departure=departure)
         if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
             body.end()
         try:
             if early is None:
-                early = await self._pass(scope, body, sent, request_id)
+                early = await self._call_application(scope, body, sent, request_id)
             if early is not None and not sent.status:
                 await early(scope, receive, sent)
         finally:
@@ -144,28 +144,30 @@ class Envelope:
         found = scope.get("route")
         route = "other" if "endpoint" in scope else "unmatched"
         route = route if found is None else getattr(found, "path", route)
-        self._metrics.request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
+        self._metrics.count_request(route, scope["method"], sent.status, time.perf_counter() - started, scope.get("problem"))
         telemetry.log_request(scope, route=route, status=sent.status)
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
+    async def _call_application(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Response | None:
         """Let the application answer; return the response to a failure."""
         try:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - its text may quote a row, so it ends here
-            return internal(error, request_id=request_id)
+            return internal_problem(error, request_id=request_id)
         return None
 
-    def _refused(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
-        if self._hosts is not None and not self._known(headers.get(b"host", b"")):
+    def _refuse_early(self, headers: dict[bytes, bytes], request_id: str, limit: int) -> Response | None:
+        if self._hosts is not None and not self._is_known_host(headers.get(b"host", b"")):
             detail = "this service does not answer to that Host; the settings name those it does"
-            return problem(_MISDIRECTED, "misdirected request", detail, kind="misdirected-request", request_id=request_id)
+            return make_problem(
+                _MISDIRECTED, "misdirected request", detail, kind="misdirected-request", request_id=request_id
+            )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > limit:
             detail = f"the body must be at most {limit} bytes"
-            return problem(_TOO_LARGE, "content too large", detail, kind="content-too-large", request_id=request_id)
+            return make_problem(_TOO_LARGE, "content too large", detail, kind="content-too-large", request_id=request_id)
         return None
 
-    def _known(self, host: bytes) -> bool:
+    def _is_known_host(self, host: bytes) -> bool:
         name = host.decode("latin-1").lower()
         bare = name if name.endswith("]") else name.rpartition(":")[0] or name
         hosts = self._hosts or set()
@@ -230,7 +232,7 @@ class _Ids:
     def __init__(self) -> None:
         self._drawn: list[bytes] = []
 
-    def next(self) -> bytes:
+    def draw_id(self) -> bytes:
         if not self._drawn:
             content = SYSTEM.words(2 * _DRAWN).tobytes().hex().encode()
             self._drawn = [content[start : start + 32] for start in range(0, len(content), 32)]

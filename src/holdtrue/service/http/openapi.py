@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdtrue.requests import Request as AnyRequest
 
-__all__ = ["describe", "describe_body"]
+__all__ = ["describe_application", "describe_body"]
 
 _WORDS = """Ask a dataset as many questions as its plan holds, each chosen after the last. Rows keep their secrets, and
 answers hold for the population. Everything that spends budget needs an `Idempotency-Key`: the same request under the same
@@ -23,7 +23,7 @@ _SCHEME = {"type": "http", "scheme": "bearer", "description": "A key of this ser
 _KEY_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]{0,126}[!-~])?$"}
 
 
-def describe(app: FastAPI) -> None:
+def describe_application(app: FastAPI) -> None:
     """Give an application its description, made once when it is first asked for."""
 
     def made() -> dict[str, Any]:
@@ -57,7 +57,7 @@ def describe_body(kind: type[Struct], *, only: Collection[str] | None = None) ->
 
     ``only`` are the fields that the route takes, where it does not take all of them; a single one is needed.
     """
-    _, found = _schemas([kind])
+    _, found = _make_schemas([kind])
     schema = found[kind.__name__]
     taken = [name for name in kind.__struct_fields__ if only is None or name in only]
     schema["properties"] = {name: schema["properties"][name] for name in taken}
@@ -68,11 +68,11 @@ def describe_body(kind: type[Struct], *, only: Collection[str] | None = None) ->
 def _describe_documents() -> dict[str, Any]:
     """Return the schemas of what request records are made of, such as classes of hypotheses, by name."""
     kinds = get_args(AnyRequest)
-    _, found = _schemas(kinds)
+    _, found = _make_schemas(kinds)
     return {name: schema for name, schema in found.items() if name not in {kind.__name__ for kind in kinds}}
 
 
-def _schemas(kinds: Iterable[type[Struct]]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+def _make_schemas(kinds: Iterable[type[Struct]]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
     return msgspec.json.schema_components(kinds, schema_hook=_schema_of, ref_template="#/components/schemas/{name}")
 
 

@@ -16,7 +16,17 @@ from starlette.responses import Response
 from holdtrue.codec import encode
 from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, RefusedError, UnknownColumn
 
-__all__ = ["PROBLEMS", "Refused", "add_handlers", "detail_of", "internal", "problem", "problem_of", "refusal"]
+__all__ = [
+    "PROBLEMS",
+    "Refused",
+    "add_handlers",
+    "answer_refusal",
+    "detail_of",
+    "internal_problem",
+    "make_problem",
+    "to_kebab",
+    "to_problem",
+]
 
 MEDIA = "application/problem+json"
 _FIELDS = ("required", "requested", "left", "unit", "entry", "parameter")
@@ -42,26 +52,26 @@ def detail_of(error: HoldtrueError) -> str:
     if isinstance(error, Refused):
         return error.detail
     if isinstance(error, InvalidParameter):
-        return f"{_parameter(error)} must be {_masked(error.expected)}"
+        return f"{_name_parameter(error)} must be {_mask_literals(error.expected)}"
     text = str(error)
     if isinstance(error, UnknownColumn):
         # The end of the message is the card's; before it stands a name from the request, whatever that name contains.
         cuts = (text.rpartition(mark) for mark in ("; did you mean ", "; the card has "))
         _, mark, tail = max(cuts, key=lambda cut: len(cut[0]))
         return f"there is no such column{mark}{tail}" if mark else "there is no such column"
-    return _masked(text)
+    return _mask_literals(text)
 
 
-def _masked(text: str) -> str:
+def _mask_literals(text: str) -> str:
     return _LITERAL.sub(lambda found: found.group() if found.group() in _OURS else "…", text)
 
 
-def _parameter(error: InvalidParameter) -> str:
+def _name_parameter(error: InvalidParameter) -> str:
     name = error.parameter.partition(" of ")[0]
     return name if _WORD.fullmatch(name) else "a parameter"
 
 
-def problem(  # noqa: PLR0913 - the members of a problem document
+def make_problem(  # noqa: PLR0913 - the members of a problem document
     status: int,
     title: str,
     detail: str,
@@ -78,73 +88,78 @@ def problem(  # noqa: PLR0913 - the members of a problem document
     return Response(body, status, dict(headers or {}), media_type=MEDIA)
 
 
-def problem_of(error: HoldtrueError, *, request_id: str | None = None) -> Response:
+def to_problem(error: HoldtrueError, *, request_id: str | None = None) -> Response:
     """Return the problem document of an error of the tree."""
     if isinstance(error, Refused):
         kind = error.title.replace(" ", "-")
-        return problem(error.status, error.title, error.detail, kind=kind, request_id=request_id, headers=error.headers)
-    name = _kebab(type(error).__name__)
+        return make_problem(error.status, error.title, error.detail, kind=kind, request_id=request_id, headers=error.headers)
+    name = to_kebab(type(error).__name__)
     fields = {field: getattr(error, field, None) for field in _FIELDS}
     if isinstance(error, InvalidParameter):
-        fields["parameter"] = _parameter(error)
+        fields["parameter"] = _name_parameter(error)
     if not isinstance(error, BudgetExceeded):
         fields = {field: value for field, value in fields.items() if field not in ("requested", "left", "unit")}
     title = name.replace("-", " ")
-    return problem(error.http_status, title, detail_of(error), kind=name, request_id=request_id, **fields)
+    return make_problem(error.http_status, title, detail_of(error), kind=name, request_id=request_id, **fields)
 
 
-def _kebab(name: str) -> str:
+def to_kebab(name: str) -> str:
+    """Return a class name as the type of a problem: ``BudgetExceeded`` is ``budget-exceeded``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
-def _id(request: Request) -> str | None:
+def _find_id(request: Request) -> str | None:
     found = request.scope.get("request_id")
     return found if isinstance(found, str) else None
 
 
-async def _tree(request: Request, error: HoldtrueError) -> Response:
-    request.scope["problem"] = _kebab(type(error).__name__)
+async def _answer_error(request: Request, error: HoldtrueError) -> Response:
+    request.scope["problem"] = to_kebab(type(error).__name__)
     request.scope.setdefault("entry", getattr(error, "entry", None))
-    return problem_of(error, request_id=_id(request))
+    return to_problem(error, request_id=_find_id(request))
 
 
-async def _http(request: Request, error: HTTPException) -> Response:
+async def _answer_http_error(request: Request, error: HTTPException) -> Response:
     status = HTTPStatus(error.status_code)
-    kind = _kebab(status.phrase.title().replace(" ", "").replace("-", ""))
+    kind = to_kebab(status.phrase.title().replace(" ", "").replace("-", ""))
     detail = _PHRASES.get(error.status_code, "the request was refused")
-    return problem(status, status.phrase.lower(), detail, kind=kind, request_id=_id(request), headers=error.headers)
+    return make_problem(
+        status, status.phrase.lower(), detail, kind=kind, request_id=_find_id(request), headers=error.headers
+    )
 
 
-async def _invalid(request: Request, error: RequestValidationError) -> Response:
-    places = sorted({_place(item.get("loc", ())) for item in error.errors()} - {""})
+async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
+    places = sorted({_name_place(item.get("loc", ())) for item in error.errors()} - {""})
     where = f": look at {', '.join(places[:8])}" if places else ""
     detail = f"the request does not have the form that /openapi.json describes{where}"
-    return problem(422, "invalid request", detail, kind="invalid-request", request_id=_id(request))
+    return make_problem(422, "invalid request", detail, kind="invalid-request", request_id=_find_id(request))
 
 
-def _place(location: object) -> str:
+def _name_place(location: object) -> str:
     """Return the part of a location that the document of the API gives: where it stands, and its first name if known."""
     first, *names = location if isinstance(location, (tuple, list)) else ("",)
     name = names[0] if names and isinstance(names[0], str) and names[0] in FIELD_NAMES else ""
     return f"{first} {name}".strip() if first in ("body", "query", "path", "header") else ""
 
 
-async def _database(request: Request, error: SQLAlchemyError) -> Response:
-    _LOGGER.error("database error", extra={"kind": type(error).__name__, "request_id": _id(request)})
+async def _answer_database_error(request: Request, error: SQLAlchemyError) -> Response:
+    _LOGGER.error("database error", extra={"kind": type(error).__name__, "request_id": _find_id(request)})
     detail = "the service's database does not answer; try again"
     again = {"Retry-After": "1"}
-    return problem(503, "service unavailable", detail, kind="service-unavailable", request_id=_id(request), headers=again)
+    return make_problem(
+        503, "service unavailable", detail, kind="service-unavailable", request_id=_find_id(request), headers=again
+    )
 
 
-def internal(error: Exception, *, request_id: str | None) -> Response:
+def internal_problem(error: Exception, *, request_id: str | None) -> Response:
     """Return the problem document of a failure that nobody foresaw; only its type is told, and only to the log."""
     # A message or a traceback could quote a row.
     _LOGGER.error("internal error", extra={"kind": type(error).__name__, "request_id": request_id})
     detail = "the service failed; its log has the kind of failure under this request's id"
-    return problem(500, "internal", detail, kind="internal", request_id=request_id)
+    return make_problem(500, "internal", detail, kind="internal", request_id=request_id)
 
 
 FIELD_NAMES: set[str] = set()
@@ -164,20 +179,20 @@ _PHRASES = {
 
 
 _HANDLERS: list[tuple[type[Exception], Handler]] = [
-    (HoldtrueError, _tree),
-    (HTTPException, _http),
-    (RequestValidationError, _invalid),
-    (SQLAlchemyError, _database),
+    (HoldtrueError, _answer_error),
+    (HTTPException, _answer_http_error),
+    (RequestValidationError, _answer_invalid),
+    (SQLAlchemyError, _answer_database_error),
 ]
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Make every refusal of an application a problem document; :func:`internal` is for what nobody foresaw."""
+    """Make every refusal of an application a problem document; :func:`internal_problem` is for what nobody foresaw."""
     for kind, handler in _HANDLERS:
         app.add_exception_handler(kind, handler)
 
 
-async def refusal(request: Request, error: Exception) -> Response:
+async def answer_refusal(request: Request, error: Exception) -> Response:
     """Return the problem document of an error that one of the handlers knows."""
     handler = next(handler for kind, handler in _HANDLERS if isinstance(error, kind))
     return await handler(request, error)

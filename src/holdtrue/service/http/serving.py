@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Config
 
-__all__ = ["HANDED", "application", "run"]
+__all__ = ["HANDED", "create_worker", "run_service"]
 
 HANDED = "HOLDTRUE_SETTINGS"
 """The environment variable by which workers get their settings. It may hold a password; the kernel shows it to us alone."""
@@ -35,16 +35,16 @@ _OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of bu
 _SELDOM = 50_000
 
 
-def run(settings: Settings, *, out: TextIO | None = None) -> None:
+def run_service(settings: Settings, *, out: TextIO | None = None) -> None:
     """Serve until SIGTERM or SIGINT; then take no more requests, finish those that are in, close the ledgers, and return.
 
     The first start of all makes the owner's key and shows it once: on the terminal, or in a file that only we can read
     where there is no terminal, since what is printed there ends up in a log. Raises ``RefusedError`` where it cannot start.
     """
     out = out or sys.stdout
-    with _bound(settings) as listening:
+    with _bind_socket(settings) as listening:
         _show_first_key(settings, out)
-        print(f"Holdtrue serves {_address(settings, listening)} from {settings.home}", file=out, flush=True)
+        print(f"Holdtrue serves {_format_address(settings, listening)} from {settings.home}", file=out, flush=True)
         _log_by_line()
         if settings.workers > 1:
             _serve_together(settings, listening)
@@ -56,8 +56,8 @@ def _serve_alone(settings: Settings, listening: socket.socket) -> None:
     import uvicorn
 
     # When it has stopped, uvicorn raises the signal again; by then it has no more to say than: done.
-    signal.signal(signal.SIGTERM, _leave)
-    server = uvicorn.Server(_configuration(settings, lambda: _created(settings)))
+    signal.signal(signal.SIGTERM, _exit_quietly)
+    server = uvicorn.Server(_configure_uvicorn(settings, lambda: _create_application(settings)))
     with suppress(KeyboardInterrupt):
         server.run([listening])
     _check_started(started=server.started)
@@ -67,12 +67,12 @@ def _serve_together(settings: Settings, listening: socket.socket) -> None:
     from uvicorn.supervisors import Multiprocess
 
     os.environ[HANDED] = to_text(settings)
-    supervisor = Multiprocess(_configuration(settings, "holdtrue.service.http.serving:application"), [listening])
+    supervisor = Multiprocess(_configure_uvicorn(settings, "holdtrue.service.http.serving:create_worker"), [listening])
     supervisor.run()
     _check_started(started=all(process.exitcode != _NOT_STARTED for process in supervisor.processes))
 
 
-def _configuration(settings: Settings, factory: "str | Callable[[], FastAPI]") -> "Config":
+def _configure_uvicorn(settings: Settings, factory: "str | Callable[[], FastAPI]") -> "Config":
     from uvicorn import Config
 
     from holdtrue.service.http.uvicorn_protocol import BoundedProtocol, Connections
@@ -112,17 +112,17 @@ def _check_started(*, started: bool) -> None:
         raise RefusedError(message)
 
 
-def application() -> "FastAPI":
+def create_worker() -> "FastAPI":
     """Return the application of one worker, by the settings that were handed to it; one that cannot start ends all."""
     _log_by_line()
     try:
-        return _created(from_text(os.environ[HANDED]))
+        return _create_application(from_text(os.environ[HANDED]))
     except HoldtrueError as error:
         _LOGGER.error("worker not started: %s", error)  # noqa: TRY400 - no traceback leaves the service
     raise SystemExit(_NOT_STARTED)
 
 
-def _created(settings: Settings) -> "FastAPI":
+def _create_application(settings: Settings) -> "FastAPI":
     from holdtrue.service import create
 
     app = create(settings)
@@ -133,12 +133,12 @@ def _created(settings: Settings) -> "FastAPI":
     return app
 
 
-def _leave(number: int, frame: object) -> NoReturn:
+def _exit_quietly(number: int, frame: object) -> NoReturn:
     del number, frame
     raise SystemExit(0)
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bind_socket(settings: Settings) -> socket.socket:
     """Return a socket at the address, which all workers share."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family=family)
@@ -156,7 +156,7 @@ def _bound(settings: Settings) -> socket.socket:
     return listening
 
 
-def _address(settings: Settings, listening: socket.socket) -> str:
+def _format_address(settings: Settings, listening: socket.socket) -> str:
     name = f"[{settings.host.strip('[]')}]" if ":" in settings.host else settings.host
     return f"http://{name}:{listening.getsockname()[1]}"
 

@@ -40,7 +40,7 @@ class _Stream(logging.StreamHandler[Any]):
         super().__init__(stream)
         self._waiting: list[str] = []
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line soon: with the others of this turn, or at once where there is no loop."""
         self._waiting.append(f"{text}\n")
         if len(self._waiting) > 1:
@@ -91,7 +91,7 @@ def log_request(scope: Mapping[str, Any], *, route: str, status: int) -> None:
     handlers = _SERVICE.handlers
     if len(handlers) == 1 and type(handlers[0]) is _Stream and not _ACCESS.handlers and not _SERVICE.propagate:
         # As the logger would, without a record for every line.
-        handlers[0].line(line)
+        handlers[0].write_line(line)
     else:
         _ACCESS.info(line)
 
@@ -104,9 +104,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Metrics:
     """What one worker counts.
 
-    Guarantee: :meth:`text` without ``owner`` holds no duration and no name of a dataset, and nothing in it depends on a row:
-    its labels are route templates, methods, statuses and kinds of error. How many ticks a response took may depend on rows,
-    so durations are for the owner, who has them anyway.
+    Guarantee: :meth:`format_text` without ``owner`` holds no duration and no name of a dataset, and nothing in it depends
+    on a row: its labels are route templates, methods, statuses and kinds of error. How many ticks a response took may
+    depend on rows, so durations are for the owner, who has them anyway.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Metrics:
         self._timers: dict[str, Histogram] = {}
         self._verbs: dict[tuple[str, str], tuple[Counter, Counter, Gauge]] = {}
 
-    def request(self, route: str, method: str, status: int, seconds: float, problem: str | None = None) -> None:
+    def count_request(self, route: str, method: str, status: int, seconds: float, problem: str | None = None) -> None:
         """Count a request that was answered, or refused with a problem of a kind."""
         key = (route, method if method in _METHODS else "other", status)
         child = self._children.get(key)
@@ -138,7 +138,7 @@ class Metrics:
         if problem is not None:
             self._refusals.labels(problem).inc()
 
-    def asked(self, dataset: str, verb: str, *, charged: bool, left: float) -> None:
+    def count_ask(self, dataset: str, verb: str, *, charged: bool, left: float) -> None:
         """Count a response of a verb that may spend, and note what it left."""
         found = self._verbs.get((dataset, verb))
         if found is None:
@@ -150,10 +150,10 @@ class Metrics:
             charges.inc()
         gauge.set(left)
 
-    def left(self, dataset: str, left: float) -> None:
+    def note_left(self, dataset: str, left: float) -> None:
         """Note what is left of a budget."""
         self._left.labels(dataset).set(left)
 
-    def text(self, *, owner: bool = False) -> bytes:
+    def format_text(self, *, owner: bool = False) -> bytes:
         """Return what everybody may see in Prometheus' text format, and the rest for the owner."""
         return generate_latest(self._public) + (generate_latest(self._private) if owner else b"")

@@ -32,16 +32,16 @@ class Connections:
         self._silent: dict[BoundedProtocol, None] = {}
         self._idle: dict[BoundedProtocol, None] = {}
 
-    def wait(self, protocol: "BoundedProtocol", *, silent: bool) -> None:
+    def note_waiting(self, protocol: "BoundedProtocol", *, silent: bool) -> None:
         """Note that a connection waits for a request; ``silent`` if it never sent one."""
         (self._silent if silent else self._idle)[protocol] = None
 
-    def leave(self, protocol: "BoundedProtocol") -> None:
+    def note_leaving(self, protocol: "BoundedProtocol") -> None:
         """Note that a connection waits no more: a request came, or it is gone."""
         self._silent.pop(protocol, None)
         self._idle.pop(protocol, None)
 
-    def longest(self) -> "BoundedProtocol | None":
+    def find_longest(self) -> "BoundedProtocol | None":
         """Return the connection that has waited longest, first of those that never sent a request; None where none waits."""
         return next(iter(self._silent), None) or next(iter(self._idle), None)
 
@@ -63,7 +63,7 @@ class _Joining:
     def write(self, data: bytes) -> None:
         if self._held is None:
             self._held = bytes(data)
-            self._loop.call_soon(self._release)
+            self._loop.call_soon(self._write_held)
         else:
             held, self._held = self._held, None
             self._transport.write(held + data)
@@ -72,14 +72,14 @@ class _Joining:
         self.write(b"".join(several))
 
     def write_eof(self) -> None:
-        self._release()
+        self._write_held()
         self._transport.write_eof()
 
     def close(self) -> None:
-        self._release()
+        self._write_held()
         self._transport.close()
 
-    def _release(self) -> None:
+    def _write_held(self) -> None:
         held, self._held = self._held, None
         if held is not None and not self._transport.is_closing():
             self._transport.write(held)
@@ -115,17 +115,17 @@ class BoundedProtocol(HttpToolsProtocol):
         full = len(self.connections) >= self._places.most
         super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]  # has all that a transport has
         if full:
-            longest = self._places.longest()
+            longest = self._places.find_longest()
             if longest is None:
-                self._refuse(_FULL)
+                self._refuse_connection(_FULL)
                 return
             longest.drop()
-        self._places.wait(self, silent=True)
+        self._places.note_waiting(self, silent=True)
         self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End with a connection."""
-        self._places.leave(self)
+        self._places.note_leaving(self)
         self._stop_timer()
         super().connection_lost(exc)
 
@@ -141,7 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
             # A field that is not whole yet waits in the parser, so bytes are counted and not fields.
             self._head_bytes += len(data)
             if self._head_bytes > _HEAD_BYTES:
-                self._refuse(_TOO_LARGE)
+                self._refuse_connection(_TOO_LARGE)
                 return
         cycle: RequestResponseCycle | None = self.cycle  # which is None before the first request
         if self._timer is None and (cycle is None or cycle.response_complete):
@@ -157,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_too_large() or len(self.pipeline) >= _PIPELINED:
             raise _TooMuch
         self._in_head = False
-        self._places.leave(self)
+        self._places.note_leaving(self)
         self._stop_timer()
         super().on_headers_complete()
 
@@ -170,18 +170,18 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for the next request, unless it is there."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.response_complete:
-            self._places.wait(self, silent=False)
+            self._places.note_waiting(self, silent=False)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read, or is larger than a head may be."""
         if self._in_head and self._is_too_large():
-            self._refuse(_TOO_LARGE)
+            self._refuse_connection(_TOO_LARGE)
         else:
             super().send_400_response(msg)
 
     def drop(self) -> None:
         """Make room for another connection."""
-        self._places.leave(self)
+        self._places.note_leaving(self)
         self.connections.discard(self)
         self.transport.abort()
 
@@ -200,13 +200,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._timer = None
         if self._in_head:
-            self._refuse(_TOO_SLOW)
+            self._refuse_connection(_TOO_SLOW)
         else:
             self.transport.close()
 
-    def _refuse(self, status: str) -> None:
+    def _refuse_connection(self, status: str) -> None:
         self._stop_timer()
-        self._places.leave(self)
+        self._places.note_leaving(self)
         self.connections.discard(self)
         self.transport.write(f"HTTP/1.1 {status}\r\n{_LAST}".encode("ascii"))
         self.transport.close()

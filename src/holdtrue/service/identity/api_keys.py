@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdtrue.service.identity.sessions import Sessions
     from holdtrue.service.registry import Registry
 
-__all__ = ["Key", "Keyring", "Share", "check_record", "grant", "grant_offline", "share_of"]
+__all__ = ["Key", "Keyring", "Share", "check_record", "grant_allowances", "grant_offline", "share_of"]
 
 _KEY = re.compile(r"ht_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
@@ -66,7 +66,7 @@ class Key:
 class Keyring:
     """All keys of a service.
 
-    Law: :meth:`check` and :meth:`known` return a caller only for the whole text of a key that was created here and is
+    Law: :meth:`check` and :meth:`find_caller` return a caller only for the whole text of a key that was created here and is
     neither revoked nor expired at the moment of the call, in every worker: each call reads the row after it began, or sees
     after it began that nothing was written since the row was read, so a revocation that was committed counts from the next
     request on. Digests are compared in constant time. Needs: the database. Fails: with ``Unauthorized``, the same for every
@@ -76,9 +76,9 @@ class Keyring:
     def __init__(self, database: Database, *, issuer: Issuer | None = None, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
-        self._pepper = _pepper(database)
+        self._pepper = _read_pepper(database)
         self._absent = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
-        self._reading = CoalescedReads(self._rows)
+        self._reading = CoalescedReads(self._read_rows)
         self._version = Version(database.engine)
         self._remembered: tuple[int | None, dict[str, Mapping[str, Any]]] = (None, {})
         self._tokens = None if issuer is None else Tokens(issuer)
@@ -93,7 +93,7 @@ class Keyring:
     ) -> tuple[str, Key]:
         """Return a new key's text, which nobody can see again, and its record."""
         with self._database.begin() as connection:
-            return self._created(connection, name, role, dict(allowances or {}), expires)
+            return self._create_key(connection, name, role, dict(allowances or {}), expires)
 
     def create_first(self, name: str = "owner") -> str | None:
         """Return the text of the first owner's key; None where there was one, and for all but one who call at once."""
@@ -102,30 +102,30 @@ class Keyring:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FIRST)))
             if connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.role == "owner").limit(1)).first() is not None:
                 return None
-            return self._created(connection, name, "owner", {}, None)[0]
+            return self._create_key(connection, name, "owner", {}, None)[0]
 
     def check(self, text: str) -> Caller:
         """Return who a key speaks for."""
         if self._tokens is not None and _TOKEN.fullmatch(text):
             return self._tokens.check(text)
         prefix = _prefix_of(text)
-        return self._judged(text, self._rows([prefix]).get(prefix))
+        return self._judge_key(text, self._read_rows([prefix]).get(prefix))
 
-    async def known(self, text: str) -> Caller:
+    async def find_caller(self, text: str) -> Caller:
         """Return who a key speaks for, from one read for all who ask at the same time; the event loop never waits."""
         if self._tokens is not None and _TOKEN.fullmatch(text):
             import asyncio
 
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._tokens.check, text)
         # Before the row is read: what is written meanwhile makes a newer version, and the row is read again.
-        version = await self._version.soon()
-        remembered = self._recall(version, text)
+        version = await self._version.read_soon()
+        remembered = self._recall_caller(version, text)
         if remembered is not None:
             return remembered
-        row = await self._reading.row(_prefix_of(text))
-        caller = self._judged(text, row)
+        row = await self._reading.read_row(_prefix_of(text))
+        caller = self._judge_key(text, row)
         if row is not None and version is not None:
-            self._remember(version, row)
+            self._remember_row(version, row)
         return caller
 
     def revoke(self, prefix: str, *, keep_owner: bool = False) -> Key:
@@ -144,7 +144,7 @@ class Keyring:
         if row is None:
             message = "there is no key of that prefix"
             raise UnknownName(message)
-        return _record(row)
+        return _to_key(row)
 
     def _check_other_owner(self, connection: sa.Connection, prefix: str, now: int) -> None:
         if connection.dialect.name == "postgresql":  # two owners who revoke each other's key come one after the other
@@ -159,16 +159,16 @@ class Keyring:
         """Return all keys, oldest first, those revoked included."""
         with self._database.read() as connection:
             rows = connection.execute(sa.select(KEYS).order_by(KEYS.c.created, KEYS.c.prefix)).mappings().all()
-        return [_record(row) for row in rows]
+        return [_to_key(row) for row in rows]
 
-    def holder(self, prefix: str) -> Caller:
+    def find_holder(self, prefix: str) -> Caller:
         """Return who holds a key now, by its prefix alone: for those who were let in by the whole key before."""
-        row = self._rows([prefix]).get(prefix)
-        if row is None or not self._live(row):
+        row = self._read_rows([prefix]).get(prefix)
+        if row is None or not self._is_live(row):
             raise Unauthorized(_UNKNOWN)
         return Caller(row["name"], row["role"], row["prefix"])
 
-    def digest(self, text: str) -> str:
+    def make_digest(self, text: str) -> str:
         """Return the digest by which a secret is stored."""
         return hmac.digest(self._pepper, text[:_LONGEST_CHECKED].encode("utf-8", "replace"), "sha256").hex()
 
@@ -190,54 +190,54 @@ class Keyring:
         self._version.close()
         self._thread.shutdown(wait=False)
 
-    def _created(
+    def _create_key(
         self, connection: sa.Connection, name: str, role: Role, allowances: dict[str, int], expires: int | None
     ) -> tuple[str, Key]:
         now = int(self._now())
         check_record(name, role, allowances)
         if expires is not None and expires <= now:
             raise InvalidParameter("expires", expires, "a time in the future")
-        prefix = _fresh_prefix()
+        prefix = _draw_prefix()
         while connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.prefix == prefix)).first() is not None:
-            prefix = _fresh_prefix()
-        text = f"ht_{prefix}_{_secret()}"
+            prefix = _draw_prefix()
+        text = f"ht_{prefix}_{_draw_secret()}"
         key = Key(prefix, name, role, now, expires, None, allowances)
         row = {column: getattr(key, column) for column in Key.__slots__}
-        connection.execute(sa.insert(KEYS).values(**row, digest=self.digest(text)))
+        connection.execute(sa.insert(KEYS).values(**row, digest=self.make_digest(text)))
         return text, key
 
-    def _rows(self, prefixes: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    def _read_rows(self, prefixes: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         with self._database.read() as connection:
             rows = connection.execute(_CHOSEN, {"prefixes": list(prefixes)}).mappings().all()
         return {row["prefix"]: dict(row) for row in rows}
 
-    def _recall(self, version: int | None, text: str) -> Caller | None:
+    def _recall_caller(self, version: int | None, text: str) -> Caller | None:
         known, rows = self._remembered
-        row = rows.get(self.digest(text)) if version is not None and version == known else None
-        return Caller(row["name"], row["role"], row["prefix"]) if row is not None and self._live(row) else None
+        row = rows.get(self.make_digest(text)) if version is not None and version == known else None
+        return Caller(row["name"], row["role"], row["prefix"]) if row is not None and self._is_live(row) else None
 
-    def _remember(self, version: int, row: Mapping[str, Any]) -> None:
+    def _remember_row(self, version: int, row: Mapping[str, Any]) -> None:
         known, rows = self._remembered
         if version != known or len(rows) >= _MOST_REMEMBERED:
             rows = {}
             self._remembered = (version, rows)
         rows[row["digest"]] = row
 
-    def _live(self, row: Mapping[str, Any]) -> bool:
+    def _is_live(self, row: Mapping[str, Any]) -> bool:
         return row["revoked"] is None and (row["expires"] is None or row["expires"] > self._now())
 
-    def _judged(self, text: str, row: Mapping[str, Any] | None) -> Caller:
+    def _judge_key(self, text: str, row: Mapping[str, Any] | None) -> Caller:
         # The digest is made and compared whether there is a row or not.
-        same = hmac.compare_digest(self.digest(text), self._absent if row is None else row["digest"])
-        if row is None or not same or len(text) > _LONGEST_CHECKED or not self._live(row):
+        same = hmac.compare_digest(self.make_digest(text), self._absent if row is None else row["digest"])
+        if row is None or not same or len(text) > _LONGEST_CHECKED or not self._is_live(row):
             raise Unauthorized(_UNKNOWN)
         return Caller(row["name"], row["role"], row["prefix"])
 
 
-def _pepper(database: Database) -> bytes:
+def _read_pepper(database: Database) -> bytes:
     given = os.environ.get("HOLDTRUE_PEPPER")
     if given is None:
-        return database.secret("pepper").encode()
+        return database.read_secret("pepper").encode()
     if len(given) < _LEAST_PEPPER:
         raise InvalidParameter("HOLDTRUE_PEPPER", "what was given", f"at least {_LEAST_PEPPER} characters")
     return given.encode()
@@ -248,15 +248,15 @@ def _prefix_of(text: str) -> str:
     return _NOBODY if found is None else found[1]
 
 
-def _fresh_prefix() -> str:
+def _draw_prefix() -> str:
     return base64.b32encode(SYSTEM.words(_PREFIX_WORDS).tobytes()[:_PREFIX_BYTES]).decode().lower()
 
 
-def _secret() -> str:
+def _draw_secret() -> str:
     return base64.urlsafe_b64encode(SYSTEM.words(_SECRET_WORDS).tobytes()).decode().rstrip("=")
 
 
-def _record(row: Mapping[Any, Any]) -> Key:
+def _to_key(row: Mapping[Any, Any]) -> Key:
     return Key(**{name: row[name] for name in Key.__slots__})
 
 
@@ -310,11 +310,11 @@ def share_of(curator: "Curator", *, dataset: str, name: str) -> Share:
     )
 
 
-async def grant(registry: "Registry", name: str, allowances: Mapping[str, int]) -> None:
+async def grant_allowances(registry: "Registry", name: str, allowances: Mapping[str, int]) -> None:
     """Give an analyst so many asks of each dataset named; nothing is given where one of the datasets is unknown."""
-    found = [(await registry.find(dataset), asks) for dataset, asks in allowances.items()]
+    found = [(await registry.find_dataset(dataset), asks) for dataset, asks in allowances.items()]
     for dataset, asks in found:
-        await dataset.desk.call(dataset.curator.grant, name, asks=asks)
+        await dataset.dispatcher.run_short(dataset.curator.grant, name, asks=asks)
 
 
 def grant_offline(registry: "Registry", database: Database, name: str, allowances: Mapping[str, int]) -> None:

@@ -40,6 +40,10 @@ __all__ = [
     "headers_of",
     "request_id_in",
     "request_id_of",
+    "require_analyst",
+    "require_auditor",
+    "require_key",
+    "require_owner",
 ]
 
 _IDEMPOTENCY = re.compile(r"[ -~]{1,128}")
@@ -71,7 +75,7 @@ async def caller_in(scope: "Scope", service: "Service") -> Caller:
     if isinstance(known, Caller):
         return known
     try:
-        caller = await service.keyring.known(_bearer(scope))
+        caller = await service.keyring.find_caller(_read_bearer(scope))
     except Unauthorized:
         caller = None
     if caller is None:
@@ -82,7 +86,7 @@ async def caller_in(scope: "Scope", service: "Service") -> Caller:
     return caller
 
 
-def _bearer(scope: "Scope") -> str:
+def _read_bearer(scope: "Scope") -> str:
     """Return the one bearer key of a request, or nothing: two of them are as good as none."""
     given = headers_of(scope, b"authorization")
     found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
@@ -97,41 +101,45 @@ def headers_of(scope: "Scope", name: bytes) -> list[str]:
 _SCHEME = HTTPBearer(scheme_name="key", description="A key of this service, or a token of its issuer.", auto_error=False)
 
 
-async def _anyone(
+async def require_key(
     request: Request,
     _: Annotated[HTTPAuthorizationCredentials | None, Depends(_SCHEME)],
 ) -> Caller:
+    """Return the caller, who must have a valid key."""
     return await caller_of(request)
 
 
-Anyone = Annotated[Caller, Depends(_anyone)]
+Anyone = Annotated[Caller, Depends(require_key)]
 """Whoever has a valid key."""
 
 
-def _demand(caller: Caller, *roles: "Role") -> Caller:
+def _demand_role(caller: Caller, *roles: "Role") -> Caller:
     if caller.role not in roles:
         message = f"this needs a key of {' or '.join(roles)}"
         raise RefusedError(message)
     return caller
 
 
-async def _analyst(caller: Anyone) -> Caller:
-    return _demand(caller, "analyst", "owner")
+async def require_analyst(caller: Anyone) -> Caller:
+    """Return the caller, who must be an analyst or the owner."""
+    return _demand_role(caller, "analyst", "owner")
 
 
-async def _auditor(caller: Anyone) -> Caller:
-    return _demand(caller, "auditor", "owner")
+async def require_auditor(caller: Anyone) -> Caller:
+    """Return the caller, who must be an auditor or the owner."""
+    return _demand_role(caller, "auditor", "owner")
 
 
-async def _owner(caller: Anyone) -> Caller:
-    return _demand(caller, "owner")
+async def require_owner(caller: Anyone) -> Caller:
+    """Return the caller, who must be the owner."""
+    return _demand_role(caller, "owner")
 
 
-Analyst = Annotated[Caller, Depends(_analyst)]
+Analyst = Annotated[Caller, Depends(require_analyst)]
 """Who may spend budget: an analyst or the owner."""
-Auditor = Annotated[Caller, Depends(_auditor)]
+Auditor = Annotated[Caller, Depends(require_auditor)]
 """Who may see everything that was released: an auditor or the owner."""
-Owner = Annotated[Caller, Depends(_owner)]
+Owner = Annotated[Caller, Depends(require_owner)]
 """Who may register data and give keys."""
 
 
@@ -191,7 +199,7 @@ class Rates:
     def check(self, caller: "Caller") -> None:
         """Count a request of a caller, or refuse it with 429 and Retry-After."""
         now, name = self._now(), (caller.prefix, caller.name)
-        used = self._used.get(name) or self._new(name, now)
+        used = self._used.get(name) or self._begin_count(name, now)
         moved = [max(until, now) + span / amount for until, (amount, span) in zip(used, self._limits, strict=True)]
         for until, (amount, span) in zip(moved, self._limits, strict=True):
             # A part in a million for rounding, so that the whole amount passes at once.
@@ -201,7 +209,7 @@ class Rates:
                 raise Refused(429, "too many requests", detail, headers={"Retry-After": str(max(1, math.ceil(early)))})
         self._used[name] = moved
 
-    def _new(self, name: tuple[str, str], now: float) -> list[float]:
+    def _begin_count(self, name: tuple[str, str], now: float) -> list[float]:
         """Begin to count for a caller; those whose share is whole again are forgotten when there are very many."""
         if len(self._used) >= _MOST_CALLERS:
             self._used = {known: used for known, used in self._used.items() if max(used) > now}

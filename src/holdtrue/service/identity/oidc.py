@@ -46,18 +46,18 @@ class Tokens:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._issuer = issuer
-        self._fetch = fetch or _fetched
+        self._fetch = fetch or _fetch_keys
         self._clock = clock
         self._lock = threading.Lock()
         self._fetched_at = -_BETWEEN_FETCHES
         self._keys: tuple[Mapping[str, Any], ...] = ()
         self._prepared: dict[tuple[str, str], PyJWK] = {}
         if isinstance(issuer.jwks, Mapping):
-            self._hold(_keys_of(issuer.jwks))
+            self._hold_keys(_keys_of(issuer.jwks))
         elif self._remote:
-            self._renew()
+            self._renew_keys()
         else:
-            self._hold(_keys_of(_read(str(issuer.jwks))))
+            self._hold_keys(_keys_of(_read_file(str(issuer.jwks))))
 
     @property
     def _remote(self) -> bool:
@@ -72,7 +72,7 @@ class Tokens:
         issuer = self._issuer
         try:
             header = jwt.get_unverified_header(text)
-            key = self._key(header)
+            key = self._find_key(header)
             claims: dict[str, Any] = jwt.decode(
                 text,
                 key,
@@ -84,9 +84,9 @@ class Tokens:
             )
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
             claims = {}
-        return self._caller(claims)
+        return self._read_caller(claims)
 
-    def _caller(self, claims: Mapping[str, Any]) -> Caller:
+    def _read_caller(self, claims: Mapping[str, Any]) -> Caller:
         subject, held = claims.get("sub"), claims.get(self._issuer.claim)
         values = held if isinstance(held, list) else str(held).split() if isinstance(held, str) else []
         roles = {self._issuer.roles[value] for value in values if isinstance(value, str) and value in self._issuer.roles}
@@ -95,38 +95,38 @@ class Tokens:
             raise Unauthorized(_UNBELIEVED)
         return Caller(f"{TOKENS_PREFIX}:{subject}", min(roles, key=ROLES.index), TOKENS_PREFIX)
 
-    def _key(self, header: Mapping[str, Any]) -> "PyJWK":
+    def _find_key(self, header: Mapping[str, Any]) -> "PyJWK":
         algorithm, name = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms or "crit" in header or not isinstance(name, str | None):
             raise Unauthorized(_UNBELIEVED)
-        found = self._held(name, algorithm)
+        found = self._find_held(name, algorithm)
         if found is None and self._remote:
-            self._renew()
-            found = self._held(name, algorithm)
+            self._renew_keys()
+            found = self._find_held(name, algorithm)
         if found is None:
             raise Unauthorized(_UNBELIEVED)
         return found
 
-    def _held(self, name: str | None, algorithm: str) -> "PyJWK | None":
+    def _find_held(self, name: str | None, algorithm: str) -> "PyJWK | None":
         """Return the key of that name that fits the algorithm; a token without a name has to fit exactly one key."""
         with self._lock:
             prepared = None if name is None else self._prepared.get((name, algorithm))
             if prepared is not None:
                 return prepared
-            fitting = [key for key in self._keys if (name is None or key.get("kid") == name) and _fits(key, algorithm)]
+            fitting = [key for key in self._keys if (name is None or key.get("kid") == name) and _is_fitting(key, algorithm)]
             if len(fitting) != 1:
                 return None
-            found = _prepared(fitting[0], algorithm)
+            found = _prepare_key(fitting[0], algorithm)
             if name is not None and found is not None:
                 self._prepared[name, algorithm] = found
             return found
 
-    def _hold(self, keys: tuple[Mapping[str, Any], ...]) -> None:
+    def _hold_keys(self, keys: tuple[Mapping[str, Any], ...]) -> None:
         with self._lock:
             self._keys = keys
             self._prepared = {}
 
-    def _renew(self) -> None:
+    def _renew_keys(self) -> None:
         """Fetch the keys again, at most once a minute; what is held stays when the issuer does not answer."""
         with self._lock:
             if self._clock() - self._fetched_at < _BETWEEN_FETCHES:
@@ -136,7 +136,7 @@ class Tokens:
             keys = _keys_of(json.loads(self._fetch(str(self._issuer.jwks))))
         except (OSError, ValueError, RecursionError):
             return
-        self._hold(keys)
+        self._hold_keys(keys)
 
 
 def _keys_of(document: object) -> tuple[Mapping[str, Any], ...]:
@@ -147,7 +147,7 @@ def _keys_of(document: object) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
-def _read(path: str) -> object:
+def _read_file(path: str) -> object:
     try:
         return json.loads(Path(path).read_bytes())
     except (OSError, ValueError):
@@ -155,14 +155,14 @@ def _read(path: str) -> object:
     raise RequestError(message)
 
 
-def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
+def _is_fitting(key: Mapping[str, Any], algorithm: str) -> bool:
     """Return whether a key is for signatures by an algorithm; a key that others may hold (oct) fits none."""
     kind = key.get("kty") == _KINDS[algorithm[:2]]
     curve = key.get("crv") == _CURVES.get(algorithm, key.get("crv"))
     return kind and curve and key.get("use", "sig") == "sig" and key.get("alg", algorithm) == algorithm
 
 
-def _prepared(key: Mapping[str, Any], algorithm: str) -> "PyJWK | None":
+def _prepare_key(key: Mapping[str, Any], algorithm: str) -> "PyJWK | None":
     import jwt
 
     # Only the public half: a set that holds private members by mistake is not a reason to load them.
@@ -175,7 +175,7 @@ def _prepared(key: Mapping[str, Any], algorithm: str) -> "PyJWK | None":
     return None if small else found
 
 
-def _fetched(address: str) -> bytes:
+def _fetch_keys(address: str) -> bytes:
     """Return what an https address holds: no redirects, ten seconds, a megabyte."""
     import httpx
 

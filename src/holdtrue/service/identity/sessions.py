@@ -45,7 +45,7 @@ class Sessions:
             raise RefusedError(message)
         value = base64.urlsafe_b64encode(SYSTEM.words(_WORDS).tobytes()).decode().rstrip("=")
         now = int(self._now())
-        row = {"digest": self._digest(value), "prefix": caller.prefix, "created": now, "expires": now + SECONDS}
+        row = {"digest": self._make_digest(value), "prefix": caller.prefix, "created": now, "expires": now + SECONDS}
         with self._keyring.database.begin() as connection:
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires <= now))
             connection.execute(sa.insert(SESSIONS).values(**row))
@@ -53,22 +53,22 @@ class Sessions:
 
     def caller_of(self, cookie: str) -> Caller:
         """Return whom a cookie stands for."""
-        chosen = sa.select(SESSIONS.c.prefix, SESSIONS.c.expires).where(SESSIONS.c.digest == self._digest(cookie))
+        chosen = sa.select(SESSIONS.c.prefix, SESSIONS.c.expires).where(SESSIONS.c.digest == self._make_digest(cookie))
         with self._keyring.database.read() as connection:
             row = connection.execute(chosen).first()
         if len(cookie) != _LENGTH or row is None or row.expires <= self._now():
             message = "there is no such session, or it has ended"
             raise Unauthorized(message)
-        return self._keyring.holder(row.prefix)
+        return self._keyring.find_holder(row.prefix)
 
     def end(self, cookie: str) -> None:
         """End a session; one that is not there is ended already."""
         with self._keyring.database.begin() as connection:
-            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.digest == self._digest(cookie)))
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.digest == self._make_digest(cookie)))
 
-    def _digest(self, cookie: str) -> str:
+    def _make_digest(self, cookie: str) -> str:
         # The word keeps a session's digest from ever being a key's.
-        return self._keyring.digest(f"session {cookie}")
+        return self._keyring.make_digest(f"session {cookie}")
 
 
 def set_cookie(response: "Response", value: str, settings: "Settings") -> None:

@@ -21,9 +21,9 @@ from holdtrue.errors import HoldtrueError, UnknownName
 from holdtrue.queries.features import columns_of
 from holdtrue.records import Prediction
 from holdtrue.service import service_of
-from holdtrue.service.http.problems import PROBLEMS, Refused, problem_of
+from holdtrue.service.http.problems import PROBLEMS, Refused, to_problem
 from holdtrue.service.identity.authentication import Analyst, Anyone, Caller, request_id_of
-from holdtrue.service.inference.tensors import Inference, datatype_of, encoded, read_inference, table_of
+from holdtrue.service.inference.tensors import Inference, datatype_of, encode_labels, read_inference, table_of
 from holdtrue.service.registry import Dataset
 
 __all__ = ["router"]
@@ -36,7 +36,7 @@ _TYPES = {"integer": "INT64", "real": "FP64", "boolean": "BOOL", "text": "BYTES"
 ModelName = Annotated[str, Path(max_length=128, pattern=r"^[a-z][a-z0-9_-]{0,62}\.[A-Za-z0-9_-]{1,64}$")]
 
 
-class Spoken(APIRoute):
+class InferenceRoute(APIRoute):
     """A route whose refusals also say ``error``, where clients of the protocol look for it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -48,7 +48,7 @@ class Spoken(APIRoute):
                 return await inner(request)
             except HoldtrueError as error:
                 request_id = request.scope.get("request_id")
-                found = problem_of(error, request_id=request_id)
+                found = to_problem(error, request_id=request_id)
                 request.scope.setdefault("entry", getattr(error, "entry", None))
             document = json.loads(bytes(found.body))
             request.scope["problem"] = str(document["type"]).rpartition(":")[2]
@@ -61,30 +61,30 @@ class Spoken(APIRoute):
         return spoken
 
 
-router = APIRouter(prefix="/v2", tags=["inference"], route_class=Spoken, responses=PROBLEMS)
+router = APIRouter(prefix="/v2", tags=["inference"], route_class=InferenceRoute, responses=PROBLEMS)
 
 
-def _said(text: str) -> dict[int | str, dict[str, Any]]:
+def _describe_reply(text: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": text, "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
-def _reply(document: Mapping[str, Any]) -> Response:
+def _make_reply(document: Mapping[str, Any]) -> Response:
     return Response(encode(document), media_type="application/json")
 
 
-@router.get("", response_class=Response, responses=_said("The server."))
+@router.get("", response_class=Response, responses=_describe_reply("The server."))
 async def server(_: Anyone) -> Response:
     """Return what the server is."""
-    return _reply({"name": "holdtrue", "version": __version__, "extensions": ["binary_tensor_data"]})
+    return _make_reply({"name": "holdtrue", "version": __version__, "extensions": ["binary_tensor_data"]})
 
 
-@router.get("/health/live", response_class=Response, responses=_said("Yes."))
+@router.get("/health/live", response_class=Response, responses=_describe_reply("Yes."))
 async def live() -> Response:
     """Answer as long as the process does."""
-    return _reply({"live": True})
+    return _make_reply({"live": True})
 
 
-@router.get("/health/ready", response_class=Response, responses=_said("Yes."))
+@router.get("/health/ready", response_class=Response, responses=_describe_reply("Yes."))
 async def ready(request: Request) -> Response:
     """Answer 200 once every registered dataset is open."""
     if not await service_of(request).registry.is_ready():
@@ -94,27 +94,27 @@ async def ready(request: Request) -> Response:
             "something that is registered is not open, or its ledger does not answer",
             headers={"Retry-After": "1"},
         )
-    return _reply({"ready": True})
+    return _make_reply({"ready": True})
 
 
-@router.get("/models/{model}", response_class=Response, responses=_said("The model."))
+@router.get("/models/{model}", response_class=Response, responses=_describe_reply("The model."))
 async def metadata(request: Request, model: ModelName, _: Anyone) -> Response:
     """Return a model's inputs and its output."""
-    dataset, found = await _model(request, model)
+    dataset, found = await _find_model(request, model)
     card = dataset.curator.card
     inputs = [
         {"name": name, "datatype": _TYPES[card.column(name).type], "shape": [-1]} for name in columns_of(found.features)
     ]
     output = {"name": "label", "datatype": datatype_of(found.asked.labels), "shape": [-1]}
     document = {"name": model, "versions": [_VERSION], "platform": "holdtrue", "inputs": inputs, "outputs": [output]}
-    return _reply(document)
+    return _make_reply(document)
 
 
-@router.get("/models/{model}/ready", response_class=Response, responses=_said("Yes."))
+@router.get("/models/{model}/ready", response_class=Response, responses=_describe_reply("Yes."))
 async def model_ready(request: Request, model: ModelName, _: Anyone) -> Response:
     """Answer 200 where the model is trained."""
-    await _model(request, model)
-    return _reply({"name": model, "ready": True})
+    await _find_model(request, model)
+    return _make_reply({"name": model, "ready": True})
 
 
 _BODY = {
@@ -148,14 +148,14 @@ _BODY = {
 }
 
 
-@router.post("/models/{model}/infer", response_class=Response, responses=_said("The labels."), openapi_extra=_BODY)
+@router.post("/models/{model}/infer", response_class=Response, responses=_describe_reply("The labels."), openapi_extra=_BODY)
 async def infer(request: Request, model: ModelName, caller: Analyst) -> Response:
     """Return private predictions of a trained model; each new row spends budget."""
-    asked = await _asked(request)
-    key = _key(request, asked, caller)
-    dataset, found = await _model(request, model)
+    asked = await _read_request(request)
+    key = _read_key(request, asked, caller)
+    dataset, found = await _find_model(request, model)
     table = table_of(asked.inputs, columns_of(found.features), dataset.curator.card)
-    said = await dataset.desk.work(
+    said = await dataset.dispatcher.run_long(
         caller.name,
         partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),
     )
@@ -163,11 +163,11 @@ async def infer(request: Request, model: ModelName, caller: Analyst) -> Response
     newest = max((each.certificate for each in predictions), key=lambda certificate: certificate.entry)
     request.scope["entry"] = newest.entry
     charged = not all(each.repeated for each in predictions)
-    service_of(request).metrics.asked(dataset.name, "predict", charged=charged, left=newest.left)
-    return _labelled(model, asked, found, predictions)
+    service_of(request).metrics.count_ask(dataset.name, "predict", charged=charged, left=newest.left)
+    return _make_response(model, asked, found, predictions)
 
 
-async def _asked(request: Request) -> Inference:
+async def _read_request(request: Request) -> Inference:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in _MEDIA or request.headers.get("content-encoding", "identity") != "identity":
         raise Refused(415, "unsupported media type", "send JSON, with or without binary tensors behind it, not compressed")
@@ -177,7 +177,7 @@ async def _asked(request: Request) -> Inference:
     return read_inference(await request.body(), given[0] if given else None)
 
 
-def _key(request: Request, asked: Inference, caller: Caller) -> str:
+def _read_key(request: Request, asked: Inference, caller: Caller) -> str:
     """Return the ledger's name of a request: by its header, or by the id that the protocol gives it."""
     given = request.headers.getlist("idempotency-key") or ([] if asked.id is None else [asked.id])
     if len(given) != 1 or not _KEY.fullmatch(given[0]):
@@ -188,21 +188,21 @@ def _key(request: Request, asked: Inference, caller: Caller) -> str:
     return request_id_of(caller, given[0])
 
 
-async def _model(request: Request, name: str) -> tuple[Dataset, Model]:
+async def _find_model(request: Request, name: str) -> tuple[Dataset, Model]:
     registered, _, trained = name.partition(".")
-    dataset = await service_of(request).registry.find(registered)
+    dataset = await service_of(request).registry.find_dataset(registered)
     try:
-        found = await dataset.desk.call(dataset.curator.model, trained)
+        found = await dataset.dispatcher.run_short(dataset.curator.model, trained)
     except UnknownName:
         message = "there is no model of that name; it is called dataset.model"
         raise UnknownName(message) from None
     return dataset, found
 
 
-def _labelled(model: str, asked: Inference, found: Model, predictions: list[Prediction]) -> Response:
+def _make_response(model: str, asked: Inference, found: Model, predictions: list[Prediction]) -> Response:
     """Return labels and what they cost, by the stored certificates alone: a request sent again gets the same bytes."""
     datatype = datatype_of(found.asked.labels)
-    values, packed = encoded(datatype, [each.label for each in predictions], binary=asked.binary)
+    values, packed = encode_labels(datatype, [each.label for each in predictions], binary=asked.binary)
     output: dict[str, Any] = {"name": "label", "datatype": datatype, "shape": [len(values)]}
     output |= {"data": values} if packed is None else {"parameters": {"binary_data_size": len(packed)}}
     costs = {each.certificate.entry: each.certificate for each in predictions}

@@ -15,10 +15,10 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.queries.cards import Card
-from holdtrue.service.http.bodies import loads
+from holdtrue.service.http.bodies import parse_json
 from holdtrue.service.http.problems import Refused
 
-__all__ = ["MOST_ROWS", "Inference", "Tensor", "datatype_of", "encoded", "read_inference", "table_of"]
+__all__ = ["MOST_ROWS", "Inference", "Tensor", "datatype_of", "encode_labels", "read_inference", "table_of"]
 
 MOST_ROWS = 1000
 _MOST_INPUTS = 4096
@@ -66,7 +66,7 @@ class Inference:
     epsilon: float | None
 
 
-def _refuse(detail: str) -> NoReturn:
+def _refuse_request(detail: str) -> NoReturn:
     raise Refused(400, "unreadable inference", detail)
 
 
@@ -78,109 +78,113 @@ def read_inference(body: bytes, header: str | None) -> Inference:
     split = len(body)
     if header is not None:
         if not header.isascii() or not header.isdigit() or len(header) > len(str(split)) or not 0 < int(header) <= split:
-            _refuse("Inference-Header-Content-Length must be the length of the JSON at the beginning of the body")
+            _refuse_request("Inference-Header-Content-Length must be the length of the JSON at the beginning of the body")
         split = int(header)
-    document = loads(body[:split])
+    document = parse_json(body[:split])
     if not isinstance(document, dict) or set(document) - _REQUEST or not isinstance(document.get("inputs"), list):
-        _refuse(f"the JSON must be an object with inputs, and perhaps {', '.join(sorted(_REQUEST - {'inputs'}))}")
+        _refuse_request(f"the JSON must be an object with inputs, and perhaps {', '.join(sorted(_REQUEST - {'inputs'}))}")
     name = document.get("id")
     if name is not None and not isinstance(name, str):
-        _refuse("id must be a text")
-    parameters = _parameters(document.get("parameters"), {"binary_data_output", "epsilon"} | _IGNORED)
-    binary = _flag(parameters, "binary_data_output")
-    chosen = _output(document.get("outputs"))
+        _refuse_request("id must be a text")
+    parameters = _read_parameters(document.get("parameters"), {"binary_data_output", "epsilon"} | _IGNORED)
+    binary = _read_flag(parameters, "binary_data_output")
+    chosen = _read_output(document.get("outputs"))
     return Inference(
         id=name or None,
-        inputs=_inputs(document["inputs"], body[split:], binary=header is not None),
+        inputs=_read_inputs(document["inputs"], body[split:], binary=header is not None),
         binary=binary if chosen is None else chosen,
-        epsilon=_epsilon(parameters.get("epsilon")),
+        epsilon=_read_epsilon(parameters.get("epsilon")),
     )
 
 
-def _parameters(found: object, known: set[str]) -> dict[str, Any]:
+def _read_parameters(found: object, known: set[str]) -> dict[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict) or set(found) - known:
-        _refuse(f"parameters here may be {', '.join(sorted(known))}")
+        _refuse_request(f"parameters here may be {', '.join(sorted(known))}")
     return found
 
 
-def _flag(parameters: Mapping[str, Any], name: str) -> bool:
+def _read_flag(parameters: Mapping[str, Any], name: str) -> bool:
     value = parameters.get(name, False)
     if not isinstance(value, bool):
-        _refuse(f"{name} must be true or false")
+        _refuse_request(f"{name} must be true or false")
     return value
 
 
-def _epsilon(value: object) -> float | None:
+def _read_epsilon(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_ROWS:
-        _refuse("epsilon must be a number above 0")
+        _refuse_request("epsilon must be a number above 0")
     return float(value)
 
 
-def _output(found: object) -> bool | None:
+def _read_output(found: object) -> bool | None:
     """Return whether the one output is wanted in binary; None where the request does not say."""
     if found is None or found == []:
         return None
     if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], dict):
-        _refuse("the only output is label")
+        _refuse_request("the only output is label")
     if set(found[0]) - {"name", "parameters"} or found[0].get("name") != "label":
-        _refuse("the only output is label")
-    parameters = _parameters(found[0].get("parameters"), {"binary_data"})
-    return _flag(parameters, "binary_data") if parameters else None
+        _refuse_request("the only output is label")
+    parameters = _read_parameters(found[0].get("parameters"), {"binary_data"})
+    return _read_flag(parameters, "binary_data") if parameters else None
 
 
-def _inputs(found: Sequence[object], rest: bytes, *, binary: bool) -> dict[str, Tensor]:
+def _read_inputs(found: Sequence[object], rest: bytes, *, binary: bool) -> dict[str, Tensor]:
     if not 0 < len(found) <= _MOST_INPUTS:
-        _refuse("there must be an input for each column of the model, or the one input rows")
+        _refuse_request("there must be an input for each column of the model, or the one input rows")
     tensors: dict[str, Tensor] = {}
     for item in found:
         if not isinstance(item, dict) or set(item) - _INPUT or not isinstance(item.get("name"), str):
-            _refuse(f"an input has {', '.join(sorted(_INPUT))}")
+            _refuse_request(f"an input has {', '.join(sorted(_INPUT))}")
         if item["name"] in tensors:
-            _refuse("an input comes twice")
-        tensors[item["name"]], rest = _tensor(item, rest, binary=binary)
+            _refuse_request("an input comes twice")
+        tensors[item["name"]], rest = _read_tensor(item, rest, binary=binary)
     if rest:
-        _refuse("there are more bytes than the inputs' binary_data_size say")
+        _refuse_request("there are more bytes than the inputs' binary_data_size say")
     return tensors
 
 
-def _tensor(item: Mapping[str, Any], rest: bytes, *, binary: bool) -> tuple[Tensor, bytes]:
+def _read_tensor(item: Mapping[str, Any], rest: bytes, *, binary: bool) -> tuple[Tensor, bytes]:
     datatype = item.get("datatype")
     if datatype not in _NUMBERS and datatype != "BYTES":
-        _refuse(f"a datatype is BYTES or one of {', '.join(_NUMBERS)}")
-    rows, width = _shape(item.get("shape"))
-    size = _parameters(item.get("parameters"), {_BINARY}).get(_BINARY)
+        _refuse_request(f"a datatype is BYTES or one of {', '.join(_NUMBERS)}")
+    rows, width = _read_shape(item.get("shape"))
+    size = _read_parameters(item.get("parameters"), {_BINARY}).get(_BINARY)
     number = rows * (width or 1)
     if size is None:
-        return Tensor(datatype, rows, width, _listed(datatype, item.get("data"), rows, width)), rest
+        return Tensor(datatype, rows, width, _read_values(datatype, item.get("data"), rows, width)), rest
     if not binary or "data" in item or isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= len(rest):
-        _refuse("binary_data_size must be the number of bytes that stand after the JSON in place of data")
+        _refuse_request("binary_data_size must be the number of bytes that stand after the JSON in place of data")
     piece, rest = rest[:size], rest[size:]
-    return Tensor(datatype, rows, width, _unpacked(datatype, piece, number)), rest
+    return Tensor(datatype, rows, width, _unpack_values(datatype, piece, number)), rest
 
 
-def _shape(found: object) -> tuple[int, int | None]:
+def _read_shape(found: object) -> tuple[int, int | None]:
     if not isinstance(found, list) or not all(type(size) is int and size > 0 for size in found):
-        _refuse("a shape is a list of whole numbers above 0")
+        _refuse_request("a shape is a list of whole numbers above 0")
     if len(found) not in (1, _MATRIX) or found[0] > MOST_ROWS or found[-1] > max(MOST_ROWS, _MOST_INPUTS):
-        _refuse(f"a shape is [rows], [rows, 1] or, for the input rows, [rows, columns]; at most {MOST_ROWS} rows")
+        _refuse_request(f"a shape is [rows], [rows, 1] or, for the input rows, [rows, columns]; at most {MOST_ROWS} rows")
     return found[0], found[1] if len(found) == _MATRIX else None
 
 
-def _listed(datatype: str, data: object, rows: int, width: int | None) -> list[Any]:
+def _read_values(datatype: str, data: object, rows: int, width: int | None) -> list[Any]:
     """Return the values of a tensor in JSON, given flat or row by row."""
     values = data
     if isinstance(data, list) and width is not None and data and all(isinstance(row, list) for row in data):
         values = [value for row in data for value in row] if all(len(row) == width for row in data) else None
-    if not isinstance(values, list) or len(values) != rows * (width or 1) or not all(_fits(datatype, v) for v in values):
-        _refuse("data must be a list of values of the datatype, as many as the shape says")
+    if (
+        not isinstance(values, list)
+        or len(values) != rows * (width or 1)
+        or not all(_is_fitting(datatype, v) for v in values)
+    ):
+        _refuse_request("data must be a list of values of the datatype, as many as the shape says")
     return values
 
 
-def _fits(datatype: str, value: object) -> bool:
+def _is_fitting(datatype: str, value: object) -> bool:
     match datatype:
         case "BYTES":
             return isinstance(value, str) and len(value) <= _MOST_BYTES
@@ -195,19 +199,19 @@ def _fits(datatype: str, value: object) -> bool:
             return isinstance(value, int) and int(held.min) <= value <= int(held.max)
 
 
-def _unpacked(datatype: str, piece: bytes, number: int) -> list[Any]:
+def _unpack_values(datatype: str, piece: bytes, number: int) -> list[Any]:
     if datatype == "BYTES":
-        return _texts(piece, number)
+        return _unpack_texts(piece, number)
     kind = np.dtype(_NUMBERS[datatype])
     if len(piece) != number * kind.itemsize:
-        _refuse("binary_data_size must be what shape and datatype say")
+        _refuse_request("binary_data_size must be what shape and datatype say")
     if datatype == "BOOL" and set(piece) - {0, 1}:
-        _refuse("a BOOL is one byte, 0 or 1")
+        _refuse_request("a BOOL is one byte, 0 or 1")
     found: list[Any] = np.frombuffer(piece, kind).tolist()
     return found
 
 
-def _texts(piece: bytes, number: int) -> list[Any]:
+def _unpack_texts(piece: bytes, number: int) -> list[Any]:
     """Return texts, each behind its length in 4 bytes."""
     found: list[Any] = []
     place = 0
@@ -222,7 +226,7 @@ def _texts(piece: bytes, number: int) -> list[Any]:
             break
         place += length
     if len(found) != number or place != len(piece) or any("\0" in text for text in found):
-        _refuse("BYTES are texts in UTF-8, each behind its length in 4 bytes, as many as the shape says")
+        _refuse_request("BYTES are texts in UTF-8, each behind its length in 4 bytes, as many as the shape says")
     return found
 
 
@@ -237,7 +241,7 @@ def datatype_of(labels: Sequence[object] | None) -> str:
     return "INT64" if all(isinstance(label, int) for label in labels) else "FP64"
 
 
-def encoded(datatype: str, labels: Sequence[Any], *, binary: bool) -> tuple[list[Any], bytes | None]:
+def encode_labels(datatype: str, labels: Sequence[Any], *, binary: bool) -> tuple[list[Any], bytes | None]:
     """Return labels as a tensor's data, and as bytes where they are wanted so."""
     if datatype == "BYTES":
         values: list[Any] = [str(label) for label in labels]
@@ -246,7 +250,7 @@ def encoded(datatype: str, labels: Sequence[Any], *, binary: bool) -> tuple[list
     kind = {"BOOL": bool, "INT64": int, "FP64": float}[datatype]
     values = [kind(label) for label in labels]
     if not all(math.isfinite(value) for value in values):
-        _refuse("a label is no finite number")
+        _refuse_request("a label is no finite number")
     return values, np.array(values, _NUMBERS[datatype]).tobytes() if binary else None
 
 
@@ -260,16 +264,16 @@ def table_of(inputs: Mapping[str, Tensor], columns: Sequence[str], card: Card) -
     """
     one = inputs.get(_ROWS)
     whole = one is not None and len(inputs) == 1 and (columns != [_ROWS] or one.width not in (None, 1))
-    pieces = _columns(one, columns) if whole and one is not None else _named(inputs, columns)
+    pieces = _split_matrix(one, columns) if whole and one is not None else _match_columns(inputs, columns)
     table = {}
     for name, (datatype, values) in pieces.items():
         column = np.empty(len(values), dtype=object)
-        column[:] = _typed(name, card.column(name).type, datatype, values)
+        column[:] = _convert_values(name, card.column(name).type, datatype, values)
         table[name] = column
     return table
 
 
-def _named(inputs: Mapping[str, Tensor], columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+def _match_columns(inputs: Mapping[str, Tensor], columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     expected = f"one tensor for each of {', '.join(columns)}, of shape [rows] or [rows, 1], or one matrix called rows"
     if set(inputs) != set(columns) or any(tensor.width not in (None, 1) for tensor in inputs.values()):
         raise InvalidParameter("inputs", "others", expected)
@@ -278,20 +282,20 @@ def _named(inputs: Mapping[str, Tensor], columns: Sequence[str]) -> dict[str, tu
     return {name: (inputs[name].datatype, inputs[name].values) for name in columns}
 
 
-def _columns(tensor: Tensor, columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+def _split_matrix(tensor: Tensor, columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     if tensor.width != len(columns) or tensor.datatype not in ("FP64", "FP32"):
         expected = f"FP64 of shape [rows, {len(columns)}], with the columns {', '.join(columns)}"
         raise InvalidParameter(_ROWS, "others", expected)
     return {name: (tensor.datatype, tensor.values[place :: len(columns)]) for place, name in enumerate(columns)}
 
 
-def _typed(name: str, kind: str, datatype: str, values: list[Any]) -> list[Any]:
+def _convert_values(name: str, kind: str, datatype: str, values: list[Any]) -> list[Any]:
     """Return values of a column's own type; what is not a number is missing, as it is everywhere."""
     real = datatype.startswith("FP")
     fits = {
         "text": datatype == "BYTES",
         "boolean": datatype == "BOOL" or (datatype != "BYTES" and all(value in (0, 1) for value in values)),
-        "integer": datatype not in ("BYTES", "BOOL") and all(not real or _whole(value) for value in values),
+        "integer": datatype not in ("BYTES", "BOOL") and all(not real or _is_whole(value) for value in values),
         "real": datatype not in ("BYTES", "BOOL"),
     }[kind]
     if not fits:
@@ -307,5 +311,5 @@ def _typed(name: str, kind: str, datatype: str, values: list[Any]) -> list[Any]:
             return values
 
 
-def _whole(value: float) -> bool:
+def _is_whole(value: float) -> bool:
     return not math.isfinite(value) or (value == math.floor(value) and abs(value) < 2.0**53)

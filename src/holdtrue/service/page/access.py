@@ -19,10 +19,10 @@ from holdtrue.service.http.problems import Refused
 from holdtrue.service.identity.authentication import Caller
 from holdtrue.service.identity.sessions import COOKIE, forget_cookie, set_cookie
 from holdtrue.service.page.forms import form_of, text_of
-from holdtrue.service.page.rendering import refusal, show
+from holdtrue.service.page.rendering import show_page, show_refusal
 from holdtrue.service.settings import Role
 
-__all__ = ["PageRoute", "Visitor", "demand", "home_address", "router"]
+__all__ = ["PageRoute", "Visitor", "demand_role", "home_address", "router"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -55,7 +55,7 @@ class PageRoute(APIRoute):
                 response = _to_login(request)
             except HoldtrueError as error:
                 request.scope.setdefault("entry", getattr(error, "entry", None))
-                response = refusal(request, error)
+                response = show_refusal(request, error)
             response.headers.setdefault("Content-Security-Policy", _POLICY)
             response.headers.setdefault("Cache-Control", "no-store")
             begun = getattr(request.state, "session", None)
@@ -77,7 +77,7 @@ def check_origin(request: Request) -> None:
         raise Refused(403, "another origin", "this was not sent by a page of this service; nothing was done")
 
 
-async def visitor(request: Request) -> Caller:
+async def find_visitor(request: Request) -> Caller:
     """Return who is at the page; in a demonstration on this machine, whoever comes is let in."""
     service = service_of(request)
     cookie = request.cookies.get(COOKIE, "")
@@ -96,7 +96,7 @@ async def visitor(request: Request) -> Caller:
     return caller
 
 
-Visitor = Annotated[Caller, Depends(visitor)]
+Visitor = Annotated[Caller, Depends(find_visitor)]
 """Whoever has a session."""
 
 
@@ -111,12 +111,12 @@ async def _let_in(request: Request) -> Caller | None:
     named = (request.url.hostname or "") in ("localhost", "127.0.0.1", "::1")
     if not service.settings.demo or prefix is None or not here or not named or request.method not in _READING:
         return None
-    caller = await to_thread.run_sync(service.keyring.holder, prefix)
+    caller = await to_thread.run_sync(service.keyring.find_holder, prefix)
     request.state.session = await to_thread.run_sync(service.keyring.sessions.begin, caller)
     return caller
 
 
-def demand(caller: Caller, *roles: Role) -> None:
+def demand_role(caller: Caller, *roles: Role) -> None:
     """Refuse who has none of the roles."""
     if caller.role not in roles:
         message = f"this needs a key of {' or '.join(roles)}"
@@ -141,21 +141,21 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/login")
-async def login(request: Request) -> Response:
+async def show_login(request: Request) -> Response:
     """Ask for a key."""
-    return show(request, "login.html", {"next": home_address(request.query_params.get("next")), "wrong": False})
+    return show_page(request, "login.html", {"next": home_address(request.query_params.get("next")), "wrong": False})
 
 
 @router.post("/page/login")
-async def begin(request: Request) -> Response:
+async def begin_session(request: Request) -> Response:
     """Begin a session for who brings a valid key; say no more than that it is not one otherwise."""
     form = await form_of(request)
     service = service_of(request)
     place = home_address(text_of(form, "next", longest=2_000))
     try:
-        caller = await service.keyring.known(text_of(form, "key", longest=300).strip())
+        caller = await service.keyring.find_caller(text_of(form, "key", longest=300).strip())
     except Unauthorized:
-        return show(request, "login.html", {"next": place, "wrong": True}, status=401)
+        return show_page(request, "login.html", {"next": place, "wrong": True}, status=401)
     request.scope["caller"] = caller
     service.rates.check(caller)
     cookie = await to_thread.run_sync(service.keyring.sessions.begin, caller)
@@ -165,7 +165,7 @@ async def begin(request: Request) -> Response:
 
 
 @router.post("/page/logout")
-async def end(request: Request) -> Response:
+async def end_session(request: Request) -> Response:
     """End a session."""
     service = service_of(request)
     await to_thread.run_sync(service.keyring.sessions.end, request.cookies.get(COOKIE, ""))

@@ -20,10 +20,18 @@ from holdtrue.service import service_of
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.http.routes.verbs import preview_for
 from holdtrue.service.identity.authentication import Caller, request_id_of
-from holdtrue.service.page.access import PageRoute, Visitor, demand
+from holdtrue.service.page.access import PageRoute, Visitor, demand_role
 from holdtrue.service.page.forms import form_of, text_of
-from holdtrue.service.page.rendering import asked_by_htmx, show
-from holdtrue.service.page.views import Asked, Standing, beyond, card_of, from_answer, plotted, standing
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
+from holdtrue.service.page.views import (
+    AskedQuestion,
+    DatasetStanding,
+    card_of,
+    from_answer,
+    read_standing,
+    suggest_scaling,
+    to_plot_data,
+)
 from holdtrue.service.registry import Dataset
 
 __all__ = ["router"]
@@ -36,19 +44,19 @@ _LONGEST = 4096
 _MOST_CANDIDATES = 100
 
 
-async def _dataset(request: Request, name: str) -> Dataset:
-    return await to_thread.run_sync(service_of(request).registry.dataset, name)
+async def _find_dataset(request: Request, name: str) -> Dataset:
+    return await to_thread.run_sync(service_of(request).registry.open_dataset, name)
 
 
-def _context(request: Request, now: Standing) -> dict[str, Any]:
-    answers = now.answers(_DRAWN)
+def _make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
+    answers = now.list_answers(_DRAWN)
     dataset = now.dataset
     return {
         "now": now,
         "dataset": dataset,
         "answers": answers,
-        "plotted": plotted(answers),
-        "listed": now.latest(_LISTED),
+        "plotted": to_plot_data(answers),
+        "listed": now.list_latest(_LISTED),
         "columns": card_of(dataset.curator.card.columns),
         "promise": promise(now.plan),
         "examples": EXAMPLES if dataset.truth is not None else (),
@@ -57,81 +65,83 @@ def _context(request: Request, now: Standing) -> dict[str, Any]:
 
 
 @router.get("/datasets/{name}")
-async def desk(request: Request, caller: Visitor, name: str) -> Response:
+async def show_dataset(request: Request, caller: Visitor, name: str) -> Response:
     """Show a dataset: its budget, its card, the question to be asked, and what was answered."""
-    dataset = await _dataset(request, name)
-    context = _context(request, await standing(dataset, caller))
+    dataset = await _find_dataset(request, name)
+    context = _make_context(request, await read_standing(dataset, caller))
     entry = request.query_params.get("answer", "")
     said = [asked for asked in context["listed"] if str(asked.entry) == entry]
-    seen = await _previewed(dataset, caller, context["query"]) if context["query"].strip() else {}
-    return show(request, "dataset.html", context | {"said": said, "seen": seen})
+    seen = await _preview_question(dataset, caller, context["query"]) if context["query"].strip() else {}
+    return show_page(request, "dataset.html", context | {"said": said, "seen": seen})
 
 
 @router.post("/page/datasets/{name}/preview")
-async def preview(request: Request, caller: Visitor, name: str) -> Response:
+async def show_preview(request: Request, caller: Visitor, name: str) -> Response:
     """Say what a question would cost and how wide its answer would be, while it is being written. Free."""
-    dataset = await _dataset(request, name)
+    dataset = await _find_dataset(request, name)
     query = text_of(await form_of(request), "query", longest=_LONGEST)
-    seen = await _previewed(dataset, caller, query) if query.strip() else {}
-    return show(request, "parts/preview.html", {"seen": seen, "dataset": dataset})
+    seen = await _preview_question(dataset, caller, query) if query.strip() else {}
+    return show_page(request, "parts/preview.html", {"seen": seen, "dataset": dataset})
 
 
-async def _previewed(dataset: Dataset, caller: Caller, query: str) -> dict[str, Any]:
+async def _preview_question(dataset: Dataset, caller: Caller, query: str) -> dict[str, Any]:
     try:
-        found, asks, read = await dataset.desk.call(_looked, dataset.curator, caller, query)
+        found, asks, read = await dataset.dispatcher.run_short(_read_preview, dataset.curator, caller, query)
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
     cap = amount(dataset.curator.plan.cap_units)
     seen: dict[str, Any] = {"preview": found, "share": found.cost / cap if cap else 0.0, "fits": asks > 0}
-    return seen if read.boolean else seen | {"number": beyond(read, dataset.curator.card)}
+    return seen if read.boolean else seen | {"number": suggest_scaling(read, dataset.curator.card)}
 
 
-def _looked(curator: Curator, caller: Caller, query: str) -> tuple[Preview, int, Query]:
+def _read_preview(curator: Curator, caller: Caller, query: str) -> tuple[Preview, int, Query]:
     return preview_for(curator, query, caller), curator.budget.asks, parse(query, curator.card)
 
 
 @router.post("/page/datasets/{name}/ask")
-async def ask(request: Request, caller: Visitor, name: str) -> Response:
+async def ask_question(request: Request, caller: Visitor, name: str) -> Response:
     """Ask one question, or the examples of the demonstration together. The same form sent twice is charged once."""
-    demand(caller, "owner", "analyst")
-    dataset = await _dataset(request, name)
+    demand_role(caller, "owner", "analyst")
+    dataset = await _find_dataset(request, name)
     form = await form_of(request)
     examples = "examples" in form and dataset.truth is not None
     queries = list(EXAMPLES) if examples else [text_of(form, "query", longest=_LONGEST, least=1)]
-    key = _key(caller, form, *queries)
-    answers = await dataset.desk.ask(queries, key, caller.name)
+    key = _make_key(caller, form, *queries)
+    answers = await dataset.dispatcher.ask(queries, key, caller.name)
     request.scope["entry"] = answers[-1].certificate.entry
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={answers[-1].certificate.entry}#said", 303)
-    now = await standing(dataset, caller)
-    said = [] if examples else [_said(queries[0], answers[0], now)]
-    return show(request, "parts/asked.html", _context(request, now) | {"said": said})
+    now = await read_standing(dataset, caller)
+    said = [] if examples else [_to_shown(queries[0], answers[0], now)]
+    return show_page(request, "parts/asked.html", _make_context(request, now) | {"said": said})
 
 
-def _said(query: str, answer: Answer, now: Standing) -> Asked:
+def _to_shown(query: str, answer: Answer, now: DatasetStanding) -> AskedQuestion:
     """Return an answer as it is shown on its own: with the question as it was written, and free where it was known."""
     found = from_answer(query, answer, now.dataset.truth)
     return replace(found, cost=0.0) if answer.repeated else found
 
 
 @router.post("/page/datasets/{name}/select")
-async def select(request: Request, caller: Visitor, name: str) -> Response:
+async def select_candidate(request: Request, caller: Visitor, name: str) -> Response:
     """Choose among candidates, one a line: a name, a colon, a question."""
-    demand(caller, "owner", "analyst")
-    dataset = await _dataset(request, name)
+    demand_role(caller, "owner", "analyst")
+    dataset = await _find_dataset(request, name)
     form = await form_of(request)
-    candidates = _candidates(text_of(form, "candidates", longest=_LONGEST * 4, least=1))
-    key = _key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
+    candidates = _read_candidates(text_of(form, "candidates", longest=_LONGEST * 4, least=1))
+    key = _make_key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
     select_one = partial(dataset.curator.select, candidates, key=key, analyst=caller.name)
-    choice: Choice = await dataset.desk.work(caller.name, select_one)
+    choice: Choice = await dataset.dispatcher.run_long(caller.name, select_one)
     request.scope["entry"] = choice.certificate.entry
-    now = await standing(dataset, caller)
+    now = await read_standing(dataset, caller)
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={choice.certificate.entry}#said", 303)
-    return show(request, "parts/chosen.html", _context(request, now) | {"choice": choice, "count": len(candidates)})
+    return show_page(
+        request, "parts/chosen.html", _make_context(request, now) | {"choice": choice, "count": len(candidates)}
+    )
 
 
-def _candidates(text: str) -> dict[str, str]:
+def _read_candidates(text: str) -> dict[str, str]:
     """Return candidates by name; a line without a colon is its own name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     pairs = [tuple(part.strip() for part in line.split(":", 1)) if ":" in line else (line, line) for line in lines]
@@ -141,6 +151,6 @@ def _candidates(text: str) -> dict[str, str]:
     return found
 
 
-def _key(caller: Caller, form: dict[str, str], *asked: str) -> str:
+def _make_key(caller: Caller, form: dict[str, str], *asked: str) -> str:
     """Return the ledger's request id: of this form, and of what it asks, so that an edited form is another request."""
     return request_id_of(caller, "\n".join(("page", text_of(form, "form", longest=64), *asked)))

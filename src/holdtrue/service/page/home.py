@@ -11,9 +11,9 @@ from holdtrue.ledgers.exporting import export
 from holdtrue.ledgers.opening import open_ledger
 from holdtrue.service import service_of
 from holdtrue.service.http.routes.verbs import report_text
-from holdtrue.service.page.access import PageRoute, Visitor, demand
-from holdtrue.service.page.rendering import show
-from holdtrue.service.page.views import standing
+from holdtrue.service.page.access import PageRoute, Visitor, demand_role
+from holdtrue.service.page.rendering import show_page
+from holdtrue.service.page.views import read_standing
 
 __all__ = ["router"]
 
@@ -25,55 +25,55 @@ _LARGEST = 2**53
 
 
 @router.get("/")
-async def front(request: Request, caller: Visitor) -> Response:
+async def show_front(request: Request, caller: Visitor) -> Response:
     """Show every dataset with its budget and its newest answers."""
     registry = service_of(request).registry
-    datasets = await to_thread.run_sync(registry.datasets)
-    standings = [await standing(dataset, caller) for dataset in datasets]
-    shown = [(each, each.paid(_LATEST)) for each in standings]
-    return show(request, "front.html", {"shown": shown, "ready": registry.ready})
+    datasets = await to_thread.run_sync(registry.list_datasets)
+    standings = [await read_standing(dataset, caller) for dataset in datasets]
+    shown = [(each, each.list_paid(_LATEST)) for each in standings]
+    return show_page(request, "front.html", {"shown": shown, "ready": registry.ready})
 
 
 @router.get("/history")
-async def history(request: Request, caller: Visitor) -> Response:
+async def show_history(request: Request, caller: Visitor) -> Response:
     """Show the newest charges that the caller may see, of all datasets; or those of one dataset before an entry."""
     registry = service_of(request).registry
-    name, before = request.query_params.get("dataset"), _before(request.query_params.get("before"))
+    name, before = request.query_params.get("dataset"), _read_entry(request.query_params.get("before"))
     if name is None:
-        datasets, before = await to_thread.run_sync(registry.datasets), None
+        datasets, before = await to_thread.run_sync(registry.list_datasets), None
     else:
-        datasets = [await to_thread.run_sync(registry.dataset, name)]
-    standings = [await standing(dataset, caller, before=before) for dataset in datasets]
-    return show(request, "history.html", {"shown": [(each, each.latest(_LISTED)) for each in standings]})
+        datasets = [await to_thread.run_sync(registry.open_dataset, name)]
+    standings = [await read_standing(dataset, caller, before=before) for dataset in datasets]
+    return show_page(request, "history.html", {"shown": [(each, each.list_latest(_LISTED)) for each in standings]})
 
 
-def _before(text: str | None) -> int | None:
+def _read_entry(text: str | None) -> int | None:
     """Return the number of an entry; None where it is none."""
     fine = text is not None and text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _LARGEST
     return int(text) if fine and text is not None else None
 
 
 @router.get("/datasets/{name}/report")
-async def report(request: Request, caller: Visitor, name: str) -> Response:
+async def send_report(request: Request, caller: Visitor, name: str) -> Response:
     """Return the report of a dataset as a file that needs nothing else."""
-    demand(caller, "owner", "auditor")
-    dataset = await to_thread.run_sync(service_of(request).registry.dataset, name)
-    text = await dataset.desk.work(caller.name, report_text, dataset, caller)
+    demand_role(caller, "owner", "auditor")
+    dataset = await to_thread.run_sync(service_of(request).registry.open_dataset, name)
+    text = await dataset.dispatcher.run_long(caller.name, report_text, dataset, caller)
     return HTMLResponse(text, headers={"Content-Disposition": f'attachment; filename="{dataset.name}-report.html"'})
 
 
 @router.get("/datasets/{name}/ledger")
-async def ledger(request: Request, caller: Visitor, name: str) -> Response:
+async def send_ledger(request: Request, caller: Visitor, name: str) -> Response:
     """Return a copy of the ledger, to be verified anywhere."""
-    demand(caller, "owner", "auditor")
+    demand_role(caller, "owner", "auditor")
     registry = service_of(request).registry
-    dataset = await to_thread.run_sync(registry.dataset, name)
-    content = await dataset.desk.work(caller.name, _copy, registry.ledger_url(dataset.name))
+    dataset = await to_thread.run_sync(registry.open_dataset, name)
+    content = await dataset.dispatcher.run_long(caller.name, _copy_ledger, registry.ledger_url(dataset.name))
     headers = {"Content-Disposition": f'attachment; filename="{dataset.name}.ledger"'}
     return Response(content, headers=headers, media_type="application/vnd.sqlite3")
 
 
-def _copy(place: str | Path) -> bytes:
+def _copy_ledger(place: str | Path) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "copy.ledger"
         held = open_ledger(place)
@@ -85,10 +85,10 @@ def _copy(place: str | Path) -> bytes:
 
 
 @router.get("/holdouts")
-async def holdouts(request: Request, _: Visitor) -> Response:
+async def show_holdouts(request: Request, _: Visitor) -> Response:
     """Show every holdout, and the standings of every leaderboard."""
     shown = []
-    for desk in await to_thread.run_sync(service_of(request).registry.holdouts):
-        card = await desk.card()
-        shown.append((card, await desk.standings() if card["kind"] == "leaderboard" else []))
-    return show(request, "holdouts.html", {"shown": shown})
+    for dispatcher in await to_thread.run_sync(service_of(request).registry.list_holdouts):
+        card = await dispatcher.read_card()
+        shown.append((card, await dispatcher.read_standings() if card["kind"] == "leaderboard" else []))
+    return show_page(request, "holdouts.html", {"shown": shown})

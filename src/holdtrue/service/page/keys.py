@@ -9,10 +9,10 @@ from starlette.responses import RedirectResponse, Response
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.service import service_of
-from holdtrue.service.identity.api_keys import check_record, grant
-from holdtrue.service.page.access import PageRoute, Visitor, demand
+from holdtrue.service.identity.api_keys import check_record, grant_allowances
+from holdtrue.service.page.access import PageRoute, Visitor, demand_role
 from holdtrue.service.page.forms import form_of, number_of, text_of
-from holdtrue.service.page.rendering import asked_by_htmx, show
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.settings import ROLES, Role
 
 __all__ = ["router"]
@@ -22,53 +22,53 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _MOST = 1e12
 
 
-async def _context(request: Request) -> dict[str, object]:
+async def _make_context(request: Request) -> dict[str, object]:
     service = service_of(request)
     keys = await to_thread.run_sync(service.keyring.list)
-    datasets = await to_thread.run_sync(service.registry.datasets)
+    datasets = await to_thread.run_sync(service.registry.list_datasets)
     listed = [(key, datetime.fromtimestamp(key.created, tz=UTC)) for key in reversed(keys)]
     return {"keys": listed, "names": [dataset.name for dataset in datasets], "roles": ROLES, "secret": None, "made": None}
 
 
 @router.get("/keys")
-async def keys(request: Request, caller: Visitor) -> Response:
+async def show_keys(request: Request, caller: Visitor) -> Response:
     """Show all keys, without their secrets."""
-    demand(caller, "owner")
-    return show(request, "keys.html", await _context(request))
+    demand_role(caller, "owner")
+    return show_page(request, "keys.html", await _make_context(request))
 
 
 @router.post("/page/keys")
-async def create(request: Request, caller: Visitor) -> Response:
+async def create_key(request: Request, caller: Visitor) -> Response:
     """Give a key, and show it this once."""
-    demand(caller, "owner")
+    demand_role(caller, "owner")
     form = await form_of(request)
-    name, role = text_of(form, "name", longest=100, least=1).strip(), _role(form.get("role", ""))
+    name, role = text_of(form, "name", longest=100, least=1).strip(), _read_role(form.get("role", ""))
     allowances = {
         dataset: int(number_of(form, f"allowance-{dataset}", low=0, high=_MOST, default=0))
-        for dataset in [dataset.name for dataset in await to_thread.run_sync(service_of(request).registry.datasets)]
+        for dataset in [dataset.name for dataset in await to_thread.run_sync(service_of(request).registry.list_datasets)]
         if form.get(f"allowance-{dataset}", "").strip()
     }
     check_record(name, role, allowances)
     service = service_of(request)
-    await grant(service.registry, name, allowances)
+    await grant_allowances(service.registry, name, allowances)
     secret, made = await to_thread.run_sync(service.keyring.create, name, role, allowances, None)
-    context = await _context(request) | {"secret": secret, "made": made}
-    return show(request, "parts/keys.html" if asked_by_htmx(request) else "keys.html", context)
+    context = await _make_context(request) | {"secret": secret, "made": made}
+    return show_page(request, "parts/keys.html" if asked_by_htmx(request) else "keys.html", context)
 
 
 @router.post("/page/keys/{prefix}/revoke")
-async def revoke(request: Request, caller: Visitor, prefix: str) -> Response:
+async def revoke_key(request: Request, caller: Visitor, prefix: str) -> Response:
     """Take a key back."""
-    demand(caller, "owner")
+    demand_role(caller, "owner")
     if prefix == caller.prefix:
         raise InvalidParameter("prefix", "your own", "that of another key: with this one you are signed in")
     await to_thread.run_sync(partial(service_of(request).keyring.revoke, keep_owner=True), prefix)
     if asked_by_htmx(request):
-        return show(request, "parts/keys.html", await _context(request))
+        return show_page(request, "parts/keys.html", await _make_context(request))
     return RedirectResponse("/keys", 303)
 
 
-def _role(text: str) -> Role:
+def _read_role(text: str) -> Role:
     for role in ROLES:
         if role == text:
             return role

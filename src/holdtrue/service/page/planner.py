@@ -14,7 +14,7 @@ from holdtrue.planning.plans import Plan
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.page.access import PageRoute, Visitor
 from holdtrue.service.page.forms import number_of
-from holdtrue.service.page.rendering import asked_by_htmx, show
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
 
 __all__ = ["router"]
 
@@ -42,18 +42,18 @@ _WORDS = {
 
 
 @router.get("/planner")
-async def planner(request: Request, _: Visitor) -> Response:
+async def show_planner(request: Request, _: Visitor) -> Response:
     """Show what a plan needs; the address holds the numbers, so that it can be kept and sent."""
-    given, wrong = _given(request.query_params)
+    given, wrong = _read_numbers(request.query_params)
     context = {"given": given, "ends": _ENDS, "found": given["find"]}
     if wrong is None:
-        made, wrong = await to_thread.run_sync(_made, given)
+        made, wrong = await to_thread.run_sync(_make_plan, given)
         context |= made
     context |= {"wrong": wrong}
-    return show(request, "parts/plan.html" if asked_by_htmx(request) else "planner.html", context)
+    return show_page(request, "parts/plan.html" if asked_by_htmx(request) else "planner.html", context)
 
 
-def _given(told: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
+def _read_numbers(told: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     find = told.get("find", "rows")
     given: dict[str, Any] = {"find": find if find in _FOUND else "rows", "epsilon": ""}
     given |= {name: default for name, (_, _, default) in _ENDS.items()}
@@ -68,7 +68,7 @@ def _given(told: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     return given, None
 
 
-def _made(given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _make_plan(given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     numbers = {name: given[name] for name in _FOUND if name != given["find"]} | {"beta": given["beta"]}
     if given["epsilon"] != "":
         numbers |= {"epsilon": given["epsilon"], "delta": _DELTA}
@@ -76,13 +76,13 @@ def _made(given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Intractable)  # the page says so by what it finds
             found = plan(**numbers)
-        lines = _methods(found)
+        lines = _list_methods(found)
     except HoldtrueError as error:
         return {}, detail_of(error)
     return {"plan": found, "methods": lines, "sure": f"{100 * (1 - found.beta):.4g}\u00a0%"}, None
 
 
-def _methods(found: Plan) -> list[dict[str, Any]]:
+def _list_methods(found: Plan) -> list[dict[str, Any]]:
     """Return the methods that speak, fewest rows first, as the plot reads them."""
     return [
         {

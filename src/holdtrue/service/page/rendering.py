@@ -23,7 +23,7 @@ from holdtrue.errors import BudgetExceeded, HoldtrueError, ReleaseError
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import Refused, detail_of
 
-__all__ = ["address", "asked_by_htmx", "form_id", "refusal", "show", "static"]
+__all__ = ["asked_by_htmx", "file_address", "form_id", "send_file", "show_page", "show_refusal"]
 
 _SPENT = "Charged, then failed; the cost stays. Ask again with the same words for the stored answer."
 _SMALLEST = 0.0005
@@ -31,7 +31,7 @@ _UNSPENT = "Nothing was spent."
 
 
 @lru_cache(1)
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -39,30 +39,36 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"places": _places, "share": _share, "compact": _compact, "data": _data, "sentence": _sentence}
-    environment.globals |= {"address": address, "form_id": form_id}
+    environment.filters |= {
+        "places": _format_places,
+        "share": _format_share,
+        "compact": _format_compact,
+        "data": _to_json,
+        "sentence": _to_sentence,
+    }
+    environment.globals |= {"address": file_address, "form_id": form_id}
     return environment
 
 
-def _places(value: float) -> str:
+def _format_places(value: float) -> str:
     """Return a number of [0, 1] with three places, or four where three would show nothing."""
     return f"{value:.4f}" if 0 < value < _SMALLEST else f"{value:.3f}"
 
 
-def _share(value: float) -> str:
+def _format_share(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
-def _compact(value: float) -> str:
+def _format_compact(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _sentence(words: str) -> str:
+def _to_sentence(words: str) -> str:
     """Return words as a sentence: a capital letter, and one sign at the end."""
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "…", "?", "!")) else ".")
 
 
-def _data(value: object) -> str:
+def _to_json(value: object) -> str:
     """Return JSON for an attribute; the template escapes it."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
@@ -77,7 +83,7 @@ def asked_by_htmx(request: Request) -> bool:
     return "hx-request" in request.headers
 
 
-def show(
+def show_page(
     request: Request,
     template: str,
     context: Mapping[str, Any] | None = None,
@@ -92,11 +98,11 @@ def show(
         "path": request.url.path,
         "origin": str(request.base_url).rstrip("/"),
     }
-    text = _environment().get_template(template).render(shared | dict(context or {}))
+    text = _make_environment().get_template(template).render(shared | dict(context or {}))
     return HTMLResponse(text, status, headers=dict(headers or {}))
 
 
-def refusal(request: Request, error: HoldtrueError) -> HTMLResponse:
+def show_refusal(request: Request, error: HoldtrueError) -> HTMLResponse:
     """Return a refusal in words: what was wrong, and whether budget was spent."""
     status = error.status if isinstance(error, Refused) else error.http_status
     title = error.title.capitalize() if isinstance(error, Refused) else HTTPStatus(status).phrase
@@ -109,7 +115,7 @@ def refusal(request: Request, error: HoldtrueError) -> HTMLResponse:
         "status": status,
     }
     template = "parts/problem.html" if asked_by_htmx(request) else "refused.html"
-    return show(request, template, words, status=status, headers=error.headers if isinstance(error, Refused) else None)
+    return show_page(request, template, words, status=status, headers=error.headers if isinstance(error, Refused) else None)
 
 
 _FOLDER = Path(__file__).parent / "static"
@@ -131,7 +137,7 @@ class _File:
 
 
 @lru_cache(1)
-def _files() -> dict[str, _File]:
+def _read_files() -> dict[str, _File]:
     found = {}
     for path in sorted(_FOLDER.rglob("*")):
         media = _MEDIA.get(path.suffix)
@@ -143,28 +149,28 @@ def _files() -> dict[str, _File]:
 
 
 @lru_cache(1)
-def _version() -> str:
+def _digest_files() -> str:
     """Return a digest of all files: one of them refers to another by its place beside it."""
     whole = hashlib.sha256()
-    for name, file in _files().items():
+    for name, file in _read_files().items():
         whole.update(name.encode() + b"\0" + hashlib.sha256(file.content).digest())
     return whole.hexdigest()[:16]
 
 
-def address(name: str) -> str:
+def file_address(name: str) -> str:
     """Return the address of a file of the page."""
-    return f"/static/{_version()}/{name}"
+    return f"/static/{_digest_files()}/{name}"
 
 
-async def static(request: Request, version: str, name: str) -> Response:
+async def send_file(request: Request, version: str, name: str) -> Response:
     """Return a file; one of an older version is told as it is now, and not kept."""
-    file = _files().get(name)
+    file = _read_files().get(name)
     if file is None:
         raise Refused(404, "not found", "there is no such file")
-    mark = f'"{_version()}"'
+    mark = f'"{_digest_files()}"'
     headers = {
         "ETag": mark,
-        "Cache-Control": _FOR_EVER if version == _version() else "no-cache",
+        "Cache-Control": _FOR_EVER if version == _digest_files() else "no-cache",
         "Vary": "Accept-Encoding",
     }
     if request.headers.get("if-none-match") == mark:

@@ -20,13 +20,23 @@ from holdtrue.service.http.routes.verbs import visible_page
 from holdtrue.service.identity.authentication import Caller
 from holdtrue.service.registry import Dataset
 
-__all__ = ["Asked", "Gauge", "Standing", "asked_of", "beyond", "card_of", "from_answer", "plotted", "standing"]
+__all__ = [
+    "AskedQuestion",
+    "DatasetStanding",
+    "Gauge",
+    "asked_of",
+    "card_of",
+    "from_answer",
+    "read_standing",
+    "suggest_scaling",
+    "to_plot_data",
+]
 
 Truth = Callable[[str], float] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """One question with its answer. Ends and truth are None where there are none."""
 
     entry: int
@@ -90,7 +100,7 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DatasetStanding:
     """What the page knows of one dataset at one moment, as one caller may see it."""
 
     dataset: Dataset
@@ -109,45 +119,47 @@ class Standing:
         """Return how far an interval reaches from an answer, at most."""
         return self.plan.alpha if self.plan.iid else self.plan.sample_alpha
 
-    def latest(self, count: int) -> list[Asked]:
+    def list_latest(self, count: int) -> list[AskedQuestion]:
         """Return the newest answers, newest first."""
-        return list(islice(self._backwards(), count))
+        return list(islice(self._iterate_backwards(), count))
 
-    def paid(self, count: int) -> list[Asked]:
+    def list_paid(self, count: int) -> list[AskedQuestion]:
         """Return the newest answers that cost something, newest first."""
-        return list(islice((asked for asked in self._backwards() if asked.cost), count))
+        return list(islice((asked for asked in self._iterate_backwards() if asked.cost), count))
 
-    def answers(self, count: int) -> list[Asked]:
+    def list_answers(self, count: int) -> list[AskedQuestion]:
         """Return the newest answers to questions, newest first."""
-        return list(islice((asked for asked in self._backwards() if asked.value is not None), count))
+        return list(islice((asked for asked in self._iterate_backwards() if asked.value is not None), count))
 
-    def _backwards(self) -> Iterator[Asked]:
+    def _iterate_backwards(self) -> Iterator[AskedQuestion]:
         for line in reversed(self.lines):
             yield from reversed(asked_of(line, self.dataset.truth))
 
 
-async def standing(dataset: Dataset, caller: Caller, *, before: int | None = None) -> Standing:
+async def read_standing(dataset: Dataset, caller: Caller, *, before: int | None = None) -> DatasetStanding:
     """Return where a dataset stands, with its newest lines; analysts see their own lines, owner and auditor all."""
-    return await dataset.desk.call(_read, dataset, caller, before)
+    return await dataset.dispatcher.run_short(_read_now, dataset, caller, before)
 
 
-def _read(dataset: Dataset, caller: Caller, before: int | None) -> Standing:
+def _read_now(dataset: Dataset, caller: Caller, before: int | None) -> DatasetStanding:
     curator: Curator = dataset.curator
     budget, page = curator.budget, visible_page(curator, caller, before=before)
-    return Standing(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before)
+    return DatasetStanding(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before)
 
 
-def asked_of(line: Line, truth: Truth = None) -> list[Asked]:
+def asked_of(line: Line, truth: Truth = None) -> list[AskedQuestion]:
     """Return a line of the history question by question; a charge without a response says so."""
     questions = questions_of(line)
     responses: Sequence[Response | None] = line.responses or (None,)
     if len(questions) != len(responses):
         questions = questions * len(responses)
     share = line.cost / len(responses)
-    return [_asked(line, question, response, share, truth) for question, response in zip(questions, responses, strict=True)]
+    return [
+        _make_asked(line, question, response, share, truth) for question, response in zip(questions, responses, strict=True)
+    ]
 
 
-def _asked(line: Line, question: str, response: Response | None, cost: float, truth: Truth) -> Asked:
+def _make_asked(line: Line, question: str, response: Response | None, cost: float, truth: Truth) -> AskedQuestion:
     shared: dict[str, Any] = {
         "entry": line.entry,
         "time": line.time,
@@ -161,16 +173,16 @@ def _asked(line: Line, question: str, response: Response | None, cost: float, tr
         said = response.brief if response is not None else "not answered" if cost else "free"
         if response is None and not cost:
             shared["question"] = "asked before"
-        return Asked(said=said, **shared)
+        return AskedQuestion(said=said, **shared)
     ends, sample = response.interval, response.sample_interval
-    return Asked(
+    return AskedQuestion(
         said=f"{response.value:.3f}",
         value=response.value,
         low=None if ends is None else ends.low,
         high=None if ends is None else ends.high,
         near=max(0.0, sample.low),
         far=min(1.0, sample.high),
-        truth=_known(question, truth),
+        truth=_find_truth(question, truth),
         repeated=response.repeated,
         reason=response.reason,
         confidence=(ends or sample).confidence,
@@ -179,16 +191,16 @@ def _asked(line: Line, question: str, response: Response | None, cost: float, tr
     )
 
 
-def from_answer(question: str, answer: Answer, truth: Truth = None) -> Asked:
+def from_answer(question: str, answer: Answer, truth: Truth = None) -> AskedQuestion:
     """Return an answer that has just come."""
     receipt = answer.certificate
     line = Line(
         receipt.entry, datetime.now(UTC), "", "ask", question, receipt.cost, receipt.spent, receipt.digest, (answer,)
     )
-    return _asked(line, question, answer, receipt.cost, truth)
+    return _make_asked(line, question, answer, receipt.cost, truth)
 
 
-def _known(question: str, truth: Truth) -> float | None:
+def _find_truth(question: str, truth: Truth) -> float | None:
     if truth is None or question == "values":
         return None
     try:
@@ -197,7 +209,7 @@ def _known(question: str, truth: Truth) -> float | None:
         return None
 
 
-def plotted(answers: Sequence[Asked]) -> list[dict[str, Any]]:
+def to_plot_data(answers: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
     """Return answers as the plot of them reads them."""
     return [
         {
@@ -219,10 +231,10 @@ def plotted(answers: Sequence[Asked]) -> list[dict[str, Any]]:
 
 def card_of(columns: Sequence[Column]) -> list[dict[str, str]]:
     """Return the columns with what is public about them, in a few words; names that need quotes have them."""
-    return [{"name": column.name, "insert": _written(column), "told": _told(column)} for column in columns]
+    return [{"name": column.name, "insert": _quote_name(column), "told": _describe_column(column)} for column in columns]
 
 
-def beyond(query: Query, card: Card) -> dict[str, str] | None:
+def suggest_scaling(query: Query, card: Card) -> dict[str, str] | None:
     """Return a column that is asked for as it stands, where its bounds end above 1, and a question that stays below."""
     if not isinstance(query.tree, Field):
         return None
@@ -230,14 +242,14 @@ def beyond(query: Query, card: Card) -> dict[str, str] | None:
     if column.bounds is None or column.bounds[1] <= 1:
         return None
     low, high = (f"{end:g}" for end in column.bounds)
-    return {"name": column.name, "low": low, "high": high, "better": f"{_written(column)} / {high}"}
+    return {"name": column.name, "low": low, "high": high, "better": f"{_quote_name(column)} / {high}"}
 
 
-def _written(column: Column) -> str:
+def _quote_name(column: Column) -> str:
     return column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"'
 
 
-def _told(column: Column) -> str:
+def _describe_column(column: Column) -> str:
     if column.labels is not None:
         words = ", ".join(map(str, column.labels))
         return words if len(words) <= 32 else f"{len(column.labels)} labels"  # noqa: PLR2004 - the width of a column

@@ -41,7 +41,7 @@ def _dataset_document(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _reply(document: dict[str, Any], status: int = 200) -> Response:
+def _make_reply(document: dict[str, Any], status: int = 200) -> Response:
     return Response(encode(document), status, media_type="application/json")
 
 
@@ -51,9 +51,9 @@ async def datasets(request: Request, _: Anyone) -> Response:
     import anyio
 
     def listed() -> list[dict[str, Any]]:
-        return [_brief(each) for each in service_of(request).registry.datasets()]
+        return [_describe_briefly(each) for each in service_of(request).registry.list_datasets()]
 
-    return _reply({"datasets": await anyio.to_thread.run_sync(listed)})
+    return _make_reply({"datasets": await anyio.to_thread.run_sync(listed)})
 
 
 @router.post(
@@ -70,17 +70,17 @@ async def register(request: Request, caller: Owner, body: RegisterBody) -> Respo
     registry = service_of(request).registry
     document = {name: value for name, value in fields_of(body).items() if name != "name"} | {"owner": caller.name}
     made = await anyio.to_thread.run_sync(registry.register, body.name, document)
-    return _reply(await made.desk.call(_dataset_document, made), 201)
+    return _make_reply(await made.dispatcher.run_short(_dataset_document, made), 201)
 
 
 @router.get("/{name}", response_class=Response, responses={200: {"description": "The card, the plan, the budget.", **_JSON}})
 async def dataset(request: Request, _: Anyone, name: DatasetName) -> Response:
     """Return what is public about a dataset: its card, its plan and its budget."""
-    found = await service_of(request).registry.find(name)
-    return _reply(await found.desk.call(_dataset_document, found))
+    found = await service_of(request).registry.find_dataset(name)
+    return _make_reply(await found.dispatcher.run_short(_dataset_document, found))
 
 
-def _brief(found: Dataset) -> dict[str, Any]:
+def _describe_briefly(found: Dataset) -> dict[str, Any]:
     return {
         "name": found.name,
         "description": found.description,

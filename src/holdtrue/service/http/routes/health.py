@@ -41,4 +41,4 @@ async def metrics(request: Request) -> Response:
     """Return what this worker counted; durations and datasets for the owner's key only, which may be left out."""
     given = headers_of(request.scope, b"authorization")
     owner = bool(given) and (await caller_of(request)).role == "owner"
-    return Response(service_of(request).metrics.text(owner=owner), media_type=MEDIA)
+    return Response(service_of(request).metrics.format_text(owner=owner), media_type=MEDIA)

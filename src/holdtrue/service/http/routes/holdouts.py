@@ -17,7 +17,7 @@ from holdtrue.service.http.problems import PROBLEMS
 from holdtrue.service.identity.authentication import Analyst, Anyone, Caller, IdempotencyKey, Owner
 
 if TYPE_CHECKING:
-    from holdtrue.service.holdouts import HoldoutDesk
+    from holdtrue.service.holdouts import HoldoutDispatcher
 
 __all__ = ["router"]
 
@@ -33,80 +33,80 @@ SubmitBody = Annotated[Submit, body_of(Submit)]
 HoldoutName = Annotated[str, Path(max_length=63, pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 
 
-async def _desk(request: Request, name: str) -> "HoldoutDesk":
-    return await anyio.to_thread.run_sync(service_of(request).registry.holdout, name)
+async def _find_dispatcher(request: Request, name: str) -> "HoldoutDispatcher":
+    return await anyio.to_thread.run_sync(service_of(request).registry.find_holdout, name)
 
 
-def _answer(document: object, *, status: int = 200) -> Response:
+def _make_reply(document: object, *, status: int = 200) -> Response:
     return Response(encode(document), status, media_type=_JSON)
 
 
-async def _told(  # noqa: PLR0913 - a look, and whose it is
+async def _take_look(  # noqa: PLR0913 - a look, and whose it is
     request: Request, name: str, verb: str, body: Struct, *, key: str, caller: Caller
 ) -> Response:
-    desk = await _desk(request, name)
-    told = await desk.look(verb, fields_of(body), key=key, analyst=caller.name)
+    dispatcher = await _find_dispatcher(request, name)
+    told = await dispatcher.take_look(verb, fields_of(body), key=key, analyst=caller.name)
     request.scope["entry"] = told.certificate.entry
-    return _answer(told)
+    return _make_reply(told)
 
 
 @router.get("")
 async def holdouts(request: Request, _: Anyone) -> Response:
     """Return the cards of all holdouts and leaderboards."""
-    found = await anyio.to_thread.run_sync(service_of(request).registry.holdouts)
-    return _answer({"holdouts": [await desk.card() for desk in found]})
+    found = await anyio.to_thread.run_sync(service_of(request).registry.list_holdouts)
+    return _make_reply({"holdouts": [await dispatcher.read_card() for dispatcher in found]})
 
 
 @router.post("", status_code=201, openapi_extra=describe_body(RegisterHoldout))
 async def register(request: Request, _: Owner, body: RegisterHoldoutBody) -> Response:
     """Register cases under a name, for good. The labels stay with the service."""
     document = {field: value for field, value in fields_of(body).items() if field != "name"}
-    desk = await anyio.to_thread.run_sync(service_of(request).registry.register_holdout, body.name, document)
-    return _answer(await desk.card(), status=201)
+    dispatcher = await anyio.to_thread.run_sync(service_of(request).registry.register_holdout, body.name, document)
+    return _make_reply(await dispatcher.read_card(), status=201)
 
 
 @router.get("/{name}")
 async def card(request: Request, name: HoldoutName, _: Anyone) -> Response:
     """Return what is public about a holdout: its mode, its numbers, and how many looks are left."""
-    return _answer(await (await _desk(request, name)).card())
+    return _make_reply(await (await _find_dispatcher(request, name)).read_card())
 
 
 @router.get("/{name}/standings")
 async def standings(request: Request, name: HoldoutName, _: Anyone) -> Response:
     """Return the standings of a leaderboard. Free."""
-    return _answer({"standings": await (await _desk(request, name)).standings()})
+    return _make_reply({"standings": await (await _find_dispatcher(request, name)).read_standings()})
 
 
 @router.post("/{name}/score", openapi_extra=describe_body(Score))
 async def score(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: ScoreBody) -> Response:
     """Score a submission: one look."""
-    return await _told(request, name, "score", body, key=key, caller=caller)
+    return await _take_look(request, name, "score", body, key=key, caller=caller)
 
 
 @router.post("/{name}/gate", openapi_extra=describe_body(Gate))
 async def gate(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: GateBody) -> Response:
     """Say yes or no: is this better than the incumbent by more than the margin? One look."""
-    return await _told(request, name, "gate", body, key=key, caller=caller)
+    return await _take_look(request, name, "gate", body, key=key, caller=caller)
 
 
 @router.post("/{name}/compare", openapi_extra=describe_body(Compare))
 async def compare(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: CompareBody) -> Response:
     """Say by how much the first submission is above the second: one look."""
-    return await _told(request, name, "compare", body, key=key, caller=caller)
+    return await _take_look(request, name, "compare", body, key=key, caller=caller)
 
 
 @router.post("/{name}/certify", openapi_extra=describe_body(Certify))
 async def certify(request: Request, name: HoldoutName, caller: Owner, key: IdempotencyKey, body: CertifyBody) -> Response:
     """Close a gate for good and tell its incumbent's score. For the owner, since nothing can be asked afterwards."""
-    return await _told(request, name, "certify", body, key=key, caller=caller)
+    return await _take_look(request, name, "certify", body, key=key, caller=caller)
 
 
 @router.post("/{name}/submit", openapi_extra=describe_body(Submit))
 async def submit(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: SubmitBody) -> Response:
     """Submit to a leaderboard: under the caller's name, with the given one behind it; the owner submits for anyone."""
-    team = body.name if caller.role == "owner" and body.name else _team(caller, body.name)
-    return await _told(request, name, "submit", replace(body, name=team), key=key, caller=caller)
+    team = body.name if caller.role == "owner" and body.name else _name_team(caller, body.name)
+    return await _take_look(request, name, "submit", replace(body, name=team), key=key, caller=caller)
 
 
-def _team(caller: Caller, name: str | None) -> str:
+def _name_team(caller: Caller, name: str | None) -> str:
     return caller.name if name is None else f"{caller.name}/{name}"

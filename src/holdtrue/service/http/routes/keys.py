@@ -15,7 +15,7 @@ from holdtrue.service import service_of
 from holdtrue.service.http.bodies import body_of
 from holdtrue.service.http.openapi import describe_body
 from holdtrue.service.http.problems import PROBLEMS
-from holdtrue.service.identity.api_keys import Key, check_record, grant, share_of
+from holdtrue.service.identity.api_keys import Key, check_record, grant_allowances, share_of
 from holdtrue.service.identity.authentication import Anyone, Owner
 from holdtrue.service.settings import Role
 
@@ -49,8 +49,8 @@ async def me(request: Request, caller: Anyone) -> dict[str, Any]:
     """Return who the key is for, its role, and what its name may spend, has spent and has left of each dataset."""
     registry = service_of(request).registry
     shares = []
-    for dataset in await run_sync(registry.datasets):
-        share = await dataset.desk.call(share_of, dataset.curator, dataset=dataset.name, name=caller.name)
+    for dataset in await run_sync(registry.list_datasets):
+        share = await dataset.dispatcher.run_short(share_of, dataset.curator, dataset=dataset.name, name=caller.name)
         shares.append(plain(share))
     return {"name": caller.name, "role": caller.role, "prefix": caller.prefix, "datasets": shares}
 
@@ -59,7 +59,7 @@ async def me(request: Request, caller: Anyone) -> dict[str, Any]:
 async def keys(request: Request, _: Owner) -> dict[str, Any]:
     """Return every key that was given, without its secret."""
     found = await run_sync(service_of(request).keyring.list)
-    return {"keys": [_document(key) for key in found]}
+    return {"keys": [_list_fields(key) for key in found]}
 
 
 @router.post("/keys", status_code=201, openapi_extra=describe_body(NewKey))
@@ -71,10 +71,10 @@ async def create_key(request: Request, _: Owner, body: NewKeyBody) -> dict[str, 
     """
     service = service_of(request)
     check_record(body.name, body.role, body.allowances)
-    await grant(service.registry, body.name, body.allowances)
+    await grant_allowances(service.registry, body.name, body.allowances)
     expires = None if body.days is None else int(time.time()) + body.days * _DAY
     text, key = await run_sync(service.keyring.create, body.name, body.role, body.allowances, expires)
-    return {"key": text} | _document(key)
+    return {"key": text} | _list_fields(key)
 
 
 @router.delete("/keys/{prefix}")
@@ -84,8 +84,8 @@ async def revoke_key(request: Request, prefix: _Prefix, _: Owner) -> dict[str, A
     The last owner's key is not taken back here.
     """
     revoke = partial(service_of(request).keyring.revoke, keep_owner=True)
-    return _document(await run_sync(revoke, prefix))
+    return _list_fields(await run_sync(revoke, prefix))
 
 
-def _document(key: Key) -> dict[str, Any]:
+def _list_fields(key: Key) -> dict[str, Any]:
     return {name: getattr(key, name) for name in Key.__slots__}

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from holdtrue.codec import encode, plain
-from holdtrue.service.http.bodies import read
+from holdtrue.service.http.bodies import read_body
 from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS
 from holdtrue.service.identity.authentication import Anyone
 
@@ -41,7 +41,7 @@ Epsilon = Annotated[float | None, Field(gt=0, le=1000)]
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="plans")
 
 
-class Asking(StrictModel):
+class PlanAsking(StrictModel):
     """Leave out one of rows, queries and alpha."""
 
     rows: Count = None
@@ -58,7 +58,7 @@ class Asking(StrictModel):
     compare: bool = False
 
 
-class Learning(StrictModel):
+class PlanLearning(StrictModel):
     """Leave out one of rows, alpha and epsilon."""
 
     size: Annotated[int, Field(ge=1, le=10**15)]
@@ -70,7 +70,7 @@ class Learning(StrictModel):
     realizable: bool = False
 
 
-class Selection(StrictModel):
+class PlanSelection(StrictModel):
     """Leave out one of epsilon and shortfall."""
 
     candidates: Annotated[int, Field(ge=1, le=10**12)]
@@ -80,7 +80,7 @@ class Selection(StrictModel):
     monotone: bool = False
 
 
-class Prediction(StrictModel):
+class PlanPrediction(StrictModel):
     """Leave out one of alpha and rows."""
 
     alpha: Share = None
@@ -94,7 +94,7 @@ class Prediction(StrictModel):
     method: Literal["best", "seed", "laplace"] = "best"
 
 
-class Holding(StrictModel):
+class PlanHoldout(StrictModel):
     """Every mode's width before the first look."""
 
     # The work grows with looks and with yes: what takes longer than a few seconds is planned on one's own machine.
@@ -107,7 +107,7 @@ class Holding(StrictModel):
     alpha: Share = None
 
 
-async def _planned(make: Callable[..., Any], form: StrictModel) -> Response:
+async def _make_plan(make: Callable[..., Any], form: StrictModel) -> Response:
     given = form.model_dump()
     compare = given.pop("compare", False)
 
@@ -123,33 +123,33 @@ async def _planned(make: Callable[..., Any], form: StrictModel) -> Response:
     return Response(body, media_type="application/json")
 
 
-def _asking(**given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
+def _plan_asking(**given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
     from holdtrue.planning.asking import plan
 
     return plan(**given)
 
 
-def _kind(name: str, **given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
+def _plan_kind(name: str, **given: Any) -> Any:  # noqa: ANN401 - a plan, from a checked form
     import holdtrue
 
     return getattr(holdtrue, name)(**given)
 
 
-def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str) -> None:
+def _add_plan(path: str, form: type[StrictModel], make: Callable[..., Any], what: str) -> None:
     """Add one plan twice: by query parameters and by a JSON body."""
     loose = type(f"{form.__name__}Query", (form,), {"model_config": ConfigDict(strict=False), "__module__": __name__})
 
     async def by_query(_: Anyone, form: Any) -> Response:  # noqa: ANN401 - annotated below
-        return await _planned(make, form)
+        return await _make_plan(make, form)
 
     async def by_body(_: Anyone, request: Request) -> Response:
-        document = await read(request)
+        document = await read_body(request)
         try:
             given = form.model_validate(document)
         except ValidationError as error:
             mistakes = [{"loc": ("body", *each["loc"])} for each in error.errors(include_input=False, include_url=False)]
         else:
-            return await _planned(make, given)
+            return await _make_plan(make, given)
         raise RequestValidationError(mistakes)
 
     by_query.__annotations__["form"] = Annotated[loose, Query()]
@@ -170,8 +170,8 @@ def _add(path: str, form: type[StrictModel], make: Callable[..., Any], what: str
         )
 
 
-_add("", Asking, _asking, "asking")
-_add("/learning", Learning, partial(_kind, "plan_learning"), "learning")
-_add("/selection", Selection, partial(_kind, "plan_selection"), "selection")
-_add("/prediction", Prediction, partial(_kind, "plan_prediction"), "prediction")
-_add("/holdout", Holding, partial(_kind, "plan_holdout"), "holdouts")
+_add_plan("", PlanAsking, _plan_asking, "asking")
+_add_plan("/learning", PlanLearning, partial(_plan_kind, "plan_learning"), "learning")
+_add_plan("/selection", PlanSelection, partial(_plan_kind, "plan_selection"), "selection")
+_add_plan("/prediction", PlanPrediction, partial(_plan_kind, "plan_prediction"), "prediction")
+_add_plan("/holdout", PlanHoldout, partial(_plan_kind, "plan_holdout"), "holdouts")

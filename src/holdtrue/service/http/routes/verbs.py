@@ -45,12 +45,12 @@ VerifyBody = Annotated[Verify, body_of(Verify)]
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
-def _said(text: str, media: str = "application/json") -> dict[int | str, dict[str, Any]]:
+def _describe_reply(text: str, media: str = "application/json") -> dict[int | str, dict[str, Any]]:
     schema = {"type": "object"} if media == "application/json" else {"type": "string"}
     return {200: {"description": text, "content": {media: {"schema": schema}}}}
 
 
-def _reply(document: object) -> Response:
+def _make_reply(document: object) -> Response:
     return Response(encode(document), media_type="application/json")
 
 
@@ -87,68 +87,72 @@ def report_text(dataset: Dataset, caller: Caller, *, before: int | None = None, 
     )
 
 
-async def _found(request: Request, name: str) -> Dataset:
-    return await service_of(request).registry.find(name)
+async def _find_dataset(request: Request, name: str) -> Dataset:
+    return await service_of(request).registry.find_dataset(name)
 
 
-def _paid(
+def _note_charge(
     request: Request, dataset: Dataset, verb: str, responses: Sequence[Choice | Hypothesis | Prediction | TableResponse]
 ) -> None:
     """Tell the log and the metrics what was charged."""
     newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
     request.scope["entry"] = newest.entry
     charged = not all(response.repeated for response in responses)
-    service_of(request).metrics.asked(dataset.name, verb, charged=charged, left=newest.left)
+    service_of(request).metrics.count_ask(dataset.name, verb, charged=charged, left=newest.left)
 
 
-@router.post("/table", response_class=Response, responses=_said("The table."), openapi_extra=describe_body(Table))
+@router.post("/table", response_class=Response, responses=_describe_reply("The table."), openapi_extra=describe_body(Table))
 async def table(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: TableBody) -> Response:
     """Return the shares of disjoint cells of the rows, all at once, for the price of two to five questions."""
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     given: dict[str, Any] = {"where": body.where, "keys": body.keys, "key": key, "analyst": caller.name}
-    found = await dataset.desk.work(caller.name, partial(dataset.curator.table, *body.columns, **given))
-    _paid(request, dataset, "table", [found])
-    return _reply(found)
+    found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.table, *body.columns, **given))
+    _note_charge(request, dataset, "table", [found])
+    return _make_reply(found)
 
 
-@router.post("/select", response_class=Response, responses=_said("The choice."), openapi_extra=describe_body(Select))
+@router.post(
+    "/select", response_class=Response, responses=_describe_reply("The choice."), openapi_extra=describe_body(Select)
+)
 async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:
     """Choose the candidate that the most rows satisfy. The owner may give whole scores, which come from the rows."""
     candidates = body.candidates
     if isinstance(candidates, dict) and caller.role != "owner" and not all(map(_is_text, candidates.values())):
         message = "whole scores come from the rows: only the owner gives them; candidates are questions in text"
         raise RefusedError(message)
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     given: dict[str, Any] = {"epsilon": body.epsilon, "name": body.name}
     chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), key=key, analyst=caller.name, **given)
-    choice = await dataset.desk.work(caller.name, chosen)
-    _paid(request, dataset, "select", [choice])
-    return _reply(choice)
+    choice = await dataset.dispatcher.run_long(caller.name, chosen)
+    _note_charge(request, dataset, "select", [choice])
+    return _make_reply(choice)
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-@router.post("/learn", response_class=Response, responses=_said("The hypothesis."), openapi_extra=describe_body(Learn))
+@router.post(
+    "/learn", response_class=Response, responses=_describe_reply("The hypothesis."), openapi_extra=describe_body(Learn)
+)
 async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: LearnBody) -> Response:
     """Pick a hypothesis that errs about as seldom as the best of a finite class."""
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     given = asdict(body)
     several = given.pop("hypotheses")
     settings = service_of(request).settings
 
     def learned() -> Hypothesis:
         classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
-        check_size(classes, columns=_width(dataset, body), rows=dataset.curator.card.rows, settings=settings)
+        check_size(classes, columns=_count_columns(dataset, body), rows=dataset.curator.card.rows, settings=settings)
         return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
-    hypothesis = await dataset.desk.work(caller.name, learned)
-    _paid(request, dataset, "learn", [hypothesis])
-    return _reply(hypothesis)
+    hypothesis = await dataset.dispatcher.run_long(caller.name, learned)
+    _note_charge(request, dataset, "learn", [hypothesis])
+    return _make_reply(hypothesis)
 
 
-def _width(dataset: Dataset, body: Learn) -> int:
+def _count_columns(dataset: Dataset, body: Learn) -> int:
     """Return how many columns a class goes over that does not say so itself, at most."""
     return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
 
@@ -169,47 +173,47 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
 @router.post(
     "/train",
     response_class=Response,
-    responses=_said("What is public about the model."),
+    responses=_describe_reply("What is public about the model."),
     openapi_extra=describe_body(Train),
 )
 async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
-    from holdtrue.service.estimators import estimator_of
+    from holdtrue.service.estimators import make_estimator
 
-    dataset = await _found(request, name)
-    estimator = estimator_of(body.estimator.kind, body.estimator.parameters)
+    dataset = await _find_dataset(request, name)
+    estimator = make_estimator(body.estimator.kind, body.estimator.parameters)
     given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
-    made = await dataset.desk.work(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
+    made = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
     asked = made.asked
     document = {"name": asked.name, "digest": asked.digest, "parts": asked.parts, "features": list(made.columns)}
     labels = None if asked.labels is None else list(asked.labels)
-    return _reply(document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)})
+    return _make_reply(document | {"labels": labels, "bounds": None if asked.bounds is None else list(asked.bounds)})
 
 
 @router.post(
     "/predict",
     response_class=Response,
-    responses=_said("The prediction, or the predictions."),
+    responses=_describe_reply("The prediction, or the predictions."),
     openapi_extra=describe_body(Predict),
 )
 async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: PredictBody) -> Response:
     """Return private predictions of a trained model, for one row or several."""
     if (body.row is None) == (body.rows is None):
         raise InvalidParameter("row", None, "given, or rows in its place")
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     rows = [body.row] if body.row is not None else body.rows or ()
     given: dict[str, Any] = {each: getattr(body, each) for each in ("epsilon", "mu", "method", "screen")}
 
     def predicted() -> list[Prediction]:
-        found = dataset.curator.predict(body.model, _table(rows), key=key, analyst=caller.name, **given)
+        found = dataset.curator.predict(body.model, _to_columns(rows), key=key, analyst=caller.name, **given)
         return found if isinstance(found, list) else [found]
 
-    predictions = await dataset.desk.work(caller.name, predicted)
-    _paid(request, dataset, "predict", predictions)
-    return _reply(predictions[0] if body.row is not None else {"predictions": predictions})
+    predictions = await dataset.dispatcher.run_long(caller.name, predicted)
+    _note_charge(request, dataset, "predict", predictions)
+    return _make_reply(predictions[0] if body.row is not None else {"predictions": predictions})
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return rows as columns, each value as it was sent; all rows must have the same columns."""
     import numpy as np
 
@@ -227,7 +231,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 @router.post(
     "/preview",
     response_class=Response,
-    responses=_said("What it would cost, and how wide it would be."),
+    responses=_describe_reply("What it would cost, and how wide it would be."),
     openapi_extra=describe_body(Ask, only=("query",)),
 )
 async def preview(request: Request, caller: Analyst, name: DatasetName, body: AskBody) -> Response:
@@ -237,22 +241,22 @@ async def preview(request: Request, caller: Analyst, name: DatasetName, body: As
     """
     if body != Ask(query=body.query) or body.query is None:
         raise InvalidParameter.without_value("query", "given, and nothing else")
-    dataset = await _found(request, name)
-    return _reply(await dataset.desk.call(preview_for, dataset.curator, body.query, caller))
+    dataset = await _find_dataset(request, name)
+    return _make_reply(await dataset.dispatcher.run_short(preview_for, dataset.curator, body.query, caller))
 
 
-@router.get("/budget", response_class=Response, responses=_said("What is spent, and what is left."))
+@router.get("/budget", response_class=Response, responses=_describe_reply("What is spent, and what is left."))
 async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
     """Return what is spent and what is left, over all analysts."""
-    dataset = await _found(request, name)
-    return _reply(await dataset.desk.call(budget_document, dataset.curator))
+    dataset = await _find_dataset(request, name)
+    return _make_reply(await dataset.dispatcher.run_short(budget_document, dataset.curator))
 
 
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]
 Lines = Annotated[int, Query(ge=1, le=1000, description="At most so many charges.")]
 
 
-@router.get("/history", response_class=Response, responses=_said("Charges and their responses, oldest first."))
+@router.get("/history", response_class=Response, responses=_describe_reply("Charges and their responses, oldest first."))
 async def history(
     request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 100
 ) -> Response:
@@ -260,34 +264,34 @@ async def history(
 
     ``before`` in the response is what to ask for to see older ones, or null where there are none.
     """
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
 
     page = partial(visible_page, dataset.curator, caller, before=before, limit=limit)
-    return _reply(await dataset.desk.work(caller.name, page))
+    return _make_reply(await dataset.dispatcher.run_long(caller.name, page))
 
 
-@router.get("/report", response_class=Response, responses=_said("One HTML page.", "text/html"))
+@router.get("/report", response_class=Response, responses=_describe_reply("One HTML page.", "text/html"))
 async def report(
     request: Request, caller: Anyone, name: DatasetName, before: Before = None, limit: Lines = 1000
 ) -> Response:
     """Return plan, budget and the newest questions and answers as one self-contained page; analysts see their own."""
-    dataset = await _found(request, name)
-    text = await dataset.desk.work(caller.name, report_text, dataset, caller, before=before, limit=limit)
+    dataset = await _find_dataset(request, name)
+    text = await dataset.dispatcher.run_long(caller.name, report_text, dataset, caller, before=before, limit=limit)
     headers = {"Content-Security-Policy": _PAGE_POLICY}
     return Response(text, headers=headers, media_type="text/html")
 
 
-@router.get("/ledger", response_class=FileResponse, responses=_said("A SQLite file.", "application/vnd.sqlite3"))
+@router.get("/ledger", response_class=FileResponse, responses=_describe_reply("A SQLite file.", "application/vnd.sqlite3"))
 async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Response:
     """Return a copy of the ledger for an auditor, to be verified offline; the key to the rows' fingerprint is not in it."""
     from holdtrue.ledgers.exporting import export
 
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     folder = FilePath(tempfile.mkdtemp(prefix="export-", dir=service_of(request).settings.home))
     removed = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
     place = folder / f"{dataset.name}.ledger"
     try:
-        await dataset.desk.work(caller.name, export, dataset.curator.ledger, place)
+        await dataset.dispatcher.run_long(caller.name, export, dataset.curator.ledger, place)
     except BaseException:
         await removed()
         raise
@@ -295,16 +299,19 @@ async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Respon
 
 
 @router.post(
-    "/verify", response_class=Response, responses=_said("The ledger is whole."), openapi_extra=describe_body(Verify)
+    "/verify",
+    response_class=Response,
+    responses=_describe_reply("The ledger is whole."),
+    openapi_extra=describe_body(Verify),
 )
 async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
     """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
     from holdtrue.ledgers import verify as recompute
 
-    dataset = await _found(request, name)
+    dataset = await _find_dataset(request, name)
     if len(body.receipts) > 1 and len({receipt.entry for receipt in body.receipts}) < len(body.receipts):
         message = "two receipts are of one entry"
         raise RefusedError(message)
     receipts = [(receipt.entry, receipt.digest) for receipt in body.receipts]
-    found = await dataset.desk.work(caller.name, recompute, dataset.curator.ledger, receipts=receipts)
-    return _reply(found)
+    found = await dataset.dispatcher.run_long(caller.name, recompute, dataset.curator.ledger, receipts=receipts)
+    return _make_reply(found)

@@ -17,12 +17,12 @@ down_revision = None
 def upgrade() -> None:
     """Create what is not there yet."""
     there = set(sa.inspect(op.get_bind()).get_table_names())
-    for name, columns in _tables().items():
+    for name, columns in _list_tables().items():
         if name not in there:
             op.create_table(name, *columns)
 
 
-def _tables() -> dict[str, list[sa.Column[Any]]]:
+def _list_tables() -> dict[str, list[sa.Column[Any]]]:
     return {
         "keys": [
             sa.Column("prefix", sa.String(16), primary_key=True),
@@ -40,8 +40,8 @@ def _tables() -> dict[str, list[sa.Column[Any]]]:
             sa.Column("created", sa.BigInteger, nullable=False),
             sa.Column("expires", sa.BigInteger, nullable=False),
         ],
-        "datasets": _registered(),
-        "holdouts": _registered(),
+        "datasets": _list_columns(),
+        "holdouts": _list_columns(),
         "secrets": [
             sa.Column("name", sa.String(63), primary_key=True),
             sa.Column("value", sa.String(256), nullable=False),
@@ -49,7 +49,7 @@ def _tables() -> dict[str, list[sa.Column[Any]]]:
     }
 
 
-def _registered() -> list[sa.Column[Any]]:
+def _list_columns() -> list[sa.Column[Any]]:
     return [
         sa.Column("name", sa.String(63), primary_key=True),
         sa.Column("document", sa.JSON, nullable=False),

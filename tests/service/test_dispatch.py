@@ -1,4 +1,4 @@
-"""The desk: everyone who asks hears once, whatever becomes of the ledger."""
+"""The dispatcher: everyone who asks hears once, whatever becomes of the ledger."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.curator.pipeline import Pending
 from holdtrue.ledgers import verify
-from holdtrue.service.dispatch import Desk
+from holdtrue.service.dispatch import Dispatcher
 
 
 @pytest.fixture
@@ -18,16 +18,16 @@ def curator(tmp_path):
         yield found
 
 
-async def gathered(desk, ages, *, stagger=0.0):
+async def gathered(dispatcher, ages, *, stagger=0.0):
     async def one(place, age):
         await asyncio.sleep(stagger * place)
-        return await desk.ask([f"age > {age}"], f"key {age}", "ann")
+        return await dispatcher.ask([f"age > {age}"], f"key {age}", "ann")
 
     return await asyncio.gather(*(one(place, age) for place, age in enumerate(ages)), return_exceptions=True)
 
 
 def test_those_who_come_while_others_are_answered_share_their_commit(curator):
-    desk, ledger = Desk(curator), curator.pipeline.ledger
+    dispatcher, ledger = Dispatcher(curator), curator.pipeline.ledger
     settled, settle = [], ledger.settle
 
     def slow(bodies, requests):
@@ -35,7 +35,7 @@ def test_those_who_come_while_others_are_answered_share_their_commit(curator):
         return settle(bodies, requests)
 
     ledger.settle = slow
-    found = asyncio.run(gathered(desk, range(80), stagger=0.0005))
+    found = asyncio.run(gathered(dispatcher, range(80), stagger=0.0005))
     del ledger.settle
     assert [answers[0].certificate.entry > 0 for answers in found] == [True] * 80
     assert sum(charged for _, charged in settled) == sum(stored for stored, _ in settled) == 80
@@ -44,7 +44,7 @@ def test_those_who_come_while_others_are_answered_share_their_commit(curator):
 
 
 def test_p6_whoever_is_under_way_when_the_ledger_fails_is_told_so(curator):
-    desk, ledger = Desk(curator), curator.pipeline.ledger
+    dispatcher, ledger = Dispatcher(curator), curator.pipeline.ledger
     turns, settle = [], ledger.settle
 
     def failing(bodies, requests):
@@ -55,29 +55,29 @@ def test_p6_whoever_is_under_way_when_the_ledger_fails_is_told_so(curator):
         return settle(bodies, requests)
 
     ledger.settle = failing
-    found = asyncio.run(asyncio.wait_for(gathered(desk, range(60), stagger=0.001), timeout=60))
+    found = asyncio.run(asyncio.wait_for(gathered(dispatcher, range(60), stagger=0.001), timeout=60))
     del ledger.settle
     refused = [each for each in found if isinstance(each, ht.HoldtrueError)]
     assert len(refused) >= turns[0] > 0
     # Whoever was refused asks again under the same key, and everyone has paid once.
-    again = asyncio.run(gathered(desk, range(60)))
+    again = asyncio.run(gathered(dispatcher, range(60)))
     assert all(len(answers) == 1 for answers in again)
     assert all(old == new for old, new in zip(found, again, strict=True) if isinstance(old, list))
     assert verify(ledger).charges == 60
 
 
 def test_a_desk_that_was_closed_refuses(curator):
-    desk = Desk(curator)
-    desk.close()
-    (found,) = asyncio.run(gathered(desk, [1]))
+    dispatcher = Dispatcher(curator)
+    dispatcher.close()
+    (found,) = asyncio.run(gathered(dispatcher, [1]))
     assert isinstance(found, ht.CuratorClosed)
 
 
 def test_who_has_gone_takes_nothing_from_the_others(curator):
-    desk = Desk(curator)
+    dispatcher = Dispatcher(curator)
 
     async def crowd():
-        tasks = [asyncio.create_task(desk.ask([f"age > {age}"], f"key {age}", "ann")) for age in range(20)]
+        tasks = [asyncio.create_task(dispatcher.ask([f"age > {age}"], f"key {age}", "ann")) for age in range(20)]
         await asyncio.sleep(0)
         for task in tasks[::2]:
             task.cancel()
@@ -90,7 +90,7 @@ def test_who_has_gone_takes_nothing_from_the_others(curator):
 
 
 def test_what_another_worker_charged_is_waited_for_out_of_the_way(curator, monkeypatch):
-    desk = Desk(curator)
+    dispatcher = Dispatcher(curator)
     (answer,) = curator.ask(["age > 5"], key="key 5", analyst="ann")
 
     def pending(job):
@@ -99,15 +99,15 @@ def test_what_another_worker_charged_is_waited_for_out_of_the_way(curator, monke
         return job.future
 
     monkeypatch.setattr(curator.pipeline, "submit", pending)
-    (found,) = asyncio.run(asyncio.wait_for(gathered(desk, [5]), timeout=60))
+    (found,) = asyncio.run(asyncio.wait_for(gathered(dispatcher, [5]), timeout=60))
     assert found == [answer]
 
 
 def test_one_analysts_flood_is_answered_beside_others_not_before_them(curator):
-    desk, told = Desk(curator), []
+    dispatcher, told = Dispatcher(curator), []
 
     async def ask(name, number):
-        await desk.ask(["age > 1"], f"{name} {number}", name)
+        await dispatcher.ask(["age > 1"], f"{name} {number}", name)
         told.append(name)
 
     async def crowd():

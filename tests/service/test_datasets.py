@@ -188,7 +188,7 @@ def test_settings_turn_the_tick_off(tmp_path):
 def test_rows_that_are_registered_get_no_second_budget_without_a_word(tmp_path):
     found = made(tmp_path)
     document = {name: value for name, value in PEOPLE.items() if name != "second_budget"}
-    with pytest.raises(RefusedError, match="these rows have a budget already, as the dataset people"):
+    with pytest.raises(RefusedError, match="these rows already have a budget, as the dataset people"):
         found.service.registry.register("again", document)
     assert found.service.registry.register("again", PEOPLE).curator.budget.spent == 0
     closed(found)

@@ -170,7 +170,7 @@ def test_the_planner_follows_its_sliders_and_its_address(at):
     watched = at()
     page = watched.open("/planner")
     page.wait_for_selector("#plan canvas")
-    assert "You need 38,8" in words(page, "#plan")
+    assert "You need 35,1" in words(page, "#plan")
     page.fill("#queries", "100")
     page.wait_for_selector("#plan .sentence:has-text('answer 100 adaptive')")
     assert "queries=100" in page.url

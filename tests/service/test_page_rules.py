@@ -59,7 +59,7 @@ def test_an_empty_budget_is_told_before_and_after_asking(served):
         assert "Costs <strong>1 question" in client.post("/page/datasets/small/preview", data={"query": "age > 3"}).text
         assert client.post("/page/datasets/small/ask", data={"query": "age > 3"}).status_code == 200
         assert "Costs nothing" in client.post("/page/datasets/small/preview", data={"query": "age > 3"}).text
-        assert "does not hold" in client.post("/page/datasets/small/preview", data={"query": "age > 4"}).text
+        assert "too small" in client.post("/page/datasets/small/preview", data={"query": "age > 4"}).text
         refused = client.post("/page/datasets/small/ask", data={"query": "age > 4"}, headers={"HX-Request": "true"})
         assert refused.status_code == 429
         assert "Nothing was spent" in refused.text
@@ -70,7 +70,7 @@ def test_an_empty_budget_is_told_before_and_after_asking(served):
     ("query", "told"),
     [
         ("age", '<code>age</code> runs from 0 to 100: all above 1 counts as 1. Write <code class="whole">age / 100</code>'),
-        ("age / 100", "The mean of a number: below 0 it counts as 0, above 1 as 1."),
+        ("age / 100", "The mean of a number; values below 0 count as 0, above 1 as 1."),
         ("age > 30", None),
     ],
 )

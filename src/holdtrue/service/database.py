@@ -113,12 +113,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """Yield a connection to read by, which takes no lock that keeps writers out."""
+        """Yield a connection for reading, which does not lock writers out."""
         with self.engine.connect().execution_options(**{_READING: True}) as connection:
             yield connection
 
     def read_secret(self, name: str) -> str:
-        """Return a secret of 256 bits in hexadecimal, made the first time it is asked for and the same for all workers."""
+        """Return a secret of 256 bits in hexadecimal, created when first read and the same for all workers."""
         chosen = sa.select(SECRETS.c.value).where(SECRETS.c.name == name)
         with self.read() as connection:
             found: str | None = connection.execute(chosen).scalar_one_or_none()
@@ -132,7 +132,7 @@ class Database:
         return found
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
 
@@ -206,7 +206,7 @@ def _open_postgres(url: str) -> sa.Engine:
     try:
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
     except (sa.exc.ArgumentError, ValueError):
-        raise InvalidParameter("ledger", "a URL that cannot be read", "postgresql://user@host/database") from None
+        raise InvalidParameter.without_value("ledger", "a URL such as postgresql://user@host/database") from None
     return sa.create_engine(
         address,
         hide_parameters=True,
@@ -222,7 +222,7 @@ Row = Mapping[str, Any]
 
 
 class CoalescedReads:
-    """Reads rows by name in a thread of its own, those that are wanted at the same time together.
+    """Reads rows by name in a thread of its own; concurrent reads become one.
 
     Law: a row that :meth:`row` returns was read after the call began, so what was committed before it is seen. Needs: one
     event loop at a time. Fails: with the error of the read, for all who waited for that read.
@@ -235,7 +235,7 @@ class CoalescedReads:
         self._serving: asyncio.Task[None] | None = None
 
     async def read_row(self, name: str) -> Row | None:
-        """Return the row of a name, None where there is none."""
+        """Return the row of a name, None if there is none."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Row | None] = loop.create_future()
         if self._serving is not None and self._serving.get_loop() is not loop:
@@ -264,12 +264,12 @@ class CoalescedReads:
         self._serving = None
 
     def close(self) -> None:
-        """Let go of the thread."""
+        """Stop the thread."""
         self._thread.shutdown(wait=False)
 
 
 class Version:
-    """Tells whether anybody has committed anything to a SQLite file, for the price of a few bytes from its header.
+    """Tells whether anything was committed to a SQLite file, by reading a few bytes of its header.
 
     Law: two calls of :meth:`now` that return the same number have no commit of any process between them. Needs: a SQLite
     file. Fails: by None, which equals no version: for another store, and while a commit is being made.
@@ -320,7 +320,7 @@ class Version:
         return found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,4 +1,4 @@
-"""Requests of one dataset: asks that come together are charged together, slow verbs wait elsewhere, analysts take turns."""
+"""Requests to one dataset: concurrent asks are charged together, slow verbs have their own threads, analysts take turns."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ _READERS = 2
 
 
 class Dispatcher:
-    """Takes requests of one event loop to one curator, in threads of its own.
+    """Passes requests from one event loop to one curator, in threads of its own.
 
     Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
     pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
@@ -57,17 +57,17 @@ class Dispatcher:
                 return await self._slow.run(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
 
     async def run_short(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run what takes little time, such as a look at the budget, in this dataset's threads for that."""
+        """Run a short task, such as reading the budget, in this dataset's threads for short tasks."""
         with self._explain_errors():
             return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
 
     async def run_long(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run what may take long, such as learning, when the turn of its owner comes: of the analyst who asked for it."""
+        """Run a long task, such as learning, when it is the turn of its owner, the analyst who asked for it."""
         with self._explain_errors():
             return await self._slow.run(owner, function, *args, **given)
 
     def close(self) -> None:
-        """Finish what is under way and let go of the curator."""
+        """Finish the requests under way and close the curator."""
         self._closed = True
         self._others.shutdown()
         self._slow.close()
@@ -86,7 +86,7 @@ class Dispatcher:
 
 
 class _Outcomes:
-    """Passes what threads find out to those who wait in one event loop, which is woken once for all that come together."""
+    """Passes results from threads to one event loop, which is woken once for all that arrive together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -129,7 +129,7 @@ class FairThreads:
         self._running: set[str] = set()
 
     async def run(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Return what a function returns, run when its owner's turn comes."""
+        """Run a function when it is its owner's turn, and return its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
         task = partial(_run_task, loop, future, partial(function, *args, **given))
@@ -138,12 +138,12 @@ class FairThreads:
         try:
             self._pool.submit(self._run_waiting)
         except RuntimeError:
-            message = "the service is stopping; ask again when it is back"
+            message = "the service is stopping; ask again when it has restarted"
             raise CuratorClosed(message) from None
         return await future
 
     def close(self) -> None:
-        """Finish what waits."""
+        """Finish the waiting tasks and stop."""
         self._pool.shutdown()
 
     def _run_waiting(self) -> None:

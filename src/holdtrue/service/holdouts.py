@@ -1,4 +1,4 @@
-"""Holdouts behind the service: registered once, for all workers and for good; looked at by everyone with a key."""
+"""Holdouts of the service: registered once for all workers, permanently; scored by everyone with a key."""
 
 import asyncio
 import csv
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 class HoldoutDispatcher:
-    """One holdout or leaderboard, and the thread that everything about it goes through.
+    """One holdout or leaderboard, and the thread that handles all its requests.
 
     Guarantee: a key that comes again with the same body gets the same bytes and is no second look; with another body it is
     refused (P5). Results are known by their name, or by the key, and by nothing that they hold. Errors are told as
@@ -67,7 +67,7 @@ class HoldoutDispatcher:
         return self._kept.ledger
 
     async def read_card(self) -> dict[str, Any]:
-        """Return what is public: how many cases, in which mode, and how many looks are left."""
+        """Return what is public: the number of cases, the mode, and how many looks are left."""
         return await self._run_in_thread(self._make_card)
 
     async def read_standings(self) -> list[Place]:
@@ -75,11 +75,11 @@ class HoldoutDispatcher:
         return await self._run_in_thread(self._require_leaderboard().standings)
 
     async def take_look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> Score | Verdict:
-        """Return what is told for a look; the same whenever the same key and body come."""
+        """Return the response to a look; the same key with the same body gets the same response."""
         return await self._run_in_thread(lambda: self._call_verb(verb, dict(given), {"key": key, "analyst": analyst}))
 
     def close(self) -> None:
-        """Finish what is under way and let go of the cases."""
+        """Finish the requests under way and close the holdout."""
         self._closed = True
         self._thread.shutdown()
         self._kept.close()
@@ -107,7 +107,7 @@ class HoldoutDispatcher:
                 return self._require_holdout().compare_cases(**given, **who)
             case "compare":
                 for each in {"differ", "name"} & set(given):
-                    raise InvalidParameter(each, "given", "left out unless results are compared")
+                    raise InvalidParameter.without_value(each, "left out unless results are compared")
                 return self._require_holdout().compare(**given, **who)
             case _:
                 return self._require_holdout().score(**given, **who)
@@ -167,7 +167,7 @@ class HoldoutRegistry:
         )
 
     def list_open(self) -> list[HoldoutDispatcher]:
-        """Return every holdout that can be opened, by name."""
+        """Return every holdout that can be opened, sorted by name."""
         with self._registry.database.read() as connection:
             names = list(connection.execute(sa.select(HOLDOUTS.c.name).order_by(HOLDOUTS.c.name)).scalars())
         found: list[HoldoutDispatcher] = []
@@ -187,8 +187,8 @@ class HoldoutRegistry:
         return known or self.ledgers.open(name)
 
     def register(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
-        """Open cases under a new ledger and a new name, for all workers and for good."""
-        taken = Refused(_CONFLICT, "name taken", "there is a holdout of that name already; take another")
+        """Register cases under a new ledger and a new name, for all workers, permanently."""
+        taken = Refused(_CONFLICT, "name taken", "there is already a holdout of that name; choose another")
         if self._read_document(name) is not None:
             raise taken
         try:
@@ -238,7 +238,7 @@ class HoldoutRegistry:
 
 
 _EXPECTED = "a .npy, .json or .csv file in one of the folders that the settings name as data"
-_TABLE = "left out, but for a path to a table"
+_TABLE = "left out unless path is a table"
 _LARGEST = 1 << 30
 
 
@@ -249,9 +249,9 @@ def read_labels(document: Mapping[str, Any], *, folders: Sequence[Path]) -> obje
     """
     given = [name for name in ("y_true", "path", "cases") if document.get(name) is not None]
     if len(given) != 1:
-        raise InvalidParameter("y_true", "none or several", "given, or path, or cases: one of them")
+        raise InvalidParameter.without_value("y_true", "given, or path, or cases: exactly one of them")
     if document.get("column") is not None and given != ["path"]:
-        raise InvalidParameter("column", "given", _TABLE)
+        raise InvalidParameter.without_value("column", _TABLE)
     match given[0]:
         case "y_true":
             return document["y_true"]
@@ -262,7 +262,7 @@ def read_labels(document: Mapping[str, Any], *, folders: Sequence[Path]) -> obje
 
 
 def _find_file(path: object, folders: Sequence[Path]) -> Path:
-    """Return a file that lies in one of the folders, links followed."""
+    """Return a file that is in one of the folders after links are followed."""
     if isinstance(path, str) and path and "\0" not in path:
         for folder in folders:
             try:
@@ -271,12 +271,12 @@ def _find_file(path: object, folders: Sequence[Path]) -> Path:
                     return place
             except (OSError, RuntimeError):  # a name too long, a ring of links, a folder that is closed to us
                 continue
-    raise InvalidParameter("path", "what was given", _EXPECTED)
+    raise InvalidParameter.without_value("path", _EXPECTED)
 
 
 def _read_file(place: Path, column: str | None) -> object:
     if column is not None and place.suffix.lower() != ".csv":
-        raise InvalidParameter("column", "given", _TABLE)
+        raise InvalidParameter.without_value("column", _TABLE)
     try:
         match place.suffix.lower():
             case ".npy":
@@ -289,7 +289,7 @@ def _read_file(place: Path, column: str | None) -> object:
     except (OSError, ValueError, csv.Error, RecursionError, EOFError):
         pass
     else:
-        raise InvalidParameter("path", "what was given", _EXPECTED)
+        raise InvalidParameter.without_value("path", _EXPECTED)
     message = "the file of labels cannot be read as its ending says"
     raise RequestError(message)
 
@@ -298,13 +298,13 @@ def _read_column(table: "csv.DictReader[str]", column: str | None) -> list[Any]:
     names = list(table.fieldnames or ())
     chosen = names[0] if column is None and len(names) == 1 else column
     if chosen is None or chosen not in names:
-        raise InvalidParameter("column", "what was given", "the name of the column of labels")
+        raise InvalidParameter.without_value("column", "the name of the column of labels")
     values = [row[chosen] for row in table]
     return _to_numbers(values)
 
 
 def _to_numbers(values: list[Any]) -> list[Any]:
-    """Return numbers where every cell is one, texts as they are otherwise."""
+    """Return numbers if every cell is one, otherwise the texts unchanged."""
     for kind in (int, float):
         try:
             return [kind(value) for value in values]

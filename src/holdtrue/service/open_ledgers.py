@@ -31,14 +31,16 @@ _LONG_PAUSE, _LONGEST_LONG_PAUSE = 5.0, 60.0
 _CLOSING_SECONDS = 0.5
 _MINUTE = 60.0
 _CLOSED = "cannot be opened"
-_DAMAGED = "the ledger here is damaged, or is not the one that the service knows; whoever runs the service has to look at it"
+_DAMAGED = (
+    "the ledger here is damaged, or is not the one that the service knows; the operator of the service must look at it"
+)
 
 
 def unavailable_error() -> Refused:
-    """Return the refusal for as long as a ledger is being opened again."""
+    """Return the refusal that is sent while a ledger is being reopened."""
     detail = (
-        "the ledger is being opened again; send the same request again, with the same Idempotency-Key: "
-        "it is charged once, whatever became of this try"
+        "the ledger is being reopened; send the same request again with the same Idempotency-Key: "
+        "it is charged once, whether or not this try was charged"
     )
     return Refused(_UNAVAILABLE, "service unavailable", detail, headers={"Retry-After": "1"})
 
@@ -89,16 +91,16 @@ class OpenLedgers(Generic[T]):
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin again after :meth:`close`."""
+        """Start again after :meth:`close`."""
         self._closing.clear()
 
     def get(self, name: str) -> T | None:
-        """Return what is open under a name."""
+        """Return what is open under a name, None if nothing is."""
         slot = self._slots.get(name)
         return None if slot is None else slot.opened
 
     def open(self, name: str) -> T:
-        """Return what is registered under a name, opened if it is not yet; raise what keeps it closed."""
+        """Return what is registered under a name, opened if necessary; raise the error that keeps it closed."""
         with self._lock:
             slot = self._slots.setdefault(name, _Slot(name))
         if not slot.tried:
@@ -111,7 +113,7 @@ class OpenLedgers(Generic[T]):
         return opened
 
     def add(self, name: str, opened: T, state: LedgerState) -> T:
-        """Take what was just registered, unless somebody who asked for it has opened it meanwhile; return what is open."""
+        """Add what was just registered, unless another request has opened it meanwhile; return what is open."""
         with self._lock:
             slot = self._slots.setdefault(name, _Slot(name))
         with slot.lock:
@@ -132,7 +134,7 @@ class OpenLedgers(Generic[T]):
         return all(slot.opened is not None for slot in list(self._slots.values()))
 
     def check(self) -> bool:
-        """Return whether everything is open and each ledger answers now; what does not answer is opened again."""
+        """Return whether everything is open and each ledger answers; one that does not is reopened."""
         for slot in list(self._slots.values()):
             opened = slot.opened
             if opened is None:
@@ -142,14 +144,14 @@ class OpenLedgers(Generic[T]):
         return not self.reopen_stopped()
 
     def explain(self, error: HoldtrueError, ledger: Ledger) -> HoldtrueError:
-        """Return what a caller is told of an error, without a path: 503 where the ledger has stopped or is locked."""
+        """Return the error that a caller sees, without a path: 503 if the ledger has stopped or is locked."""
         if isinstance(error, (Busy, CuratorClosed)) or (ledger.stopped and _may_be_the_ledgers(error)):
             self.reopen_stopped()
             return unavailable_error()
         return error
 
     def reopen_stopped(self) -> bool:
-        """Begin to open again whatever has a ledger that stopped, or whose file is another one; return whether any has."""
+        """Start to reopen each ledger that has stopped or whose file was replaced; return whether there was one."""
         found = False
         for slot in list(self._slots.values()):
             opened = slot.opened
@@ -180,7 +182,7 @@ class OpenLedgers(Generic[T]):
                     slot.stored = time.monotonic()
 
     def close(self) -> None:
-        """Finish what is under way, store the newest receipts, let go of everything."""
+        """Finish the requests under way, store the newest receipts and close everything."""
         self._closing.set()
         with self._lock:
             threads, self._threads = self._threads, []
@@ -278,18 +280,18 @@ def hide_place(error: HoldtrueError, where: str | Path) -> HoldtrueError:
 
 
 def _to_public_error(error: Exception) -> HoldtrueError:
-    """Return what a caller is told of an error at opening: no path, no row."""
+    """Return the error that a caller sees if opening failed: no path, no row."""
     if isinstance(error, IntegrityError):
         return IntegrityError(_DAMAGED)
     if isinstance(error, FingerprintMismatch):
         return error
     if isinstance(error, (Busy, SQLAlchemyError, OSError)) or type(error) is RefusedError:
         return unavailable_error()
-    return Refused(_UNAVAILABLE, _CLOSED, "this cannot be opened; whoever runs the service has to look at it")
+    return Refused(_UNAVAILABLE, _CLOSED, "this cannot be opened; the operator of the service must look at it")
 
 
 def _identify_file(place: str | Path) -> tuple[int, int] | None:
-    """Return which file a ledger is; None for one that is not in a file, or is gone."""
+    """Return the identity of a ledger's file; None if it is not in a file, or the file is gone."""
     if not isinstance(place, Path):
         return None
     try:

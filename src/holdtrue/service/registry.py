@@ -164,15 +164,15 @@ class Registry:
             return None
 
     def list_holdouts(self) -> list[HoldoutDispatcher]:
-        """Return every holdout and leaderboard that can be opened, by name."""
+        """Return every holdout and leaderboard that can be opened, sorted by name."""
         return self._holdouts.list_open()
 
     def find_holdout(self, name: str) -> HoldoutDispatcher:
-        """Return a holdout or a leaderboard; UnknownName where there is none. May take a while the first time."""
+        """Return a holdout or a leaderboard; UnknownName if there is none. May take a while the first time."""
         return self._holdouts.find_holdout(name)
 
     def register_holdout(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
-        """Open cases under a new ledger and a new name, for all workers and for good."""
+        """Register cases under a new ledger and a new name, for all workers, permanently."""
         return self._holdouts.register(check_name(name), document)
 
     def _list_names(self) -> list[str]:
@@ -180,11 +180,11 @@ class Registry:
             return list(connection.execute(sa.select(DATASETS.c.name).order_by(DATASETS.c.name)).scalars())
 
     def list_datasets(self) -> list[Dataset]:
-        """Return every registered dataset that can be opened, by name."""
+        """Return every registered dataset that can be opened, sorted by name."""
         return [found for name in self._list_names() if (found := self._try_opening(name)) is not None]
 
     def open_dataset(self, name: str) -> Dataset:
-        """Return a dataset, opened if this worker has not yet; UnknownName where there is none. May take a while."""
+        """Return a dataset, opened if necessary; UnknownName if there is none. May take a while."""
         known = self._datasets.get(name)
         if known is None and self._read_document(name) is None:
             message = "there is no dataset of that name"
@@ -197,7 +197,7 @@ class Registry:
         return known if known is not None else await anyio.to_thread.run_sync(self.open_dataset, name)
 
     def register(self, name: str, document: Mapping[str, Any], *, truth: Callable[[str], float] | None = None) -> Dataset:
-        """Open data under a new ledger and a new name, for all workers and for good.
+        """Register data under a new ledger and a new name, for all workers, permanently.
 
         ``document`` has ``path`` and perhaps ``description``, the numbers of a plan and the card, as Curator names them. A
         truth is told again after a restart: :meth:`tell_truth`. Rows that have a budget already are refused unless the
@@ -326,7 +326,7 @@ class Registry:
         raise InvalidParameter("path", path, expected)
 
     def close(self) -> None:
-        """Finish what is under way, store the newest receipts, and let go of everything."""
+        """Finish the requests under way, store the newest receipts and close everything."""
         self._closing.set()
         for thread in self._threads:
             thread.join()
@@ -347,7 +347,7 @@ def _read_given(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name_taken() -> Refused:
-    return Refused(_CONFLICT, "name taken", "there is a dataset of that name already; take another")
+    return Refused(_CONFLICT, "name taken", "there is already a dataset of that name; choose another")
 
 
 def refuse_second_budget(
@@ -373,7 +373,7 @@ def refuse_second_budget(
         engine.close()
     if name is not None or (near is not None and near != Path(str(own)).resolve()):
         where = "in a ledger near the file" if name is None else f"as the dataset {name}"
-        detail = f"these rows have a budget already, {where}; ask under it, or say second_budget to give them another"
+        detail = f"these rows already have a budget, {where}; use it, or give second_budget to create another"
         raise Refused(_CONFLICT, "second budget", detail)
 
 

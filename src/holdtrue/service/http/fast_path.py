@@ -1,4 +1,4 @@
-"""The hot route: one question or several, gathered with those that others ask at the same moment.
+"""The fast path for asking: one question or several, batched with those that others ask at the same time.
 
 It is read, checked and answered without FastAPI's dependencies and models, which cost more than the answer does; what it
 takes and gives stands in the API's document all the same.
@@ -38,7 +38,7 @@ _JSON = (b"content-type", b"application/json")
 
 
 class Application(FastAPI):
-    """FastAPI, but for questions: they go to ``lane``, which answers them as the application's own route does."""
+    """FastAPI, except that questions go to ``fast``, which answers them as the application's own route does."""
 
     fast: ASGIApp | None = None
 
@@ -155,7 +155,7 @@ _HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": True,
-    "description": "Names this request: sent again with the same key it is charged once, and answered alike.",
+    "description": "Names this request: sent again with the same key, it is charged once and gets the same answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]([ -~]{0,126}[!-~])?$"},
 }
 _NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 63}}

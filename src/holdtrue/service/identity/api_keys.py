@@ -105,14 +105,14 @@ class Keyring:
             return self._create_key(connection, name, "owner", {}, None)[0]
 
     def check(self, text: str) -> Caller:
-        """Return who a key speaks for."""
+        """Return the caller that a key belongs to."""
         if self._tokens is not None and _TOKEN.fullmatch(text):
             return self._tokens.check(text)
         prefix = _prefix_of(text)
         return self._judge_key(text, self._read_rows([prefix]).get(prefix))
 
     async def find_caller(self, text: str) -> Caller:
-        """Return who a key speaks for, from one read for all who ask at the same time; the event loop never waits."""
+        """Return the caller that a key belongs to, with one read for all concurrent calls; never blocks the event loop."""
         if self._tokens is not None and _TOKEN.fullmatch(text):
             import asyncio
 
@@ -142,7 +142,7 @@ class Keyring:
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.prefix == prefix))
             row = connection.execute(sa.select(KEYS).where(chosen)).mappings().first()
         if row is None:
-            message = "there is no key of that prefix"
+            message = "there is no key with that prefix"
             raise UnknownName(message)
         return _to_key(row)
 
@@ -152,7 +152,9 @@ class Keyring:
         live = sa.and_(KEYS.c.revoked.is_(None), sa.or_(KEYS.c.expires.is_(None), KEYS.c.expires > now))
         owners = connection.execute(sa.select(KEYS.c.prefix).where(KEYS.c.role == "owner", live)).scalars().all()
         if list(owners) == [prefix]:
-            detail = "this is the last key of an owner; give another owner's key first, or revoke it with `holdtrue keys`"
+            detail = (
+                "this is the last owner's key; create another owner's key first, or revoke it with `holdtrue key revoke`"
+            )
             raise Refused(_CONFLICT, "last owner", detail)
 
     def list(self) -> "list[Key]":
@@ -162,7 +164,7 @@ class Keyring:
         return [_to_key(row) for row in rows]
 
     def find_holder(self, prefix: str) -> Caller:
-        """Return who holds a key now, by its prefix alone: for those who were let in by the whole key before."""
+        """Return who holds a key now, by its prefix alone: for callers who showed the whole key before."""
         row = self._read_rows([prefix]).get(prefix)
         if row is None or not self._is_live(row):
             raise Unauthorized(_UNKNOWN)
@@ -185,7 +187,7 @@ class Keyring:
         return Sessions(self, now=self._now)
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._reading.close()
         self._version.close()
         self._thread.shutdown(wait=False)
@@ -239,7 +241,7 @@ def _read_pepper(database: Database) -> bytes:
     if given is None:
         return database.read_secret("pepper").encode()
     if len(given) < _LEAST_PEPPER:
-        raise InvalidParameter("HOLDTRUE_PEPPER", "what was given", f"at least {_LEAST_PEPPER} characters")
+        raise InvalidParameter.without_value("HOLDTRUE_PEPPER", f"at least {_LEAST_PEPPER} characters long")
     return given.encode()
 
 
@@ -261,7 +263,7 @@ def _to_key(row: Mapping[Any, Any]) -> Key:
 
 
 def check_record(name: str, role: Role, allowances: Mapping[str, int]) -> None:
-    """Refuse what no key may have."""
+    """Refuse a name, role or allowances that no key may have."""
     if not _is_name(name):
         raise InvalidParameter(
             "name", name, f"1 to {_LONGEST_NAME} printable characters that do not begin with {TOKENS_PREFIX}:"
@@ -269,7 +271,7 @@ def check_record(name: str, role: Role, allowances: Mapping[str, int]) -> None:
     if role not in ROLES:
         raise InvalidParameter("role", role, f"one of {', '.join(ROLES)}")
     if len(allowances) > _MOST_ALLOWANCES or not all(map(_is_count, allowances.values())):
-        raise InvalidParameter("allowances", "what was given", "whole numbers of questions, by dataset")
+        raise InvalidParameter.without_value("allowances", "whole numbers of questions by dataset")
 
 
 def _is_name(value: object) -> bool:
@@ -311,14 +313,14 @@ def share_of(curator: "Curator", *, dataset: str, name: str) -> Share:
 
 
 async def grant_allowances(registry: "Registry", name: str, allowances: Mapping[str, int]) -> None:
-    """Give an analyst so many asks of each dataset named; nothing is given where one of the datasets is unknown."""
+    """Grant an analyst this many asks of each dataset; nothing is granted if one of the datasets is unknown."""
     found = [(await registry.find_dataset(dataset), asks) for dataset, asks in allowances.items()]
     for dataset, asks in found:
         await dataset.dispatcher.run_short(dataset.curator.grant, name, asks=asks)
 
 
 def grant_offline(registry: "Registry", database: Database, name: str, allowances: Mapping[str, int]) -> None:
-    """Give allowances from the ledgers alone, without opening data; a service that runs sees them at once."""
+    """Grant allowances in the ledgers alone, without opening data; a running service sees them at once."""
     from holdtrue.ledgers import open_ledger
     from holdtrue.planning.plans import read_plan
 

@@ -152,7 +152,7 @@ def request_id_in(scope: "Scope", caller: Caller) -> str:
     """Return the ledger's request id of a request, by its one header Idempotency-Key; 400 where there is none."""
     given = headers_of(scope, b"idempotency-key")
     if len(given) != 1 or not _IDEMPOTENCY.fullmatch(given[0]):
-        detail = "send a header Idempotency-Key of 1 to 128 printable ASCII characters, new for each new request"
+        detail = "send an Idempotency-Key header of 1 to 128 printable ASCII characters, different for each new request"
         raise Refused(400, "idempotency key needed", detail)
     return request_id_of(caller, given[0])
 
@@ -164,7 +164,7 @@ async def _idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Names this request: sent again with the same key it is charged once, and answered alike.",
+            description="Names this request: sent again with the same key, it is charged once and gets the same answer.",
             json_schema_extra={"minLength": 1, "maxLength": 128, "pattern": "^[ -~]{1,128}$"},
         ),
     ] = None,

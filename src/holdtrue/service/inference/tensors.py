@@ -48,7 +48,7 @@ _IGNORED = {"priority", "timeout"}
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Values of a type: ``width`` is None for one value a row, else the number of columns; ``values`` go row by row."""
+    """Values of a type: ``width`` is None for one value per row, else the number of columns; ``values`` go row by row."""
 
     datatype: str
     rows: int
@@ -121,7 +121,7 @@ def _read_epsilon(value: object) -> float | None:
 
 
 def _read_output(found: object) -> bool | None:
-    """Return whether the one output is wanted in binary; None where the request does not say."""
+    """Return whether the output is requested in binary; None if the request does not say."""
     if found is None or found == []:
         return None
     if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], dict):
@@ -242,7 +242,7 @@ def datatype_of(labels: Sequence[object] | None) -> str:
 
 
 def encode_labels(datatype: str, labels: Sequence[Any], *, binary: bool) -> tuple[list[Any], bytes | None]:
-    """Return labels as a tensor's data, and as bytes where they are wanted so."""
+    """Return labels as a tensor's data, and as bytes if binary output is requested."""
     if datatype == "BYTES":
         values: list[Any] = [str(label) for label in labels]
         packed = b"".join(_LENGTH.pack(len(text)) + text for text in (value.encode("utf-8") for value in values))
@@ -276,21 +276,21 @@ def table_of(inputs: Mapping[str, Tensor], columns: Sequence[str], card: Card) -
 def _match_columns(inputs: Mapping[str, Tensor], columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     expected = f"one tensor for each of {', '.join(columns)}, of shape [rows] or [rows, 1], or one matrix called rows"
     if set(inputs) != set(columns) or any(tensor.width not in (None, 1) for tensor in inputs.values()):
-        raise InvalidParameter("inputs", "others", expected)
+        raise InvalidParameter.without_value("inputs", expected)
     if len({tensor.rows for tensor in inputs.values()}) != 1:
-        raise InvalidParameter("inputs", "others", f"{expected}, all with as many rows")
+        raise InvalidParameter.without_value("inputs", f"{expected}, all with equally many rows")
     return {name: (inputs[name].datatype, inputs[name].values) for name in columns}
 
 
 def _split_matrix(tensor: Tensor, columns: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
     if tensor.width != len(columns) or tensor.datatype not in ("FP64", "FP32"):
         expected = f"FP64 of shape [rows, {len(columns)}], with the columns {', '.join(columns)}"
-        raise InvalidParameter(_ROWS, "others", expected)
+        raise InvalidParameter.without_value(_ROWS, expected)
     return {name: (tensor.datatype, tensor.values[place :: len(columns)]) for place, name in enumerate(columns)}
 
 
 def _convert_values(name: str, kind: str, datatype: str, values: list[Any]) -> list[Any]:
-    """Return values of a column's own type; what is not a number is missing, as it is everywhere."""
+    """Return values in a column's own type; what is not a number counts as missing, as everywhere."""
     real = datatype.startswith("FP")
     fits = {
         "text": datatype == "BYTES",
@@ -299,7 +299,7 @@ def _convert_values(name: str, kind: str, datatype: str, values: list[Any]) -> l
         "real": datatype not in ("BYTES", "BOOL"),
     }[kind]
     if not fits:
-        raise InvalidParameter("inputs", "of another type", f"values of type {kind} for {name}")
+        raise InvalidParameter.without_value("inputs", f"values of type {kind} for {name}")
     match kind:
         case "boolean":
             return [bool(value) for value in values]

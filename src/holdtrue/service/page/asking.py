@@ -77,7 +77,7 @@ async def show_dataset(request: Request, caller: Visitor, name: str) -> Response
 
 @router.post("/page/datasets/{name}/preview")
 async def show_preview(request: Request, caller: Visitor, name: str) -> Response:
-    """Say what a question would cost and how wide its answer would be, while it is being written. Free."""
+    """Show what a question would cost and how wide its interval would be, while it is being written. Free."""
     dataset = await _find_dataset(request, name)
     query = text_of(await form_of(request), "query", longest=_LONGEST)
     seen = await _preview_question(dataset, caller, query) if query.strip() else {}
@@ -117,14 +117,14 @@ async def ask_question(request: Request, caller: Visitor, name: str) -> Response
 
 
 def _to_shown(query: str, answer: Answer, now: DatasetStanding) -> AskedQuestion:
-    """Return an answer as it is shown on its own: with the question as it was written, and free where it was known."""
+    """Return an answer as shown on its own: with the question as it was written, and free if it is a repeat."""
     found = from_answer(query, answer, now.dataset.truth)
     return replace(found, cost=0.0) if answer.repeated else found
 
 
 @router.post("/page/datasets/{name}/select")
 async def select_candidate(request: Request, caller: Visitor, name: str) -> Response:
-    """Choose among candidates, one a line: a name, a colon, a question."""
+    """Choose among candidates, one per line: a name, a colon, a question."""
     demand_role(caller, "owner", "analyst")
     dataset = await _find_dataset(request, name)
     form = await form_of(request)
@@ -147,7 +147,7 @@ def _read_candidates(text: str) -> dict[str, str]:
     pairs = [tuple(part.strip() for part in line.split(":", 1)) if ":" in line else (line, line) for line in lines]
     found = {pair[0]: pair[1] for pair in pairs}
     if not 1 < len(found) <= _MOST_CANDIDATES or len(found) != len(lines):
-        raise InvalidParameter("candidates", "what was given", f"2 to {_MOST_CANDIDATES} lines with different names")
+        raise InvalidParameter.without_value("candidates", f"2 to {_MOST_CANDIDATES} lines with different names")
     return found
 
 

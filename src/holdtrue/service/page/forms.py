@@ -15,7 +15,7 @@ _MEDIA = "application/x-www-form-urlencoded"
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Return the fields of a form; of two with one name, the last. No files, no other kind of body."""
+    """Return the fields of a form; if two have the same name, the last. No files, and no other kind of body."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA:
         raise Refused(415, "another kind of body", f"the page sends its forms as {_MEDIA}")
     try:
@@ -30,7 +30,7 @@ def text_of(form: Mapping[str, str], name: str, *, longest: int, least: int = 0)
     """Return a field, empty where it was not sent."""
     text = form.get(name, "")
     if not least <= len(text) <= longest or "\0" in text:
-        raise InvalidParameter(name, "what was given", f"a text of {least} to {longest} characters")
+        raise InvalidParameter.without_value(name, f"a text of {least} to {longest} characters")
     return text
 
 
@@ -42,5 +42,5 @@ def number_of(form: Mapping[str, str], name: str, *, low: float, high: float, de
     except ValueError:
         number = float("nan")
     if not low <= number <= high:
-        raise InvalidParameter(name, "what was given", f"a number from {low:g} to {high:g}")
+        raise InvalidParameter.without_value(name, f"a number from {low:g} to {high:g}")
     return number

@@ -1,4 +1,4 @@
-"""Keys, for the owner: who may come in, what they may spend, and an end to it."""
+"""The owner's page of keys: who has one, what they may spend, and revoking."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -39,7 +39,7 @@ async def show_keys(request: Request, caller: Visitor) -> Response:
 
 @router.post("/page/keys")
 async def create_key(request: Request, caller: Visitor) -> Response:
-    """Give a key, and show it this once."""
+    """Create a key and show it once."""
     demand_role(caller, "owner")
     form = await form_of(request)
     name, role = text_of(form, "name", longest=100, least=1).strip(), _read_role(form.get("role", ""))
@@ -58,10 +58,10 @@ async def create_key(request: Request, caller: Visitor) -> Response:
 
 @router.post("/page/keys/{prefix}/revoke")
 async def revoke_key(request: Request, caller: Visitor, prefix: str) -> Response:
-    """Take a key back."""
+    """Revoke a key."""
     demand_role(caller, "owner")
     if prefix == caller.prefix:
-        raise InvalidParameter("prefix", "your own", "that of another key: with this one you are signed in")
+        raise InvalidParameter.without_value("prefix", "another key's: you are signed in with this one")
     await to_thread.run_sync(partial(service_of(request).keyring.revoke, keep_owner=True), prefix)
     if asked_by_htmx(request):
         return show_page(request, "parts/keys.html", await _make_context(request))
@@ -72,4 +72,4 @@ def _read_role(text: str) -> Role:
     for role in ROLES:
         if role == text:
             return role
-    raise InvalidParameter("role", "what was given", f"one of {', '.join(ROLES)}")
+    raise InvalidParameter.without_value("role", f"one of {', '.join(ROLES)}")

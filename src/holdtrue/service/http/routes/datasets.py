@@ -1,4 +1,4 @@
-"""Datasets: what is guarded here, and what is public about it."""
+"""Datasets: which are registered, and what is public about them."""
 
 from typing import Annotated, Any
 
@@ -47,7 +47,7 @@ def _make_reply(document: dict[str, Any], status: int = 200) -> Response:
 
 @router.get("", response_class=Response, responses={200: {"description": "All datasets.", **_JSON}})
 async def datasets(request: Request, _: Anyone) -> Response:
-    """Return every dataset, by name, with its budget."""
+    """Return every dataset with its budget, sorted by name."""
     import anyio
 
     def listed() -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ async def datasets(request: Request, _: Anyone) -> Response:
     openapi_extra=describe_body(Register),
 )
 async def register(request: Request, caller: Owner, body: RegisterBody) -> Response:
-    """Put data under guard: open them with a new ledger and a plan that is fixed for good."""
+    """Register data with a new ledger and a plan that cannot be changed."""
     import anyio
 
     registry = service_of(request).registry

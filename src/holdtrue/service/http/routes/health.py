@@ -19,13 +19,13 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 
 @router.get("/healthz", responses=_TEXT, response_class=Response, summary="Is the process there?")
 async def healthz() -> Response:
-    """Answer as long as the process does."""
+    """Answer as long as the process runs."""
     return Response("ok\n", media_type="text/plain")
 
 
 @router.get("/readyz", responses={**_TEXT, 503: PROBLEMS[503]}, response_class=Response, summary="Is everything open?")
 async def readyz(request: Request) -> Response:
-    """Answer 200 while everything that is registered is open in this worker and its ledgers answer, 503 otherwise."""
+    """Answer 200 while everything registered is open in this worker and the ledgers answer, 503 otherwise."""
     if not await service_of(request).registry.is_ready():
         raise Refused(
             503,
@@ -38,7 +38,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics", responses=_TEXT, response_class=Response, summary="Counts, in Prometheus' text format.")
 async def metrics(request: Request) -> Response:
-    """Return what this worker counted; durations and datasets for the owner's key only, which may be left out."""
+    """Return this worker's counters; durations and datasets only with the owner's key. No key is needed for the rest."""
     given = headers_of(request.scope, b"authorization")
     owner = bool(given) and (await caller_of(request)).role == "owner"
     return Response(service_of(request).metrics.format_text(owner=owner), media_type=MEDIA)

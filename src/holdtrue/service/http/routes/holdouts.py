@@ -59,7 +59,7 @@ async def holdouts(request: Request, _: Anyone) -> Response:
 
 @router.post("", status_code=201, openapi_extra=describe_body(RegisterHoldout))
 async def register(request: Request, _: Owner, body: RegisterHoldoutBody) -> Response:
-    """Register cases under a name, for good. The labels stay with the service."""
+    """Register cases under a name, permanently. The labels stay with the service."""
     document = {field: value for field, value in fields_of(body).items() if field != "name"}
     dispatcher = await anyio.to_thread.run_sync(service_of(request).registry.register_holdout, body.name, document)
     return _make_reply(await dispatcher.read_card(), status=201)
@@ -91,19 +91,19 @@ async def gate(request: Request, name: HoldoutName, caller: Analyst, key: Idempo
 
 @router.post("/{name}/compare", openapi_extra=describe_body(Compare))
 async def compare(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: CompareBody) -> Response:
-    """Say by how much the first submission is above the second: one look."""
+    """Return by how much the first submission is better than the second: one look."""
     return await _take_look(request, name, "compare", body, key=key, caller=caller)
 
 
 @router.post("/{name}/certify", openapi_extra=describe_body(Certify))
 async def certify(request: Request, name: HoldoutName, caller: Owner, key: IdempotencyKey, body: CertifyBody) -> Response:
-    """Close a gate for good and tell its incumbent's score. For the owner, since nothing can be asked afterwards."""
+    """Close a gate permanently and return its incumbent's score. For the owner, since nothing can be asked afterwards."""
     return await _take_look(request, name, "certify", body, key=key, caller=caller)
 
 
 @router.post("/{name}/submit", openapi_extra=describe_body(Submit))
 async def submit(request: Request, name: HoldoutName, caller: Analyst, key: IdempotencyKey, body: SubmitBody) -> Response:
-    """Submit to a leaderboard: under the caller's name, with the given one behind it; the owner submits for anyone."""
+    """Submit to a leaderboard under the caller's name, followed by the given one; the owner may submit for anyone."""
     team = body.name if caller.role == "owner" and body.name else _name_team(caller, body.name)
     return await _take_look(request, name, "submit", replace(body, name=team), key=key, caller=caller)
 

@@ -28,16 +28,17 @@ _Prefix = Annotated[str, Path(pattern=r"^[a-z2-7]{8}$", description="The eight c
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key to give."""
+    """A key to create."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100, description="Whom it is for.")]
+    name: Annotated[str, Meta(min_length=1, max_length=100, description="Who it is for.")]
     role: Annotated[Role, Meta(description="What it may do.")]
     allowances: Annotated[
         dict[DatasetName, Annotated[int, Meta(ge=0, le=10**12)]],
-        Meta(max_length=1000, description="How many asks of which dataset."),
+        Meta(max_length=1000, description="How many asks of each dataset."),
     ] = msgspec.field(default_factory=dict)
     days: Annotated[
-        Annotated[int, Meta(ge=1, le=36_500)] | None, Meta(description="For how many days; for good unless given.")
+        Annotated[int, Meta(ge=1, le=36_500)] | None,
+        Meta(description="How many days it is valid; until revoked unless given."),
     ] = None
 
 
@@ -46,7 +47,7 @@ NewKeyBody = Annotated[NewKey, body_of(NewKey)]
 
 @router.get("/me")
 async def me(request: Request, caller: Anyone) -> dict[str, Any]:
-    """Return who the key is for, its role, and what its name may spend, has spent and has left of each dataset."""
+    """Return the key's name and role, and what that name may spend, has spent and has left of each dataset."""
     registry = service_of(request).registry
     shares = []
     for dataset in await run_sync(registry.list_datasets):
@@ -57,17 +58,17 @@ async def me(request: Request, caller: Anyone) -> dict[str, Any]:
 
 @router.get("/keys")
 async def keys(request: Request, _: Owner) -> dict[str, Any]:
-    """Return every key that was given, without its secret."""
+    """Return every key, without its secret."""
     found = await run_sync(service_of(request).keyring.list)
     return {"keys": [_list_fields(key) for key in found]}
 
 
 @router.post("/keys", status_code=201, openapi_extra=describe_body(NewKey))
 async def create_key(request: Request, _: Owner, body: NewKeyBody) -> dict[str, Any]:
-    """Give a key. Its text is in this response and can never be seen again.
+    """Create a key. Its text is in this response only and cannot be seen again.
 
-    Allowances belong to the name and stand in the datasets' ledgers before the key exists; a further key of the same name
-    shares them, and gives them anew where it has its own.
+    Allowances belong to the name and are in the datasets' ledgers before the key exists. Another key of the same name
+    shares them, and replaces those that it gives itself.
     """
     service = service_of(request)
     check_record(body.name, body.role, body.allowances)
@@ -79,9 +80,9 @@ async def create_key(request: Request, _: Owner, body: NewKeyBody) -> dict[str, 
 
 @router.delete("/keys/{prefix}")
 async def revoke_key(request: Request, prefix: _Prefix, _: Owner) -> dict[str, Any]:
-    """Take a key back: no request that comes after this response passes with it, on any worker.
+    """Revoke a key: after this response no worker accepts it.
 
-    The last owner's key is not taken back here.
+    The last owner's key cannot be revoked here.
     """
     revoke = partial(service_of(request).keyring.revoke, keep_owner=True)
     return _list_fields(await run_sync(revoke, prefix))

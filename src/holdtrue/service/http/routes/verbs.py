@@ -118,7 +118,7 @@ async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: D
     """Choose the candidate that the most rows satisfy. The owner may give whole scores, which come from the rows."""
     candidates = body.candidates
     if isinstance(candidates, dict) and caller.role != "owner" and not all(map(_is_text, candidates.values())):
-        message = "whole scores come from the rows: only the owner gives them; candidates are questions in text"
+        message = "whole scores come from the rows, so only the owner may give them; give candidates as questions"
         raise RefusedError(message)
     dataset = await _find_dataset(request, name)
     given: dict[str, Any] = {"epsilon": body.epsilon, "name": body.name}
@@ -136,7 +136,7 @@ def _is_text(value: object) -> bool:
     "/learn", response_class=Response, responses=_describe_reply("The hypothesis."), openapi_extra=describe_body(Learn)
 )
 async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: LearnBody) -> Response:
-    """Pick a hypothesis that errs about as seldom as the best of a finite class."""
+    """Pick a hypothesis of a finite class that errs about as rarely as the best."""
     dataset = await _find_dataset(request, name)
     given = asdict(body)
     several = given.pop("hypotheses")
@@ -166,7 +166,7 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
         if sum(each.work(rows) for each in settled) <= settings.work_limit:
             return
         most = f"as many as {settings.work_limit:,} steps count on {rows:,} rows"
-    detail = f"these hypotheses are too many: this service takes at most {most}; take a smaller class"
+    detail = f"too many hypotheses: this service takes at most {most}; use a smaller class"
     raise Refused(422, "class too large", detail)
 
 
@@ -235,9 +235,9 @@ def _to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     openapi_extra=describe_body(Ask, only=("query",)),
 )
 async def preview(request: Request, caller: Analyst, name: DatasetName, body: AskBody) -> Response:
-    """Say what a question would cost and how wide its answer would be. Free; no row is read.
+    """Return what a question would cost and how wide its interval would be. Free; no row is read.
 
-    Whether others asked it before is not told.
+    It does not reveal whether others asked the question before.
     """
     if body != Ask(query=body.query) or body.query is None:
         raise InvalidParameter.without_value("query", "given, and nothing else")
@@ -253,7 +253,7 @@ async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
 
 
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]
-Lines = Annotated[int, Query(ge=1, le=1000, description="At most so many charges.")]
+Lines = Annotated[int, Query(ge=1, le=1000, description="The largest number of charges to return.")]
 
 
 @router.get("/history", response_class=Response, responses=_describe_reply("Charges and their responses, oldest first."))
@@ -305,12 +305,12 @@ async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Respon
     openapi_extra=describe_body(Verify),
 )
 async def verify(request: Request, caller: Anyone, name: DatasetName, body: VerifyBody) -> Response:
-    """Recompute the ledger from its first entry, and hold it against receipts that were kept outside."""
+    """Recompute the ledger from its first entry and compare it with receipts that were kept elsewhere."""
     from holdtrue.ledgers import verify as recompute
 
     dataset = await _find_dataset(request, name)
     if len(body.receipts) > 1 and len({receipt.entry for receipt in body.receipts}) < len(body.receipts):
-        message = "two receipts are of one entry"
+        message = "two receipts are for the same entry"
         raise RefusedError(message)
     receipts = [(receipt.entry, receipt.digest) for receipt in body.receipts]
     found = await dataset.dispatcher.run_long(caller.name, recompute, dataset.curator.ledger, receipts=receipts)

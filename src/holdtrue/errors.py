@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 
-# Not in the list above, which is the tree: a text of ours may quote what people wrote.
+# Not in the list above, which is the tree: messages may quote what people wrote.
 def printable(text: object) -> str:
-    """Return text that a terminal or a page only shows: what cannot be seen is written out."""
+    """Return text that is safe to print: characters that cannot be seen are written as escapes."""
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in str(text))
 
 
@@ -74,8 +74,10 @@ class RequestError(HoldtrueError, ValueError):
 class InvalidParameter(RequestError):
     """A parameter is outside its range; names the parameter, shows the value and says what would do."""
 
+    is_sentence = False  # where it is True, ``expected`` is the whole message
+
     def __init__(self, parameter: str, value: object, expected: str) -> None:
-        super().__init__(f"{parameter} must be {expected}; got {_shown(value)}")
+        super().__init__(f"{parameter} must be {expected}; got {_format_value(value)}")
         self.parameter = parameter
         self.value = value
         self.expected = expected
@@ -85,6 +87,13 @@ class InvalidParameter(RequestError):
         """Return the error of a value that is not shown."""
         error = cls(parameter, None, expected)
         error.args = (f"{parameter} must be {expected}",)
+        return error
+
+    @classmethod
+    def saying(cls, parameter: str, sentence: str) -> Self:
+        """Return the error whose message is a sentence; text from the request stands in it in quotes, as ``repr`` writes."""
+        error = cls(parameter, None, sentence)
+        error.args, error.is_sentence = (sentence,), True
         return error
 
 
@@ -132,7 +141,7 @@ class BudgetExceeded(RefusedError):
 
     def __init__(self, *, requested: float, left: float, unit: str) -> None:
         needed = unit.removesuffix("s") if requested == 1 else unit
-        super().__init__(f"not enough budget: this needs {requested:.6g} {needed}, and {left:.6g} {_be(left)} left")
+        super().__init__(f"not enough budget: this needs {requested:.6g} {needed}, and {left:.6g} {_is_or_are(left)} left")
         self.requested = requested
         self.left = left
         self.unit = unit
@@ -198,11 +207,11 @@ class MissingExtra(HoldtrueError, ImportError):
 _LONGEST_SHOWN = 120
 
 
-def _be(left: float) -> str:
+def _is_or_are(left: float) -> str:
     return "are" if left == int(left) != 1 else "is"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a number of too many digits, or somebody else's object

@@ -51,7 +51,7 @@ def detail_of(error: HoldtrueError) -> str:
     """Return an error's words without what they quote of the request: names of the card and our own stay."""
     if isinstance(error, Refused):
         return error.detail
-    if isinstance(error, InvalidParameter):
+    if isinstance(error, InvalidParameter) and not error.is_sentence:
         return f"{_name_parameter(error)} must be {_mask_literals(error.expected)}"
     text = str(error)
     if isinstance(error, UnknownColumn):

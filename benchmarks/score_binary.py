@@ -85,14 +85,14 @@ def _one(packed: npt.NDArray[np.uint64], labels: npt.NDArray[np.uint64], literal
 def _parities(matrix: Matrix, y: Flags) -> list[list[str]]:
     """Return rows of all parities: from rows, and the transform alone, from counts of cells, as the peer has it."""
     every = Parities(_BITS)
-    totals = every.blank()
-    every.tally(matrix, y, totals)
+    totals = every.make_totals()
+    every.add_rows(matrix, y, totals)
     theirs = best_time(lambda: _butterflies(totals[:-1]), repeat=3)
-    if not np.array_equal((_ROWS - _butterflies(totals[:-1])) // 2, every.errors(totals)):
+    if not np.array_equal((_ROWS - _butterflies(totals[:-1])) // 2, every.count_errors(totals)):
         message = "the two do not count the same"
         raise AssertionError(message)
-    ours = best_time(lambda: every.errors(totals), repeat=15)
-    memory = _peak(lambda: every.errors(totals))
+    ours = best_time(lambda: every.count_errors(totals), repeat=15)
+    memory = _peak(lambda: every.count_errors(totals))
     alone = _cells(f"parities of {_BITS} columns, counts of cells given", every, ours, memory)
     return [
         _row(f"parities of {_BITS} columns, uint8 by rows", every, matrix, y),

@@ -82,8 +82,8 @@ def _share(net: LinearNet) -> LinearNet:
 def _products(net: LinearNet, table: Table, y: npt.NDArray[np.bool_]) -> float:
     """Return the best time of the peer over several blockings, having seen that it counts the same."""
     share = _share(net)
-    cells = share._cells(table).astype(np.float32)  # noqa: SLF001 - the same numbers for both
-    kept = share._net()  # noqa: SLF001 - likewise
+    cells = share._to_cells(table).astype(np.float32)  # noqa: SLF001 - the same numbers for both
+    kept = share._find_net()  # noqa: SLF001 - likewise
     weights, offsets = kept.weights.astype(np.float32), kept.offsets.astype(np.float32)
 
     def count(rows: int, members: int) -> Counts:

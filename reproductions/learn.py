@@ -101,11 +101,11 @@ def _engine_counts(
     hypotheses: HypothesisClass, columns: dict[str, npt.NDArray[np.float64]], labels: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
     from holdtrue.engines import open_engine
-    from holdtrue.queries.features import feature
+    from holdtrue.queries.features import parse_feature
     from holdtrue.queries.parser import parse
 
     engine = open_engine(columns | {"label": labels})
-    features = [feature(name, engine.card) for name in hypotheses.columns or ()]
+    features = [parse_feature(name, engine.card) for name in hypotheses.columns or ()]
     return engine.error_counts(hypotheses, features, parse("label", engine.card))
 
 

@@ -87,7 +87,7 @@ def test_what_is_planted_is_found(name, dice, monkeypatch):
 
 def test_an_old_fault_is_found_again(tmp_path, dice, monkeypatch):
     """The control: what a list of questions once was made from, before it was checked."""
-    monkeypatch.setattr(asking, "listed", lambda _, values, **__: list(values))
+    monkeypatch.setattr(asking, "read_list", lambda _, values, **__: list(values))
     with ht.Curator({"age": np.arange(400)}, epsilon=1.0, delta=1e-6, ledger=tmp_path / "x.ledger") as opened:
         target = Target("Curator.ask", opened.ask, {"queries": "age > 3"})
         assert any(breach is not None and "TypeError" in breach for breach in (call_once(target, dice) for _ in range(50)))

@@ -110,7 +110,7 @@ def count(name: str, value: object, *, least: int = 1, most: int | None = None) 
 
 
 def truth(name: str, value: object) -> bool:
-    """Return True or False; nothing else stands for them."""
+    """Return True or False; refuse anything else."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise InvalidParameter(name, value, "True or False")
@@ -123,24 +123,24 @@ def text_among(name: str, value: object, known: Sequence[str]) -> str:
     raise InvalidParameter(name, value, f"one of {', '.join(map(repr, known))}")
 
 
-def listed(name: str, values: object, *, expected: str) -> list[Any]:
+def read_list(name: str, values: object, *, expected: str) -> list[Any]:
     """Return the items of a list, a tuple, or anything else that is neither text nor a mapping and has an end."""
     if isinstance(values, (list, tuple)):
         return list(values)
     array = array_of(name, values, expected=expected)
     if array.ndim == 0 or isinstance(values, Mapping):
-        raise InvalidParameter(name, _kind(values), expected)
+        raise InvalidParameter(name, _describe_kind(values), expected)
     return list(array)
 
 
 def array_of(name: str, values: object, *, expected: str) -> npt.NDArray[Any]:
-    """Return values as an array, whatever they are; InvalidParameter, which names types only, where they are none."""
+    """Return values as an array; InvalidParameter, naming only types, if they cannot be one."""
     if not isinstance(values, np.ndarray) and isinstance(values, Sequence) and len(values) > _LONGEST_LIST:
-        raise InvalidParameter(name, _kind(values), f"{expected}, in an array where there are so many")
+        raise InvalidParameter(name, _describe_kind(values), f"{expected}; put this many into an array")
     try:
         return np.asarray(values)
     except Exception:  # noqa: BLE001 - somebody else's object
-        raise InvalidParameter(name, _kind(values), expected) from None
+        raise InvalidParameter(name, _describe_kind(values), expected) from None
 
 
 def integers(name: str, values: object) -> Integers:
@@ -150,36 +150,36 @@ def integers(name: str, values: object) -> Integers:
     a float is whole may depend on a private row. For the same reason the message names types and lengths only.
     """
     expected = "whole numbers (integers; not floats, not booleans)"
-    array: npt.NDArray[Any] = values if isinstance(values, np.ndarray) else _listed(name, values, expected)
+    array: npt.NDArray[Any] = values if isinstance(values, np.ndarray) else _to_array(name, values, expected)
     if array.dtype.kind == "i":
         return array.astype(np.int64, copy=False)
     if array.dtype.kind == "u":
         return array.astype(np.int64 if array.dtype.itemsize < 8 else object)  # noqa: PLR2004 - 8 bytes: beyond int64
     if array.dtype == object and all(isinstance(value, Integral) and not isinstance(value, bool) for value in array.flat):
         return array
-    raise InvalidParameter(name, _kind(values), expected)
+    raise InvalidParameter(name, _describe_kind(values), expected)
 
 
 def integer(name: str, value: object) -> int:
     """Return one whole number of any size, by the rules of :func:`integers`."""
     found = integers(name, value)
     if found.ndim:
-        raise InvalidParameter(name, _kind(value), "one whole number")
+        raise InvalidParameter(name, _describe_kind(value), "one whole number")
     return int(found)
 
 
-def _listed(name: str, values: object, expected: str) -> npt.NDArray[Any]:
+def _to_array(name: str, values: object, expected: str) -> npt.NDArray[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, Integral)):
-        raise InvalidParameter(name, _kind(values), expected)
+        raise InvalidParameter(name, _describe_kind(values), expected)
     try:
         array = array_of(name, values, expected=expected)
         if array.dtype.kind not in "iu" or array.size == 0:
             # NumPy would turn a mixed or huge list into floats; keep what was given and look at each.
             array = np.asarray(values, dtype=object)
     except (ValueError, OverflowError):
-        raise InvalidParameter(name, _kind(values), expected) from None
+        raise InvalidParameter(name, _describe_kind(values), expected) from None
     if array.dtype != object and _holds_booleans(values):
-        raise InvalidParameter(name, _kind(values), expected)
+        raise InvalidParameter(name, _describe_kind(values), expected)
     return array
 
 
@@ -204,7 +204,7 @@ def describe_array(array: npt.NDArray[Any]) -> Shown:
     return Shown(f"an array of {array.dtype} with shape {array.shape}")
 
 
-def _kind(values: object) -> Shown:
+def _describe_kind(values: object) -> Shown:
     """Describe an argument by its types and its length only."""
     if isinstance(values, np.ndarray):
         return Shown(f"an array of {values.dtype}")
@@ -250,7 +250,7 @@ def rationals(name: str, values: object, *, zero: bool = False, most: Number | N
         checked = Rationals(floats, None)
     elif isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes)):
         if isinstance(values, np.ndarray) and values.ndim != 1:
-            raise InvalidParameter(name, f"an array with {values.ndim} dimensions", f"numbers in one row, {expected}")
+            raise InvalidParameter.saying(name, f"{name} has {values.ndim} dimensions; expected a flat array, {expected}")
         exact = tuple(rational(name, value, expected=expected) for value in values)
         for value in exact:
             if value < 0 or (value == 0 and not zero):
@@ -296,12 +296,12 @@ def amount(units: int) -> float:
 
 def floor_positive(name: str, value: object) -> float:
     """Return a positive number as the float just below it: a smaller epsilon or alpha only asks for more rows."""
-    return _floor(name, positive(name, value))
+    return _floor_float(name, positive(name, value))
 
 
 def floor_probability(name: str, value: object) -> float:
     """Return a number in (0, 1) as the float just below it."""
-    return _floor(name, probability(name, value))
+    return _floor_float(name, probability(name, value))
 
 
 def require_constant(name: str, value: object) -> float:
@@ -313,7 +313,7 @@ def require_constant(name: str, value: object) -> float:
     return floor_positive(name, value)
 
 
-def _floor(name: str, value: Fraction) -> float:
+def _floor_float(name: str, value: Fraction) -> float:
     if value < _LEAST_FLOORED:
         raise InvalidParameter(name, value, "at least 1e-300")
     return round_down(min(value, _MOST_FLOORED))

@@ -36,14 +36,14 @@ class Tagged(Record, frozen=True, tag_field="record", tag=str.lower):
     """A record that names its kind in JSON, in lower case."""
 
 
-def _finite(name: str, *values: float | None) -> None:
+def _check_finite(name: str, *values: float | None) -> None:
     for value in values:
         if value is not None and not math.isfinite(value):
             raise InvalidParameter(name, value, "a finite number")
 
 
 class Interval(Tagged, frozen=True):
-    """Low and high ends around a value of the target, simultaneously right for all answers with this confidence."""
+    """Low and high ends for a value of the target; all answers' intervals hold at once with this confidence."""
 
     low: float
     high: float
@@ -85,10 +85,10 @@ class Certificate(Tagged, frozen=True):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.cost + self.spent + self.left + self.epsilon + self.delta):
-            _finite("certificate", self.cost, self.spent, self.left, self.epsilon, self.delta)
+            _check_finite("certificate", self.cost, self.spent, self.left, self.epsilon, self.delta)
 
-    def proving(self, theorem: str | None, *, event: Event | None = None) -> "Certificate":
-        """Return the same receipt for a response that rests on another theorem, or that did something else to privacy."""
+    def with_theorem(self, theorem: str | None, *, event: Event | None = None) -> "Certificate":
+        """Return the same receipt with another theorem and, if given, another event."""
         return replace(self, theorem=theorem, event=event or self.event)
 
 
@@ -116,18 +116,18 @@ class Answer(Tagged, frozen=True):
         return f"{self.value:.4g} ({ends.low:.4g} to {ends.high:.4g})"
 
     def __str__(self) -> str:
-        about = f"population {_ends(self.interval)}" if self.interval else f"no interval for the population: {self.reason}"
-        return f"{self.value:.4g}  {about}  {_paid(self.certificate, repeated=self.repeated)}"
+        none = f"no interval for the population: {self.reason}"
+        about = f"population {_format_ends(self.interval)}" if self.interval else none
+        return f"{self.value:.4g}  {about}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
-        return _table(
+        return _format_table(
             {
                 "value": f"{self.value:.4g}",
-                "population": _ends(self.interval) if self.interval else f"none: {self.reason}",
-                "these rows": _ends(self.sample_interval),
-                "cost": _paid(self.certificate, repeated=self.repeated),
-                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
-            }
+                "population": _format_ends(self.interval) if self.interval else f"none: {self.reason}",
+                "these rows": _format_ends(self.sample_interval),
+            },
+            self,
         )
 
 
@@ -141,7 +141,7 @@ class Choice(Tagged, frozen=True):
     repeated: bool = False
 
     def __post_init__(self) -> None:
-        _finite("shortfall", self.shortfall)
+        _check_finite("shortfall", self.shortfall)
 
     @property
     def brief(self) -> str:
@@ -149,17 +149,16 @@ class Choice(Tagged, frozen=True):
         return self.name
 
     def __str__(self) -> str:
-        paid = _paid(self.certificate, repeated=self.repeated)
+        paid = _format_cost(self.certificate, repeated=self.repeated)
         return f"{self.name}  at most {self.shortfall:.4g} rows behind the best  {paid}"
 
     def _repr_html_(self) -> str:
-        return _table(
+        return _format_table(
             {
                 "chosen": self.name,
                 "behind the best": f"{self.shortfall:.4g} rows at most",
-                "cost": _paid(self.certificate, repeated=self.repeated),
-                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
-            }
+            },
+            self,
         )
 
 
@@ -185,7 +184,7 @@ class Hypothesis(Tagged, frozen=True, dict=True):
     repeated: bool = False
 
     def __post_init__(self) -> None:
-        _finite("hypothesis", self.excess_error, self.confidence, self.shortfall)
+        _check_finite("hypothesis", self.excess_error, self.confidence, self.shortfall)
 
     def with_class(self, evaluate: Callable[[object], Any] | None) -> "Hypothesis":
         """Return the same hypothesis with what labels rows as it does."""
@@ -202,12 +201,12 @@ class Hypothesis(Tagged, frozen=True, dict=True):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _hypothesis, (astuple(self), self.evaluate)
+        return _rebuild_hypothesis, (astuple(self), self.evaluate)
 
     def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array of labels
         """Return the label of each row, True or False: a data frame, a mapping from names to columns, or one record."""
         if self.evaluate is None:
-            message = "this hypothesis was read without its class; learn again, or read the class from its document"
+            message = "this hypothesis was loaded without its class; learn again, or read the class from its document"
             raise NotCertified(message)
         return self.evaluate(rows)
 
@@ -217,7 +216,7 @@ class Hypothesis(Tagged, frozen=True, dict=True):
         return self.text
 
     def __str__(self) -> str:
-        return f"{self.text}  {self.behind}  {_paid(self.certificate, repeated=self.repeated)}"
+        return f"{self.text}  {self.behind}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     @property
     def behind(self) -> str:
@@ -230,13 +229,12 @@ class Hypothesis(Tagged, frozen=True, dict=True):
         return f"errs at most {self.excess_error:.4g} more often than the best of {self.size:,} {sure}"
 
     def _repr_html_(self) -> str:
-        return _table(
+        return _format_table(
             {
                 "hypothesis": self.text,
                 "behind the best": self.behind,
-                "cost": _paid(self.certificate, repeated=self.repeated),
-                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
-            }
+            },
+            self,
         )
 
 
@@ -249,7 +247,7 @@ class Prediction(Tagged, frozen=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.label, float):
-            _finite("label", self.label)
+            _check_finite("label", self.label)
 
     @property
     def brief(self) -> str:
@@ -257,15 +255,14 @@ class Prediction(Tagged, frozen=True):
         return "unclear" if self.label is None else str(self.label)
 
     def __str__(self) -> str:
-        return f"{self.brief}  {_paid(self.certificate, repeated=self.repeated)}"
+        return f"{self.brief}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     def _repr_html_(self) -> str:
-        return _table(
+        return _format_table(
             {
                 "prediction": self.brief,
-                "cost": _paid(self.certificate, repeated=self.repeated),
-                "receipt": f"entry {self.certificate.entry}, {self.certificate.digest[:16]}…",
-            }
+            },
+            self,
         )
 
 
@@ -290,7 +287,7 @@ class Table(Tagged, frozen=True):
     repeated: bool = False
 
     def __post_init__(self) -> None:
-        _finite("table", *self.values, *(self.low or ()), *(self.high or ()), *self.sample_low, *self.sample_high)
+        _check_finite("table", *self.values, *(self.low or ()), *(self.high or ()), *self.sample_low, *self.sample_high)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -366,7 +363,7 @@ class Table(Tagged, frozen=True):
         for name, share, low, high in zip(names, found["share"], found["low"], found["high"], strict=True):
             lines.append(f"{name:<{width}}  {share:6.4f}   {low:6.4f}   {high:6.4f}")
         target = "the rows" if self.low is None else "the population"
-        paid = _paid(self.certificate, repeated=self.repeated)
+        paid = _format_cost(self.certificate, repeated=self.repeated)
         return "\n".join([*lines, f"{self.confidence:.0%} for {target}, all cells at once; {paid}"])
 
     def _repr_html_(self) -> str:
@@ -384,15 +381,15 @@ def _cell_name(labels: tuple[Any, ...]) -> str:
     return "other" if all(each is None for each in labels) else ", ".join(map(str, labels))
 
 
-def _hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
+def _rebuild_hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
     return Hypothesis(*values).with_class(evaluate)
 
 
-def _ends(interval: Interval) -> str:
+def _format_ends(interval: Interval) -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({interval.confidence:.0%})"
 
 
-def _paid(certificate: Certificate, *, repeated: bool) -> str:
+def _format_cost(certificate: Certificate, *, repeated: bool) -> str:
     left = f"{certificate.left:.3g} left"
     return f"asked before: nothing, {left}" if repeated else f"cost {certificate.cost:.3g}, {left}"
 
@@ -403,7 +400,10 @@ def text_table(title: str, lines: Mapping[str, str]) -> str:
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines.items())])
 
 
-def _table(lines: Mapping[str, str]) -> str:
+def _format_table(facts: Mapping[str, str], response: "Response") -> str:
+    certificate = response.certificate
+    receipt = f"entry {certificate.entry}, {certificate.digest[:16]}…"
+    lines = {**facts, "cost": _format_cost(certificate, repeated=response.repeated), "receipt": receipt}
     rows = "".join(
         f"<tr><th style='text-align:right'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in lines.items()
     )
@@ -414,5 +414,5 @@ Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:
-    """Return a response that says of itself whether it is a repeat."""
+    """Return a response marked as a repeat or not."""
     return response if response.repeated == repeated else replace(response, repeated=repeated)

@@ -155,7 +155,7 @@ def test_values_are_a_curators_own_numbers(files, people):
         assert abs(answer.value - (people.age > 50).mean()) <= FAR * curator.plan.sample_alpha
         assert answer.interval.width <= 2 * curator.plan.position_alpha + 1e-9
         assert "T6b" in answer.certificate.theorem
-        with pytest.raises(ht.InvalidParameter, match="one number for each"):
+        with pytest.raises(ht.InvalidParameter, match="one per row"):
             curator.ask(values=[0.5])
 
 

@@ -163,7 +163,7 @@ def test_a_crowd_never_passes_the_plan(people, place):
 def lost(curator, ask, monkeypatch):
     """Charge a request and let it fail before anything is stored, as a process does that is killed."""
     with monkeypatch.context() as broken:
-        broken.setattr(Pipeline, "_sums", lambda *_: 1 / 0)
+        broken.setattr(Pipeline, "_sum_queries", lambda *_: 1 / 0)
         (failed,) = ask_together(curator, [ask])
     assert isinstance(failed, ht.ReleaseError)
     return failed.entry
@@ -188,7 +188,7 @@ def test_one_charge_lets_one_answer_out_though_two_processes_draw_for_it(people,
     ask = Ask(("smoker",), "lost", "ann")
     with opened(people, place) as first, opened(people, place) as second:
         lost(first, ask, monkeypatch)
-        respond, drawn, other = Pipeline._respond, [], []
+        respond, drawn, other = Pipeline._draw_and_respond, [], []
 
         def meanwhile(self, items, measure):
             respond(self, items, measure)
@@ -196,7 +196,7 @@ def test_one_charge_lets_one_answer_out_though_two_processes_draw_for_it(people,
             if self is first.pipeline:
                 other.extend(ask_together(second, [ask]))
 
-        monkeypatch.setattr(Pipeline, "_respond", meanwhile)
+        monkeypatch.setattr(Pipeline, "_draw_and_respond", meanwhile)
         (found,) = ask_together(first, [ask])
         assert len(set(drawn)) == 2  # both drew, and the second one's was stored first
         assert found == other[0]
@@ -273,7 +273,7 @@ def test_a_long_ledger_takes_little_memory_and_forgets_nothing(people, place, mo
 def along(curator, *crowds):
     """Ask crowds of which each comes while the one before is measured; return what became of each, and the order of it."""
     coming, futures, told = list(crowds), [], []
-    sums = curator.pipeline._sums
+    sums = curator.pipeline._sum_queries
 
     def send():
         for future in submit(curator, coming.pop(0)) if coming else []:
@@ -284,11 +284,11 @@ def along(curator, *crowds):
         send()
         return sums(releases)
 
-    curator.pipeline._sums = measuring
+    curator.pipeline._sum_queries = measuring
     send()
     while len(told) < sum(map(len, crowds)):
         time.sleep(0.001)
-    del curator.pipeline._sums
+    del curator.pipeline._sum_queries
     return outcomes(futures), [futures.index(future) for future in told]
 
 
@@ -342,14 +342,14 @@ def unstored(people, place):
 def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeypatch):
     assert unstored(people, place) == 0
     # The planted fault: answers are told when they are drawn, before the commit that they go into.
-    respond = Pipeline._respond
+    respond = Pipeline._draw_and_respond
 
     def hasty(self, items, measure):
         respond(self, items, measure)
         for item in items:
             item.job.future.set_result(item.records)
 
-    monkeypatch.setattr(Pipeline, "_respond", hasty)
+    monkeypatch.setattr(Pipeline, "_draw_and_respond", hasty)
     assert unstored(people, tmp_path / "hasty.ledger") == 8
 
 
@@ -389,7 +389,7 @@ def test_who_keeps_coming_keeps_nobody_else_out(people, place):
         held.engine.sums = measuring
         held._inbox.add("ann", curator.ask_job(("smoker",), key=None, analyst="ann"))
         with held.lock:
-            held._serve()
+            held._serve_inbox()
         del held.engine.sums
         assert len(curator.history) == pipeline._MOST_BATCHES
         assert len(held._inbox) == 1

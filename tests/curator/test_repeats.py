@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.verbs.asking import Asking
+from holdtrue.verbs.asking import QuestionRule
 
 ROWS = 5000
 
@@ -51,13 +51,13 @@ def test_equal_private_vectors_are_never_told_apart_from_unequal_ones(sick):
 
 def test_names_made_of_the_contents_tell_one_row_for_nothing(sick, monkeypatch):
     # The planted fault: what a private vector holds names it, as a keyed hash did.
-    ask_values = Asking.ask_values
+    ask_values = QuestionRule.ask_values
 
     def name_by_contents(self, pipeline, values, *, known_as, **given):  # noqa: ARG001 - what should name them
         contents = hashlib.sha256(np.asarray(values, dtype=float).tobytes()).hexdigest()
         return ask_values(self, pipeline, values, known_as=contents, **given)
 
-    monkeypatch.setattr(Asking, "ask_values", name_by_contents)
+    monkeypatch.setattr(QuestionRule, "ask_values", name_by_contents)
     seen = []
     for value in (False, True):
         rows = sick.copy()

@@ -17,7 +17,7 @@ from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.planning.asking import open_plan
 from holdtrue.queries.features import hash_keys
 from holdtrue.verbs.predicting import rule_of
-from holdtrue.verbs.training import Asked
+from holdtrue.verbs.training import ModelFacts
 
 PARTS, BLOCK = 20, 40
 ROWS = PARTS * BLOCK
@@ -42,7 +42,7 @@ def _sorted_tables(seats):
 def _votes(table, **cut):
     with Curator(table, epsilon=8.0, delta=1e-6) as curator:
         model = curator.train("m", DummyClassifier(strategy="most_frequent"), target="y", features=["x"], parts=PARTS, **cut)
-        return model, model.seen(np.array([[3.0]]))[0]
+        return model, model.measure(np.array([[3.0]]))[0]
 
 
 def _loss(model, before, after):
@@ -96,13 +96,13 @@ def test_every_rule_is_priced_for_the_votes_that_a_row_moves(method):
     """The same claim for one vote and for two, and less said of each vote where a row moves two."""
     plan = _plan()
     rules = {
-        cut.votes: rule_of(Asked("m", "", 50, (False, True), None, cut), plan=plan, epsilon=1, method=method)
+        cut.votes: rule_of(ModelFacts("m", "", 50, (False, True), None, cut), plan=plan, epsilon=1, method=method)
         for cut in (PartRule("key", "id"), PartRule("content"))
     }
     assert rules[1].event == rules[2].event
     assert repr(rules[1]) != repr(rules[2])
     numbers = [
-        rule_of(Asked("m", "", 50, None, (0.0, 1.0), cut), plan=plan, epsilon=None, mu=1).deviation
+        rule_of(ModelFacts("m", "", 50, None, (0.0, 1.0), cut), plan=plan, epsilon=None, mu=1).deviation
         for cut in (PartRule("key", "id"), PartRule("content"))
     ]
     assert numbers[1] == pytest.approx(2 * numbers[0])
@@ -129,7 +129,7 @@ def _trained(data, **cut):
         tree, features = DecisionTreeClassifier(max_depth=3), ["age", "bmi"]
         model = curator.train("m", tree, target="sick", features=features, parts=30, **cut)
         points = [{"age": age, "bmi": 27.0} for age in np.linspace(0, 100, 41).tolist()]
-        return model.seen(model.read(points)).tolist()
+        return model.measure(model.read(points)).tolist()
 
 
 @pytest.mark.parametrize("cut", [{"key": "id"}, {"key": "name"}, {}], ids=["number", "text", "content"])

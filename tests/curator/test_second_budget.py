@@ -37,7 +37,7 @@ def test_a_second_ledger_for_the_same_file_is_refused_and_names_the_first(people
     ht.Curator(people, ledger=first, **PLANNED).close()
     for ledger in (people.parent / "other.ledger", tmp_path / "elsewhere.ledger", None):
         said = refused(people, ledger=ledger)
-        assert f"these rows already have a budget in {first}; open that ledger, or say second_budget=True" in said
+        assert f"these rows already have a budget in {first}; open that ledger, or pass second_budget=True" in said
         assert ledger is None or not ledger.exists()
     with ht.Curator(people, ledger=tmp_path / "elsewhere.ledger", second_budget=True, **PLANNED) as second:
         assert second.budget.spent == 0

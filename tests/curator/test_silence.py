@@ -89,5 +89,5 @@ def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
 
     assert TEXT not in seen()
 
-    monkeypatch.setattr(Pipeline, "_respond", lambda _, __, measure: measure())
+    monkeypatch.setattr(Pipeline, "_draw_and_respond", lambda _, __, measure: measure())
     assert TEXT in seen()

@@ -104,11 +104,11 @@ def test_a_model_reads_back_as_it_was_kept(ledger, estimator, facts):
     with _opened(ledger, new=True) as curator:
         first = _train(curator, estimator=estimator, **facts)
         points = [{"x": value} for value in np.linspace(0, 1, 21).tolist()]
-        seen = first.seen(first.read(points))
+        seen = first.measure(first.read(points))
     with _opened(ledger) as curator:
         again = curator.model("m")
         assert again.asked == first.asked
-        assert np.array_equal(again.seen(again.read(points)), seen)
+        assert np.array_equal(again.measure(again.read(points)), seen)
         assert repr(again) == repr(first)
 
 
@@ -118,7 +118,7 @@ def test_members_that_cannot_be_written_take_the_place_of_those_that_were(ledger
         kept = _train(curator, estimator=KNeighborsClassifier())
         assert "in memory only" in repr(kept)
         assert curator.predict("m", POINT, epsilon=0.5).label is True
-        with _opened(ledger) as other, pytest.raises(UnknownName, match="in memory only"):
+        with _opened(ledger) as other, pytest.raises(UnknownName, match="only in memory"):
             other.predict("m", POINT, epsilon=0.5)
 
 
@@ -170,7 +170,7 @@ def test_without_a_seal_a_changed_model_answers(ledger, monkeypatch):
     store.write("m", changed)
     store.close()
     monkeypatch.setattr(models, "check_seal", lambda *_: None)
-    with _opened(ledger) as curator, pytest.raises(IntegrityError, match="contradicts itself"):
+    with _opened(ledger) as curator, pytest.raises(IntegrityError, match="inconsistent"):
         curator.predict("m", POINT, epsilon=0.5)
     monkeypatch.setattr(models, "digest_of", lambda _: json.loads(changed.facts)["digest"])
     with _opened(ledger) as curator:

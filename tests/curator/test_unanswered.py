@@ -55,14 +55,14 @@ def test_a_limit_that_is_looked_at_before_the_charge_loses_the_last_question(tmp
     with opened(path) as curator:
         curator.ask("a", key="k1")
     kill_after_charge(path, "NOT a", "k2")
-    charge = pipeline.Pipeline._charge
+    charge = pipeline.Pipeline._make_charge
 
     def look_first(self, *given):
         if self.index.draws >= self.plan.queries:
             raise ht.BudgetExceeded(requested=1, left=0, unit="questions")
         return charge(self, *given)
 
-    monkeypatch.setattr(pipeline.Pipeline, "_charge", look_first)
+    monkeypatch.setattr(pipeline.Pipeline, "_make_charge", look_first)
     with opened(path) as curator, pytest.raises(ht.BudgetExceeded):
         curator.ask("NOT a", key="k2")
 
@@ -82,7 +82,7 @@ def waiting(tmp_path):
     with opened(tmp_path / "rows.ledger") as curator:
         release = release_of(NoCost(), 0)
         planned = Planned(release.parts, release, '{"part":"look"}')
-        entry = curator.ledger.settle((), [curator.pipeline._charge(Job(None, "key", "ann"), planned)])[1][0]
+        entry = curator.ledger.settle((), [curator.pipeline._make_charge(Job(None, "key", "ann"), planned)])[1][0]
         yield curator, entry.with_response(None)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from holdtrue import kernels
-from holdtrue.engines.bitmaps import Bitmaps, indexable
+from holdtrue.engines.bitmaps import Bitmaps, find_column
 from holdtrue.engines.sorted_columns import SortedColumn, find_spans
 from holdtrue.kernels import bitmaps, bitmaps_compiled
 from holdtrue.kernels.bitmaps import (
@@ -23,7 +23,7 @@ from holdtrue.kernels.bitmaps import (
     count_words,
     pack,
 )
-from holdtrue.queries.syntax_tree import And, Comparison, Constant, Field, Member, Null, Number, Or, Truth
+from holdtrue.queries.syntax_tree import And, Constant, Field, Member, Null, Number, Or, Truth, ValueComparison
 
 
 def unpack(words, *, rows):
@@ -53,7 +53,7 @@ class Flags:
                 compare = {"<": np.less, ">": np.greater, "=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}
                 return compare[atom.operator](data, atom.right.value) & valid
 
-    def mark(self, atoms, words, *, progress):
+    def mark_rows(self, atoms, words, *, progress):
         self.scans.append(list(atoms))
         for atom, bits in zip(atoms, words, strict=True):
             assert not bits.any()
@@ -61,7 +61,7 @@ class Flags:
         if progress is not None:
             progress(1.0)
 
-    def numbers(self, column):
+    def read_numbers(self, column):
         assert column == "x"
         return self.column
 
@@ -71,7 +71,7 @@ def _atom(number):
 
 
 def _compare(operator, value):
-    return Comparison(operator, Field("x", "integer"), Number(value))
+    return ValueComparison(operator, Field("x", "integer"), Number(value))
 
 
 def _by_hand(source, tree):
@@ -109,9 +109,9 @@ def test_counts_are_those_of_flags(kernel, rows):
     trees += [And((_atom(1), _atom(2), _atom(3))), And(tuple(_atom(number) for number in range(9))), _atom(5)]
     expected = [int(_by_hand(source, tree).sum()) for tree in trees]
     cache = Bitmaps(source)
-    assert cache.counts(trees) == expected
-    assert cache.counts(trees[::-1]) == expected[::-1]
-    assert [cache.counts([tree])[0] for tree in trees] == expected
+    assert cache.count_rows(trees) == expected
+    assert cache.count_rows(trees[::-1]) == expected[::-1]
+    assert [cache.count_rows([tree])[0] for tree in trees] == expected
     constants = sum(isinstance(tree, Constant) for tree in trees)
     alone = [cache._count_known(tree) for tree in trees]
     assert alone.count(None) == constants
@@ -121,9 +121,9 @@ def test_counts_are_those_of_flags(kernel, rows):
 def test_known_atoms_are_never_scanned_again():
     source = Flags(1000)
     cache = Bitmaps(source)
-    cache.counts([And((_atom(0), _atom(1))), Or((_atom(1), _atom(2)))])
+    cache.count_rows([And((_atom(0), _atom(1))), Or((_atom(1), _atom(2)))])
     assert source.scans == [[_atom(0), _atom(1), _atom(2)]]
-    cache.counts([And((_atom(0), _atom(2))), And((Or((_atom(0), _atom(1))), _atom(2)))])
+    cache.count_rows([And((_atom(0), _atom(2))), And((Or((_atom(0), _atom(1))), _atom(2)))])
     assert len(source.scans) == 1
 
 
@@ -136,19 +136,19 @@ def test_the_memory_cap_holds_and_the_least_used_is_dropped(kernel):
     cache = Bitmaps(source, memory=memory)
     for _ in range(200):
         tree = _random_tree(rng, 3)
-        found = [cache.counts([asked])[0] for asked in (tree, _atom(0))]
+        found = [cache.count_rows([asked])[0] for asked in (tree, _atom(0))]
         assert cache.held <= memory
         assert cache._arena.nbytes <= memory // 2
         atoms = set(_leaves(tree))
         expected = None if len(atoms) > 4 else int(_by_hand(source, tree).sum())
         assert found[0] == expected
         assert found[1] == int(source.truth(_atom(0)).sum())
-    cache.counts([_atom(1)])
-    cache.counts([_atom(2), _atom(3), _atom(4)])
-    cache.counts([_atom(1)])
+    cache.count_rows([_atom(1)])
+    cache.count_rows([_atom(2), _atom(3), _atom(4)])
+    cache.count_rows([_atom(1)])
     before = len(source.scans)
-    cache.counts([_atom(5)])  # drops one of 2, 3, 4
-    cache.counts([_atom(1)])
+    cache.count_rows([_atom(5)])  # drops one of 2, 3, 4
+    cache.count_rows([_atom(1)])
     assert len(source.scans) == before + 1
 
 
@@ -158,7 +158,7 @@ def _leaves(tree):
 
 def test_no_memory_hands_every_tree_back():
     cache = Bitmaps(Flags(1000), memory=0)
-    assert cache.counts([_atom(0), Constant(value=True), _compare(">", 1)]) == [None, 1000, None]
+    assert cache.count_rows([_atom(0), Constant(value=True), _compare(">", 1)]) == [None, 1000, None]
     cache.sort(["x"])
     assert cache.held == 0
 
@@ -170,11 +170,11 @@ def test_a_failed_scan_leaves_nothing_behind():
     def fail(*_, **__):
         raise OSError
 
-    working, source.mark = source.mark, fail
+    working, source.mark_rows = source.mark_rows, fail
     with pytest.raises(OSError, match=r"^$"):
-        cache.counts([_atom(0)])
-    source.mark = working
-    assert cache.counts([_atom(0)]) == [int(source.truth(_atom(0)).sum())]
+        cache.count_rows([_atom(0)])
+    source.mark_rows = working
+    assert cache.count_rows([_atom(0)]) == [int(source.truth(_atom(0)).sum())]
 
 
 def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(kernel):
@@ -186,9 +186,9 @@ def test_unseen_constants_are_answered_without_a_scan_once_a_column_is_sorted(ke
     trees += [And((_compare(">=", low), _compare("<", low + 3))) for low in range(-6, 5)]
     trees += [Or((_compare("<", -2), _compare("=", 3), _compare(">=", 4)))]
     expected = [int(_by_hand(source, tree).sum()) for tree in trees]
-    assert cache.counts(trees) == expected
+    assert cache.count_rows(trees) == expected
     pairs = [And((_atom(0), tree)) for tree in trees]
-    assert cache.counts(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
+    assert cache.count_rows(pairs) == [int(_by_hand(source, tree).sum()) for tree in pairs]
     assert source.scans == [[_atom(0)]]
     assert [cache._count_known(tree) for tree in trees] == expected
     assert cache._count_known(_atom(1)) is None
@@ -199,7 +199,7 @@ def test_a_column_is_sorted_after_some_constants_were_seen():
     cache = Bitmaps(source)
     for value in range(-20, 20):
         tree = And((_atom(0), _compare("<", value)))
-        assert cache.counts([tree]) == [int(_by_hand(source, tree).sum())]
+        assert cache.count_rows([tree]) == [int(_by_hand(source, tree).sum())]
     assert len(source.scans) < 12
 
 
@@ -210,29 +210,29 @@ class Lettered(Flags):
         super().__init__(rows)
         self.read = []
 
-    def numbers(self, column):
+    def read_numbers(self, column):
         self.read.append(column)
-        return super().numbers("x")
+        return super().read_numbers("x")
 
 
 def _lettered(column, value):
-    return Comparison("<", Field(column, "integer"), Number(value))
+    return ValueComparison("<", Field(column, "integer"), Number(value))
 
 
 def _with_room_for(columns, *, rows=5000):
     source = Lettered(rows)
-    return source, Bitmaps(source, memory=2 * columns * SortedColumn.size(rows))
+    return source, Bitmaps(source, memory=2 * columns * SortedColumn.count_bytes(rows))
 
 
 def test_columns_asked_about_in_turn_are_not_sorted_in_turn():
     """With room for one of two columns, either in one batch or one question at a time, one is sorted, and once."""
     source, cache = _with_room_for(1)
-    cache.counts([And((_lettered("x", value), _lettered("y", value))) for value in range(-30, 30)])
+    cache.count_rows([And((_lettered("x", value), _lettered("y", value))) for value in range(-30, 30)])
     assert len(source.read) == 1
     source, cache = _with_room_for(1)
     for value in range(-30, 30):
-        cache.counts([And((_lettered("x", value), _lettered("y", value)))])
-        cache.counts([_lettered("xy"[value % 2], value + 100)])
+        cache.count_rows([And((_lettered("x", value), _lettered("y", value)))])
+        cache.count_rows([_lettered("xy"[value % 2], value + 100)])
     assert len(source.read) == 1
     assert cache._columns == 1
 
@@ -241,7 +241,7 @@ def test_a_sorted_column_gives_way_to_one_that_is_asked_about_instead():
     source, cache = _with_room_for(2)
     for column in ("x", "y", "z"):
         for value in range(-20, 20):
-            cache.counts([_lettered("x", 100 * value), _lettered(column, value)])
+            cache.count_rows([_lettered("x", 100 * value), _lettered(column, value)])
     assert source.read == ["x", "y", "z"]
     assert set(cache._ranks) == {"x", "z"}
 
@@ -259,9 +259,9 @@ def test_trees_that_have_no_room_together_are_handed_back_unless_they_share_atom
     assert kernel
     source = Flags(10_000)
     cache = Bitmaps(source, memory=2 * 4 * 8 * count_words(source.rows))
-    cache.counts([_atom(0)])
+    cache.count_rows([_atom(0)])
     apart = [And((_atom(number), _atom(number + 1))) for number in (1, 3, 5, 7)]
-    assert cache.counts([*apart, _atom(0)]) == [None] * 4 + [int(source.truth(_atom(0)).sum())]
+    assert cache.count_rows([*apart, _atom(0)]) == [None] * 4 + [int(source.truth(_atom(0)).sum())]
     assert source.scans == [[_atom(0)]]
     shared = [
         kind((_atom(a), _atom(b)))
@@ -269,7 +269,7 @@ def test_trees_that_have_no_room_together_are_handed_back_unless_they_share_atom
         for kind in (And, Or)
         for a, b in itertools.combinations(range(first, first + 3), 2)
     ]
-    assert cache.counts(shared) == [int(_by_hand(source, tree).sum()) for tree in shared]
+    assert cache.count_rows(shared) == [int(_by_hand(source, tree).sum()) for tree in shared]
 
 
 COLUMNS = {
@@ -294,7 +294,7 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
     constants = [*data[there][:40].tolist(), *((0.1, -3.5, 1e300) if kind == "real" else (5, -5))]
     compare = {"<": np.less, ">": np.greater, "=": np.equal, "<=": np.less_equal, ">=": np.greater_equal, "<>": np.not_equal}
     trees = [
-        (Comparison(operator, Field("x", kind), Number(value)), how(data, value) & there)
+        (ValueComparison(operator, Field("x", kind), Number(value)), how(data, value) & there)
         for value in constants
         for operator, how in compare.items()
     ]
@@ -304,11 +304,11 @@ def test_ranks_mark_the_rows_that_comparisons_name(kernel, name):
         (Null(Field("x", kind), negated=True), there),
     ]
     for tree, expected in trees:
-        assert indexable(tree) == "x"
+        assert find_column(tree) == "x"
         wanted = find_spans(tree, ranks)
         assert sum(high - low for low, high in wanted) == expected.sum()
         words = np.zeros(count_words(data.size), dtype=np.uint64)
-        ranks.mark(wanted, words)
+        ranks.mark_rows(wanted, words)
         assert np.array_equal(unpack(words, rows=data.size), expected)
         assert int(np.bitwise_count(words).sum()) == expected.sum()
 
@@ -327,7 +327,7 @@ def test_sorted_columns_take_no_more_than_their_size_says():
     for data in COLUMNS.values():
         ranks = SortedColumn.sort(data, np.ones(data.size, dtype=np.bool_))
         held = ranks.values.nbytes + ranks.order.nbytes + ranks.below.base.nbytes
-        assert held + 8 * len(ranks.cuts) <= SortedColumn.size(data.size)
+        assert held + 8 * len(ranks.cuts) <= SortedColumn.count_bytes(data.size)
 
 
 @pytest.mark.parametrize("words", [8, 512, 1040])

@@ -86,7 +86,7 @@ def test_a_file_that_is_replaced_is_noticed(path):
     _assert_silent(caught.value)
 
 
-@pytest.mark.parametrize("where", ["mark", "_scan", "_pieces", "numbers"])
+@pytest.mark.parametrize("where", ["mark_rows", "_scan_rows", "_yield_pieces", "read_numbers"])
 @pytest.mark.parametrize("data", ["arrays", "file"])
 def test_whatever_an_engine_raises_is_masked(path, monkeypatch, data, where):
     engine = open_engine(path if data == "file" else pq.read_table(path))
@@ -116,15 +116,15 @@ def test_masking_passes_errors_of_our_own_tree_and_no_other():
         raise MemoryError(CANARY)
 
     with pytest.raises(RequestError, match="ours"):
-        engine._run(refuse)
+        engine._run_masked(refuse)
     with pytest.raises(ReleaseError) as caught:
-        engine._run(fail)
+        engine._run_masked(fail)
     _assert_silent(caught.value)
     with pytest.raises(RequestError, match=r"^fixed$") as opened:
         open_masked(fail, failure="fixed")
     assert list(_chain(opened.value)) == [opened.value]
     with pytest.raises(KeyboardInterrupt):
-        engine._run(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+        engine._run_masked(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
 
 
 def test_a_caller_who_stops_the_progress_is_heard(path):

@@ -155,7 +155,7 @@ def test_what_header_may_be(tmp_path):
     with pytest.raises(UnknownColumn):
         open_engine(path, header=["a", "b"], types={"x": "text"})
     for data in (_write(tmp_path / "rows.json", 1), pa.table({"v": [1]})):
-        with pytest.raises(InvalidParameter, match="only CSV files have a line of names"):
+        with pytest.raises(InvalidParameter, match="only CSV files have a header line"):
             open_engine(data, header=True)
 
 

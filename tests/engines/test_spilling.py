@@ -90,8 +90,8 @@ def test_without_a_folder_nothing_is_spilled(tmp_path, monkeypatch):
 
 
 def test_rows_that_fit_nowhere_are_refused(tmp_path, monkeypatch):
-    connected = duckdb_engine._connect
-    monkeypatch.setattr(duckdb_engine, "_connect", lambda threads, _, folder: connected(threads, SMALL, folder))
+    connected = duckdb_engine._open_duckdb
+    monkeypatch.setattr(duckdb_engine, "_open_duckdb", lambda threads, _, folder: connected(threads, SMALL, folder))
     with pytest.raises(RequestError, match="its rows do not fit into memory"):
         _open()
     path = tmp_path / "rows.csv"

@@ -43,15 +43,15 @@ class Waiting(HypothesisClass):
     def over(self, columns):  # noqa: ARG002 - likewise
         return self
 
-    def tally(self, X, y, totals):  # noqa: N803 - the name of the interface
+    def add_rows(self, X, y, totals):  # noqa: N803 - the name of the interface
         self.begun.set()
         assert self.go_on.wait(PATIENCE)
         totals[0] += np.count_nonzero((X[:, 0] > 0) != y)
 
-    def errors(self, totals):
+    def count_errors(self, totals):
         return totals
 
-    def label(self, X, index):  # noqa: ARG002, N803 - likewise
+    def label_rows(self, X, index):  # noqa: ARG002, N803 - likewise
         return X[:, 0] > 0
 
     def describe(self, index):
@@ -119,13 +119,13 @@ class OneForAll:
 @pytest.mark.parametrize("name", LOCAL)
 def test_one_lock_for_all_would_be_caught(opener, name, monkeypatch):
     engine = opener(name, TABLE)
-    run, engine._lock = type(engine)._run, OneForAll()
+    run, engine._lock = type(engine)._run_masked, OneForAll()
 
     def run_alone(self, action):
         with self._lock:
             return run(self, action)
 
-    monkeypatch.setattr(type(engine), "_run", run_alone)
+    monkeypatch.setattr(type(engine), "_run_masked", run_alone)
     with _counting(engine) as (pool, counts):
         found = pool.submit(engine.sums, _queries(engine), bits=20)
         assert engine._lock.waited_for.wait(PATIENCE)

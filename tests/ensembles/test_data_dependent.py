@@ -9,7 +9,7 @@ from scipy import special
 
 from holdtrue import events
 from holdtrue.accounting.filters import GaussianFilter
-from holdtrue.ensembles.data_dependent import _ORDERS, _doubt, _renyi, vote_report
+from holdtrue.ensembles.data_dependent import _ORDERS, _bound_doubt, _rdp_of_points, vote_report
 from holdtrue.ensembles.responding import NoisyMax, Screen
 from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
 from laws import generator
@@ -86,14 +86,14 @@ def test_every_condition_of_the_bound_is_kept():
     log_q = np.array([-math.inf, *-np.geomspace(1e-3, 1e4, 60)])
     for width in (1.5, 3.0, 10.0, 40.0, 212.0):
         expected = [[bound(order, one, width) for order in ORDERS] for one in log_q]
-        assert _renyi(log_q, width) == pytest.approx(np.array(expected), rel=1e-9, abs=1e-15)
+        assert _rdp_of_points(log_q, width) == pytest.approx(np.array(expected), rel=1e-9, abs=1e-15)
 
 
 def test_the_bound_holds_for_unanimous_votes_by_enumeration():
     """Two labels, 60 against 0 and 59 against 1: the exact divergence of the answers is below the point's bound."""
     sigma = 12.0
     p = special.ndtr(np.array([60, 58]) / (math.sqrt(2) * sigma))
-    said = _renyi(_doubt(np.array([[60.0, 0.0]]), sigma), sigma)[0]
+    said = _rdp_of_points(_bound_doubt(np.array([[60.0, 0.0]]), sigma), sigma)[0]
     for at in range(0, _ORDERS.size, 7):
         a = _ORDERS[at]
         for left, right in ((p[0], p[1]), (p[1], p[0])):

@@ -15,8 +15,8 @@ from holdtrue.ensembles.parts import (
     hash_contents,
     hash_rows,
     labels_of,
+    list_positions,
     outputs_of,
-    positions,
     shares_of,
     targets_of,
     width_of,
@@ -26,7 +26,7 @@ from holdtrue.queries.features import hash_keys
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (7, 7), (20, 3), (23, 5), (64, 8)])
 def test_parts_are_disjoint_of_one_size_and_by_position(rows, parts):
-    held = [list(positions(part, rows=rows, parts=parts)) for part in range(parts)]
+    held = [list(list_positions(part, rows=rows, parts=parts)) for part in range(parts)]
     assert {len(part) for part in held} == {rows // parts}
     assert sorted(itertools.chain(*held)) == list(range(rows // parts * parts))
     for part, places in enumerate(held):
@@ -58,7 +58,7 @@ def test_bad_numbers_of_parts_are_refused(parts):
 @pytest.mark.parametrize("part", [-1, 5])
 def test_there_is_no_part_beyond_the_last(part):
     with pytest.raises(ht.InvalidParameter):
-        positions(part, rows=10, parts=5)
+        list_positions(part, rows=10, parts=5)
 
 
 def _sets(names, labels, *, parts):
@@ -149,15 +149,15 @@ def test_keys_that_are_no_keys_are_refused(keys):
 
 def test_features_are_clamped_row_by_row_and_missing_ones_are_zero():
     x = np.array([[np.nan, np.inf, -np.inf, 5e300], [1.0, -2.0, 3.0, 4.0]])
-    free = Domain.of(None, width=4).clamped(x)
+    free = Domain.of(None, width=4).clamp_points(x)
     assert free.tolist() == [[0.0, FEATURE_LIMIT, -FEATURE_LIMIT, FEATURE_LIMIT], [1.0, -2.0, 3.0, 4.0]]
     assert np.isfinite(free.astype(np.float32)).all()
     pairs = Domain.of([(1, 2), (-1, 1), (0, 1), (3.5, 3.75)], width=4)
-    assert pairs.clamped(x).tolist() == [[1.0, 1.0, 0.0, 3.75], [1.0, -1.0, 1.0, 3.75]]
-    assert Domain.of((0, 2), width=4).clamped(x[1]).tolist() == [[1.0, 0.0, 2.0, 2.0]]
+    assert pairs.clamp_points(x).tolist() == [[1.0, 1.0, 0.0, 3.75], [1.0, -1.0, 1.0, 3.75]]
+    assert Domain.of((0, 2), width=4).clamp_points(x[1]).tolist() == [[1.0, 0.0, 2.0, 2.0]]
     assert np.isnan(x[0, 0])
     for type_ in (np.int8, np.uint64, np.float16, bool):
-        assert Domain.of((0, 1), width=2).clamped(np.array([[1, 0]], dtype=type_)).tolist() == [[1.0, 0.0]]
+        assert Domain.of((0, 1), width=2).clamp_points(np.array([[1, 0]], dtype=type_)).tolist() == [[1.0, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_bad_bounds_are_refused(bounds):
 @pytest.mark.parametrize("x", [[["secret", 1]], [[1, 2], [3]], [[1, 2, 3]], [[[1, 2]]], 7, None, np.array([[1j, 2]])])
 def test_points_of_other_types_and_shapes_are_refused_without_a_word_about_cells(x):
     with pytest.raises(ht.InvalidParameter) as caught:
-        Domain.of(None, width=2).clamped(x)
+        Domain.of(None, width=2).clamp_points(x)
     assert "secret" not in str(caught.value)
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from holdtrue.ensembles.parts import positions
+from holdtrue.ensembles.parts import list_positions
 from holdtrue.ensembles.saving import check_portable, member_from_bytes, member_to_bytes
 from holdtrue.ensembles.training import fit_part, gather_members, make_recipe, train
 from holdtrue.errors import InvalidParameter
@@ -35,9 +35,9 @@ def test_parts_trained_apart_are_the_ensemble_trained_at_once(estimator, parts, 
     check_portable(recipe)
     sent = []
     for part in range(parts):
-        rows = list(positions(part, rows=ROWS, parts=parts))
+        rows = list(list_positions(part, rows=ROWS, parts=parts))
         sent.append(member_to_bytes(fit_part(recipe, X[rows], Y[rows], part=part)))
-    ensemble = recipe.ensemble(gather_members(recipe, [member_from_bytes(content, recipe=recipe) for content in sent]))
+    ensemble = recipe.make_ensemble(gather_members(recipe, [member_from_bytes(content, recipe=recipe) for content in sent]))
     whole = train(estimator, X, Y, parts=parts, bounds=(-3, 3), **given)
     said = [each.votes(POINTS) if "labels" in given else each.outputs(POINTS) for each in (ensemble, whole)]
     assert np.array_equal(*said)
@@ -54,12 +54,12 @@ def test_a_part_whose_rows_have_one_label_is_carried_with_its_vote():
     for estimator in (LogisticRegression(), DecisionTreeClassifier()):
         recipe = make_recipe(estimator, width=3, parts=1, labels=[0, 1])
         held = member_to_bytes(fit_part(recipe, X[:10], np.ones(10, dtype=np.int64), part=0))
-        ensemble = recipe.ensemble(gather_members(recipe, [member_from_bytes(held, recipe=recipe)]))
+        ensemble = recipe.make_ensemble(gather_members(recipe, [member_from_bytes(held, recipe=recipe)]))
         assert ensemble.votes(POINTS).tolist() == [[0, 1]] * len(POINTS)
 
 
 def test_members_that_are_code_are_not_carried():
-    with pytest.raises(InvalidParameter, match="cannot be carried"):
+    with pytest.raises(InvalidParameter, match="cannot be transferred"):
         check_portable(make_recipe(KNeighborsClassifier(), width=3, parts=2, labels=[0, 1]))
 
 
@@ -72,5 +72,5 @@ def test_no_bytes_run_code():
         member_from_bytes(held.getvalue(), recipe=recipe)
     held = io.BytesIO()
     np.savez(held, other=np.zeros(3))
-    with pytest.raises(ValueError, match="no member"):
+    with pytest.raises(ValueError, match="not a member"):
         member_from_bytes(held.getvalue(), recipe=recipe)

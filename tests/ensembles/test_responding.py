@@ -235,14 +235,14 @@ def test_floats_propose_the_exact_sum_of_an_average(rng, low, high, steps):
     for _ in range(20):
         edges = low + (rng.integers(0, min(steps, 1 << 40), 200) + 0.5) * ((high - low) / steps)
         values = np.concatenate([edges, np.nextafter(edges[:100], np.inf), rng.uniform(low - 0.1, high + 0.1, 100)])
-        assert rule._total(values) == sum(rule._steps_of(value) for value in values.tolist())
+        assert rule._sum_outputs(values) == sum(rule._steps_of(value) for value in values.tolist())
 
 
 def test_noisy_average_is_total():
     rule = NoisyAverage(5, low=-1, high=1, epsilon=1)
     odd = np.array([math.nan, math.inf, -math.inf, 1e300, 0.0])
     assert [rule._steps_of(value) for value in odd.tolist()] == [0, rule.steps, 0, rule.steps, rule.steps // 2]
-    assert rule._total(odd) == 2 * rule.steps + rule.steps // 2
+    assert rule._sum_outputs(odd) == 2 * rule.steps + rule.steps // 2
     assert -1 <= rule.release([math.nan, math.inf, -math.inf, 1e300, 0.0]) <= 1
 
 

@@ -99,7 +99,7 @@ def test_e7_predictions_move_by_gamma_at_most(rng):
     for _ in range(100):
         here, there = neighbours(rng, 12, 3)
         left, right = fit_stable(*here, **chosen), fit_stable(*there, **chosen)
-        at = left.features.rows(rng.uniform(-5, 5, (50, 3)))
+        at = left.features.scale_rows(rng.uniform(-5, 5, (50, 3)))
         assert np.abs(at @ (left._weights - right._weights)).max() <= left.gamma
 
 
@@ -131,7 +131,7 @@ def test_e15_subgradients_end_within_their_certified_distance_and_pay_for_it(rng
 
 @pytest.mark.parametrize("loss", [logistic(), hinge(0.4), hinge(), huber(0.7), squared()], ids=lambda loss: loss.name)
 def test_constants_of_losses_hold(rng, loss):
-    certified = loss.bounded(3.0)
+    certified = loss.bound_slope(3.0)
     p = np.sort(rng.uniform(-3, 3, 4000))
     y = rng.choice([-1.0, 1.0], 1) if loss.margins else rng.uniform(-1, 1, 1)
     slopes = certified.slope(p, np.repeat(y, p.size))
@@ -158,9 +158,9 @@ def test_e15_computed_weights_are_within_the_stated_error_of_exact_arithmetic(rn
     for _ in range(10):
         n, d = int(rng.integers(2, 12)), int(rng.integers(1, 4))
         given, labels = rng.uniform(-1, 1, (n, d)), rng.uniform(-1, 1, n)
-        problem = losses.Problem(given, labels, squared().bounded(2), math.sqrt(d), 0.3, None, 10.0)
+        problem = losses.Problem(given, labels, squared().bound_slope(2), math.sqrt(d), 0.3, None, 10.0)
         step = 1 / (d + 0.3)
-        solved = losses.descend(problem, step=step, steps=25)
+        solved = losses.run_descent(problem, step=step, steps=25)
         pairs = zip(solved.weights.tolist(), exactly(problem, step, 25), strict=True)
         assert np.linalg.norm([float(Fraction(here) - there) for here, there in pairs]) <= solved.error
         assert solved.error < 1e-9
@@ -170,7 +170,7 @@ def test_rows_are_within_their_certified_length_whatever_they_hold(rng):
     raw = rng.choice([math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.3, 7.0], (4000, 4))
     for norm, intercept in ((None, True), (None, False), (0.7, True), (0.7, False), (3.0, False)):
         features = Features([(0, 1), (-5, 5), (1e-300, 1e300), (3, 4)], columns=4, norm=norm, intercept=intercept)
-        rows = features.rows(raw)
+        rows = features.scale_rows(raw)
         assert np.isfinite(rows).all()
         longest = max(sum(Fraction(v) ** 2 for v in row) for row in rows[:500].tolist())
         assert longest <= Fraction(features.lipschitz) ** 2
@@ -179,7 +179,7 @@ def test_rows_are_within_their_certified_length_whatever_they_hold(rng):
 
 def test_features_and_labels_go_by_public_bounds():
     features = Features((0, 10), columns=2, intercept=True)
-    assert features.rows([[5, math.nan], [99, 2.5]]).tolist() == [[0, -1, 1], [1, -0.5, 1]]
+    assert features.scale_rows([[5, math.nan], [99, 2.5]]).tolist() == [[0, -1, 1], [1, -0.5, 1]]
     assert Labels(None).read([0, 1, math.nan, -3, 2], rows=5).tolist() == [-1, 1, -1, -1, 1]
     ages = Labels((0, 120))
     assert ages.read([60, 999, math.nan], rows=3).tolist() == [0, 1, -1]
@@ -201,7 +201,7 @@ def test_e13_output_perturbation_adds_the_noise_it_says(rng, bits):
     assert expected <= model.deviation <= expected * (1 + 3e-3)
     assert noise.std() == pytest.approx(model.deviation, rel=0.05)
     assert np.abs(noise.mean(axis=0)).max() < 6 * model.deviation / math.sqrt(2000)
-    x = fit.features.rows(rows[:1])[0]
+    x = fit.features.scale_rows(rows[:1])[0]
     assert (noise @ x).std() == pytest.approx(np.linalg.norm(x) * model.deviation, rel=0.08)
     assert OutputPerturbation(0.5).event == events.GaussianNoise(0.5)
     assert isinstance(drawing_from(mechanism, SeededBits("any")).event, events.NonPrivate)
@@ -212,7 +212,7 @@ def test_e13_whole_numbers_on_the_grid_move_by_the_sensitivity_at_most(rng):
     for _ in range(100):
         here, there = neighbours(rng, 12, 3)
         left, right = fit_stable(*here, **chosen), fit_stable(*there, **chosen)
-        grid = stable._grid(left.stability / 2)
+        grid = stable._choose_grid(left.stability / 2)
         assert grid * 1024 <= left.stability / 2 < grid * 2048
         moved = np.array(stable._on_grid(left._weights, grid) - stable._on_grid(right._weights, grid), dtype=float)
         width = stable.bounds_of.output_sigma(left.stability, mu=1, grid=grid, dimension=4)
@@ -246,7 +246,7 @@ def test_e8_noisy_predictions_have_laplace_noise_of_scale_gamma_over_epsilon(rng
     assert fit.gamma / 2 <= scale <= fit.gamma / 2 * (1 + 4e-3)
     assert rule.event == events.DiscreteLaplace(2, rule.noise.sensitivity)
     answers = drawing_from(rule, bits).release(np.tile(rows[:1], (20_000, 1)))
-    centre = fit.labels.write(fit.features.rows(rows[:1]) @ fit._weights)[0]
+    centre = fit.labels.write(fit.features.scale_rows(rows[:1]) @ fit._weights)[0]
     assert np.abs(answers - centre).mean() == pytest.approx(50 * scale, rel=0.05)
     assert predict_privately(fit, rows[:4], epsilon=2.0).shape == (4,)
 

@@ -130,7 +130,7 @@ def test_parts_by_sorted_content_are_caught(monkeypatch):
     """The planted fault: rows sorted before they are cut. One row then moves the votes of several members."""
     x, y = _rows(1, 9)
     assert _moved(DecisionTreeClassifier(max_depth=2), x, y, 3) == 1
-    real = training.Domain.clamped
+    real = training.Domain.clamp_points
 
     def cut(rows, *, parts, names=None):
         assert names is None
@@ -141,7 +141,7 @@ def test_parts_by_sorted_content_are_caught(monkeypatch):
         cut.column = found[:, 0] if len(found) == len(x) else cut.column
         return found
 
-    monkeypatch.setattr(training.Domain, "clamped", clamped)
+    monkeypatch.setattr(training.Domain, "clamp_points", clamped)
     monkeypatch.setattr(training, "shares_of", cut)
     assert _moved(DecisionTreeClassifier(max_depth=2), x, y, 3) > 1
 

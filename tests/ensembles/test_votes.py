@@ -188,7 +188,7 @@ def test_scores_beyond_the_range_of_doubles_are_settled(path):
     table = WeightTable(
         np.full((2, 2), 1e308), np.zeros(2), np.array([0, 1, 2]), np.ones(2, dtype=int), np.zeros(2, dtype=int)
     )
-    points = Domain.of(None, width=2).clamped([[1e9, 1e9], [1e9, -1e9], [-1e9, -1e9]])
+    points = Domain.of(None, width=2).clamp_points([[1e9, 1e9], [1e9, -1e9], [-1e9, -1e9]])
     assert count_table_votes(table, points, labels=2).tolist() == [[0, 2], [2, 0], [2, 0]], path
 
 

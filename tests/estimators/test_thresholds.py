@@ -71,7 +71,7 @@ def test_minima_over_lines_are_exact(request, settings, columns, signs):
     fitted = ThresholdClassifier(epsilon=1, **settings).fit(points, labels)
     asked = np.vstack([points[:8], random.normal(0, 3, (8, 2)), [[99.0, -99.0]]])
     expected = [brute_minima(points, labels, at, columns=columns, signs=signs) for at in asked]
-    assert np.column_stack(fitted._class.minima(asked)).tolist() == expected
+    assert np.column_stack(fitted._class.find_minima(asked)).tolist() == expected
 
 
 def test_one_row_moves_each_minimum_by_one_at_most(request):
@@ -82,9 +82,9 @@ def test_one_row_moves_each_minimum_by_one_at_most(request):
         for _ in range(60):
             points, labels = random.integers(-3, 4, (12, 2)).astype(float), random.integers(0, 2, 12)
             learner = ThresholdClassifier(hypotheses, epsilon=1, classes=[0, 1])
-            one = np.array(clone(learner).fit(points, labels)._class.minima(asked))
+            one = np.array(clone(learner).fit(points, labels)._class.find_minima(asked))
             points[5], labels[5] = random.integers(-3, 4, 2), 1 - labels[5]
-            other = np.array(clone(learner).fit(points, labels)._class.minima(asked))
+            other = np.array(clone(learner).fit(points, labels)._class.find_minima(asked))
             assert np.abs(one - other).max() <= 1
 
 
@@ -97,7 +97,7 @@ def test_labels_are_drawn_by_the_sigmoid_of_half_the_difference(request, bits, r
     fitted = ThresholdClassifier(epsilon=0.5, column=0, direction="up").fit(line, labels)
     fitted._rule = drawing_from(fitted._rule, bits)
     asked = np.repeat([[15.5]], 6000, axis=0)
-    said = fitted._drawn(fitted._class.minima(asked)).mean()
+    said = fitted._draw_labels(fitted._class.find_minima(asked)).mean()
     chance = float(threshold_probabilities(line[:, 0], labels, at=[15.5], epsilon=0.5 if right else 1.0)[0])
     assert 0.05 < chance < 0.95
     assert chance != 0.5
@@ -120,7 +120,7 @@ def test_errors_on_the_rows_keep_the_bound(request):
     line = random.normal(0, 1, (200, 1))
     labels = (line[:, 0] + random.normal(0, 0.5, 200) > 0).astype(int)
     fitted = ThresholdClassifier(epsilon=0.2, column=0, direction="up").fit(line, labels)
-    zero, one = fitted._class.minima(line)
+    zero, one = fitted._class.find_minima(line)
     chances = threshold_probabilities(line[:, 0], labels, at=line[:, 0], epsilon=0.2)
     errors = np.where(labels == 1, 1 - chances, chances).mean()
     assert errors - min(zero.min(), one.min()) / 200 <= fitted.sample_excess_
@@ -136,7 +136,7 @@ def test_a_finite_class_answers_by_its_own_minima(request):
     errors = hypotheses.error_counts(points, labels == 1)
     given = np.array([hypotheses.evaluate(asked, index) for index in range(11)])
     expected = [constrained_minima(errors, given[:, place].astype(int)) for place in range(3)]
-    assert list(zip(*(side.tolist() for side in fitted._class.minima(asked)), strict=True)) == expected
+    assert list(zip(*(side.tolist() for side in fitted._class.find_minima(asked)), strict=True)) == expected
     assert fitted.predict([[0.5], [9.5]]).tolist() == [0, 1]
 
 
@@ -159,8 +159,8 @@ def test_a_fit_costs_nothing_and_points_are_charged_once_before_they_are_looked_
     fitted = ThresholdClassifier(epsilon=Fraction(1, 4), ledger=handle).fit(*rows)
     assert (handle.charges, fitted.epsilon_per_prediction_, fitted.event_) == (0, 0.25, events.BoundedRange(0.25))
     seen = []
-    minima = fitted._class.minima
-    fitted._class.minima = lambda points: seen.append((len(points), handle.charges)) or minima(points)
+    minima = fitted._class.find_minima
+    fitted._class.find_minima = lambda points: seen.append((len(points), handle.charges)) or minima(points)
     said = fitted.predict(np.vstack([rows[0][:4], rows[0][:4]]))
     assert seen == [(4, 1)]
     assert handle.spent == 1

@@ -152,7 +152,7 @@ def test_whatever_fails_after_a_draw_ends_the_run(tmp_path, drawn, monkeypatch, 
     runs, thresholds = paid(opened), len(drawn)
     with monkeypatch.context() as patch:
         patch.setattr(sparse, "Certificate", None, raising=False)
-        patch.setattr("holdtrue.records.Certificate.proving", lambda *_: 1 / 0)
+        patch.setattr("holdtrue.records.Certificate.with_theorem", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             look(opened, 3, 0.5)
     look(opened, 4, 0.5)

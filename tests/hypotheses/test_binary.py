@@ -163,9 +163,9 @@ class _Twice(Conjunctions):
 
     kind = "twice"
 
-    def tally(self, matrix, y, totals):
-        super().tally(matrix, y, totals)
-        super().tally(matrix[:1], y[:1], totals)
+    def add_rows(self, matrix, y, totals):
+        super().add_rows(matrix, y, totals)
+        super().add_rows(matrix[:1], y[:1], totals)
 
 
 class _Paired(Parities):
@@ -173,9 +173,9 @@ class _Paired(Parities):
 
     kind = "paired"
 
-    def tally(self, matrix, y, totals):
+    def add_rows(self, matrix, y, totals):
         said = np.nan_to_num(matrix) != 0
-        super().tally(said ^ np.roll(said, 1, axis=0), y, totals)
+        super().add_rows(said ^ np.roll(said, 1, axis=0), y, totals)
 
 
 def _largest_move(hypotheses, *, seed):
@@ -280,10 +280,10 @@ def test_rows_may_come_in_any_pieces_and_threads():
     rng = np.random.default_rng(12)
     matrix, y = rng.random((140_000, 9)) < 0.5, rng.random(140_000) < 0.5
     for hypotheses in (Conjunctions(9, width=3), Parities(9), Trees(9), DecisionLists(9, length=2)):
-        totals = hypotheses.blank()
+        totals = hypotheses.make_totals()
         for part in np.array_split(rng.permutation(140_000), [0, 1, 64, 5000, 100_000]):
-            hypotheses.tally(matrix[part], y[part], totals)
-        assert np.array_equal(hypotheses.errors(totals), hypotheses.error_counts(matrix, y))
+            hypotheses.add_rows(matrix[part], y[part], totals)
+        assert np.array_equal(hypotheses.count_errors(totals), hypotheses.error_counts(matrix, y))
 
 
 @pytest.mark.parametrize("columns", [11, 12, 13, 14, 15])
@@ -298,7 +298,7 @@ def test_all_parities_by_transform_are_those_counted_one_by_one(kernel, columns)
     limited = Parities(columns, width=3)
     assert limited._whole is (2**columns <= 32 * limited.size)
     for index, count in enumerate(limited.error_counts(matrix, y)):
-        assert count == counts[sum(1 << column for column in limited._found(index)[0])]
+        assert count == counts[sum(1 << column for column in limited._find_subset(index)[0])]
 
 
 def test_parities_of_more_rows_than_32_bits_hold(kernel):
@@ -405,8 +405,8 @@ def test_a_class_beyond_memory_says_how_much_it_needs_before_it_starts(hypothese
 
 
 def test_no_more_memory_is_asked_for_than_is_needed():
-    assert Parities(27).blank().nbytes == 8 * (2**27 + 1)
-    assert Trees(500).blank().nbytes == 8 * (1 + 500 + 500 * 499 // 2 + 1)
+    assert Parities(27).make_totals().nbytes == 8 * (2**27 + 1)
+    assert Trees(500).make_totals().nbytes == 8 * (1 + 500 + 500 * 499 // 2 + 1)
 
 
 def test_a_class_just_within_memory_is_counted(monkeypatch):
@@ -435,7 +435,7 @@ def test_refusals_show_no_cell():
         with pytest.raises(InvalidParameter) as caught:
             some.error_counts(matrix, y)
         assert "7.25" not in str(caught.value)
-    with pytest.raises(InvalidParameter, match="a matrix with 2 columns"):
+    with pytest.raises(InvalidParameter, match="the class has 2"):
         some.evaluate([[7.25, 0.0, 1.0]], 0)
 
 

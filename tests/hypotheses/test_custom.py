@@ -156,7 +156,7 @@ def test_columns_are_read_by_name_or_position():
     assert free.over(3).width == 3
     assert free.over(["a", "b"]).columns == ("a", "b")
     assert named.over(7) is named
-    with pytest.raises(InvalidParameter, match="2 columns"):
+    with pytest.raises(InvalidParameter, match="the class has 2"):
         Hypotheses([positive], columns=2).evaluate(table, 0)
 
 

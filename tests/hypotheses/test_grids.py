@@ -133,7 +133,7 @@ def test_every_number_has_one_cell_also_at_the_edges(kernel, grid, dtype):
     expected = [_cell(float(value), *grid) for value in values]
     assert grid_of(*grid).cells(values).tolist() == expected
     totals = np.zeros(steps + 2, dtype=np.int64)
-    Thresholds(low, high, steps=steps).tally(values[:, np.newaxis], np.ones(values.size, dtype=np.bool_), totals)
+    Thresholds(low, high, steps=steps).add_rows(values[:, np.newaxis], np.ones(values.size, dtype=np.bool_), totals)
     assert totals.tolist() == [*np.bincount(expected, minlength=steps).tolist(), 0, values.size]
 
 
@@ -273,7 +273,7 @@ def test_two_columns_make_a_rectangle():
 def test_size_waits_for_the_number_of_columns():
     waiting = Stumps(bounds=(0, 1), steps=10)
     assert waiting.width is None
-    for ask in (lambda: waiting.size, waiting.blank, lambda: waiting.describe(0)):
+    for ask in (lambda: waiting.size, waiting.make_totals, lambda: waiting.describe(0)):
         with pytest.raises(NotCertified, match=r"call over\(columns\)"):
             ask()
     assert waiting.over(3).size == 60
@@ -300,7 +300,7 @@ def test_columns_are_found_by_name():
         given.error_counts({"bmi": [1.0]}, [1])
     with pytest.raises(InvalidParameter, match="2 columns age, bmi"):
         given.evaluate(np.zeros((3, 5)), 0)
-    with pytest.raises(InvalidParameter, match="1 columns"):
+    with pytest.raises(InvalidParameter, match="the class has 1"):
         Thresholds(0, 1, steps=2).evaluate(np.zeros((3, 5)), 0)
 
 
@@ -373,7 +373,7 @@ def test_columns_that_do_not_fit_the_bounds_are_refused(columns):
 )
 def test_more_than_memory_holds_is_refused_before_anything_is_started(make, needed):
     with pytest.raises(InvalidParameter, match=f"{needed:,} bytes, and the limit is {classes.MOST_BYTES:,}"):
-        make().blank()
+        make().make_totals()
 
 
 def test_a_class_too_large_to_count_still_evaluates_and_describes():

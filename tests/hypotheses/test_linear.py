@@ -13,7 +13,7 @@ import pytest
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, UnknownColumn
 from holdtrue.hypotheses import classes, read_class
-from holdtrue.hypotheses.linear import HEAVIEST, REACH, LinearNet, Net, build_net, count_grid, sequence
+from holdtrue.hypotheses.linear import HEAVIEST, REACH, LinearNet, Net, build_net, count_grid, list_members
 from holdtrue.kernels import predictors, predictors_compiled
 
 
@@ -42,7 +42,7 @@ def _cell(value, low, high):
 
 def _by_hand(net, table, y):
     """Count errors one member and one row at a time, in Python's integers."""
-    kept = net._net()
+    kept = net._find_net()
     cells = [[_cell(float(v), *pair) for v, pair in zip(row, net.bounds, strict=True)] for row in table]
     counts = []
     for weights, offset in zip(kept.weights[: net.size].tolist(), kept.offsets.tolist(), strict=False):
@@ -83,8 +83,8 @@ class Standardised(LinearNet):
 
     __slots__ = ()
 
-    def _cells(self, table):
-        return super()._cells(table / np.abs(table).max())
+    def _to_cells(self, table):
+        return super()._to_cells(table / np.abs(table).max())
 
 
 def _largest_move(net):
@@ -153,21 +153,21 @@ def test_order_of_columns_and_blocking_change_nothing(kernel, monkeypatch):
         assert net.error_counts(table, y).tolist() == counts
         assert net.error_counts(np.asfortranarray(table), y.astype(np.int64)).tolist() == counts
     shuffled = np.random.default_rng(1).permutation(20)
-    kept = net._net()
+    kept = net._find_net()
     other = Net(np.ascontiguousarray(kept.weights[:, shuffled]), kept.offsets)
-    assert other.count_below(net._cells(table)[:, shuffled]).tolist() == kept.count_below(net._cells(table)).tolist()
+    assert other.count_below(net._to_cells(table)[:, shuffled]).tolist() == kept.count_below(net._to_cells(table)).tolist()
 
 
 def test_the_sequence_is_the_same_on_every_machine():
-    weights, offsets = sequence(20, 0, 5000)
+    weights, offsets = list_members(20, 0, 5000)
     digest = hashlib.sha256(weights.astype("<i8").tobytes() + offsets.astype("<i8").tobytes()).hexdigest()
     assert digest[:16] == "a9015f75ddb10f9f"
-    assert sequence(3, 0, 1)[0].tolist() == [[20, -23, 12]]
+    assert list_members(3, 0, 1)[0].tolist() == [[20, -23, 12]]
 
 
 def test_a_shorter_net_is_the_start_of_a_longer_one():
     longer = build_net(6, count=70_000, resolution=None)
-    weights, offsets = sequence(6, 69_990, 70_000)
+    weights, offsets = list_members(6, 69_990, 70_000)
     assert (longer.weights[69_990:70_000] == weights).all()
     assert (longer.offsets[69_990:70_000] == offsets).all()
     shorter = build_net(6, count=100, resolution=None)
@@ -176,7 +176,7 @@ def test_a_shorter_net_is_the_start_of_a_longer_one():
 
 @pytest.mark.parametrize("width", [1, 2, 20])
 def test_directions_and_offsets_fill_their_space_evenly(width):
-    weights, offsets = sequence(width, 0, 20_000)
+    weights, offsets = list_members(width, 0, 20_000)
     assert (np.abs(weights) <= HEAVIEST).all()
     assert weights.any(axis=1).all()
     assert np.abs(weights.mean(axis=0)).max() < 0.5
@@ -203,7 +203,7 @@ def test_a_grid_holds_every_primitive_direction_once(width, resolution):
     grid = itertools.product(range(-resolution, resolution + 1), repeat=width)
     expected = [vector for vector in grid if math.gcd(*vector) == 1]
     net = LinearNet(width, resolution=resolution)
-    kept = net._net()
+    kept = net._find_net()
     places = 2 * resolution + 1
     assert net.size == len(expected) * places == count_grid(width, resolution)
     assert kept.weights[: net.size : places, :width].tolist() == [list(vector) for vector in expected]
@@ -222,12 +222,12 @@ def test_columns_are_cut_by_a_monotone_staircase_from_end_to_end(pair):
     net = LinearNet(1, count=1, bounds=pair)
     low, high = map(float, pair)
     inside = np.sort(np.concatenate([np.linspace(low, high, 5001), [low, high, math.nextafter(low, high)]]))
-    cells = net._cells(inside[:, np.newaxis])[:, 0].astype(int)
+    cells = net._to_cells(inside[:, np.newaxis])[:, 0].astype(int)
     assert cells[0] == -REACH
     assert cells[-1] == REACH
     assert (np.diff(cells) >= 0).all()
     outside = np.array([[-np.inf], [np.nan], [low - 1], [high + 1e300], [np.inf]])
-    assert net._cells(outside)[:, 0].tolist() == [-REACH, -REACH, -REACH, REACH, REACH]
+    assert net._to_cells(outside)[:, 0].tolist() == [-REACH, -REACH, -REACH, REACH, REACH]
 
 
 def test_every_type_of_number_is_read_at_its_value():
@@ -238,7 +238,7 @@ def test_every_type_of_number_is_read_at_its_value():
         assert [net.evaluate(table.astype(kind), index).tolist() for index in range(40)] == expected
     assert net.error_counts(table > 2, [0, 1, 0, 1]).size == 40
     huge = np.array([[2**63 - 1, -(2**63)]])
-    assert net._cells(huge).tolist() == [[REACH, -REACH]]
+    assert net._to_cells(huge).tolist() == [[REACH, -REACH]]
 
 
 def test_columns_are_read_by_name_in_the_order_of_the_net():
@@ -343,7 +343,7 @@ def test_bad_rows_are_refused_in_words_without_cells():
     for index in (-1, 10, 2.0, True):
         with pytest.raises(InvalidParameter, match="index"):
             net.evaluate(np.zeros((1, 2)), index)
-    with pytest.raises(InvalidParameter, match="2 columns"):
+    with pytest.raises(InvalidParameter, match="the class has 2"):
         net.evaluate(np.zeros((1, 3)), 0)
 
 

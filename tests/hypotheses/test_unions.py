@@ -44,18 +44,18 @@ class Anything(HypothesisClass):
     def footprint(self):
         return Footprint(2 * self.size, 24 * self.size, "width", self.settled)
 
-    def tally(self, X, y, totals):  # noqa: N803 - the name of the interface
+    def add_rows(self, X, y, totals):  # noqa: N803 - the name of the interface
         totals[: self.size] += ((X > 0) & ~y[:, None]).sum(axis=0)
         totals[self.size :] += (~(X > 0) & y[:, None]).sum(axis=0)
 
-    def errors(self, totals):
+    def count_errors(self, totals):
         return totals.reshape(2, -1).sum(axis=0)
 
-    def label(self, X, index):  # noqa: N803 - likewise
+    def label_rows(self, X, index):  # noqa: N803 - likewise
         return X[:, index] > 0
 
     def describe(self, index):
-        return f"x{self.checked(index)} > 0 → 1"
+        return f"x{self.check_index(index)} > 0 → 1"
 
     @property
     def document(self):
@@ -81,11 +81,11 @@ def test_counts_are_those_of_the_classes_one_after_the_other():
     assert union.size == sum(part.size for part in parts) == len(counts)
     assert [np.count_nonzero(union.evaluate(table, index) != y) for index in range(union.size)] == counts.tolist()
     assert union.describe(9) == "x0 > 0 → 1"
-    assert union.member(8) == (parts[0], 8)
-    assert union.member(12) == (parts[2], 0)
+    assert union.find_member(8) == (parts[0], 8)
+    assert union.find_member(12) == (parts[2], 0)
     for index in (-1, union.size, True):
         with pytest.raises(InvalidParameter, match="index"):
-            union.member(index)
+            union.find_member(index)
 
 
 def test_classes_may_read_different_named_columns():
@@ -129,8 +129,8 @@ class Leaking(Union):
 
     __slots__ = ()
 
-    def errors(self, totals):
-        counts = Union.errors(self, totals)
+    def count_errors(self, totals):
+        counts = Union.count_errors(self, totals)
         return counts + int(counts[0]) % 2 * np.arange(counts.size)
 
 
@@ -141,7 +141,7 @@ def _largest_move(union):
         table, y = rng.normal(0, 0.5, (30, 2)), rng.random(30) < 0.5
         other, labels, row = table.copy(), y.copy(), rng.integers(30)
         other[row], labels[row] = rng.choice([-2.0, np.nan, 2.0], 2), not y[row]
-        scores = [union.handicapped(union.error_counts(*given), epsilon=1) for given in ((table, y), (other, labels))]
+        scores = [union.handicap(union.error_counts(*given), epsilon=1) for given in ((table, y), (other, labels))]
         moved = max(moved, int(np.abs(scores[0] - scores[1]).max()))
     return moved
 
@@ -222,7 +222,7 @@ def test_handicaps_are_the_prior_in_whole_errors():
         assert union.handicaps(epsilon) == [round(price - min(prices)) for price in prices]
     assert Union([_sized(4), _sized(4)]).handicaps(1e-9) == [0, 0]
     counts = np.arange(10_107)
-    charged = union.handicapped(counts, epsilon=0.5) - counts
+    charged = union.handicap(counts, epsilon=0.5) - counts
     assert charged[[0, 99, 100, 10_099, 10_100, 10_106]].tolist() == [h for h in union.handicaps(0.5) for _ in (0, 1)]
     with pytest.raises(InvalidParameter, match="epsilon"):
         union.handicaps(1e-30)
@@ -276,7 +276,7 @@ def test_bad_parameters_are_refused(given, said):
 def test_rows_of_another_width_are_refused():
     union = Union([LinearNet(2, count=3), Anything(2)])
     for action in (lambda table: union.evaluate(table, 0), lambda table: union.error_counts(table, [0])):
-        with pytest.raises(InvalidParameter, match="2 columns"):
+        with pytest.raises(InvalidParameter, match="the class has 2"):
             action(np.zeros((1, 3)))
 
 

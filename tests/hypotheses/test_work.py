@@ -27,7 +27,7 @@ CLASSES = {
 @pytest.mark.parametrize("given", CLASSES, ids=lambda given: given.kind)
 def test_a_class_is_refused_above_the_limit_and_counted_at_it(given):
     steps = CLASSES[given]
-    assert given.work(ROWS) == steps
+    assert given.count_steps(ROWS) == steps
     given.check_work(ROWS, limit=steps)
     said = f"{given.size:,} hypotheses on 1,000 rows takes {steps:,} steps, and the limit is {steps - 1:,}"
     with pytest.raises(InvalidParameter, match=said):
@@ -36,7 +36,7 @@ def test_a_class_is_refused_above_the_limit_and_counted_at_it(given):
 
 def test_a_union_takes_as_long_as_its_classes():
     several = [ht.Stumps(bounds=[(0, 1)] * 3, steps=25), ht.LinearNet(3, count=70)]
-    assert Union(several).work(ROWS) == sum(one.work(ROWS) for one in several)
+    assert Union(several).count_steps(ROWS) == sum(one.count_steps(ROWS) for one in several)
 
 
 def test_nothing_is_spent_on_a_class_that_takes_too_long():

@@ -37,7 +37,7 @@ _SIGNS = ["%", "_", "a", "b", "A", "é", "🙂", "\\", "'", ""]
 
 
 def random_query_text(rng, card=CARD, *, depth=DEPTH):
-    """Return a query over a card; it is accepted, save for one in some thousands that is too intricate."""
+    """Return a query over a card; it is accepted, save for one in some thousands that is too complex."""
     writer = _Writer(rng, card)
     return writer.condition(depth) if rng.random() < 0.5 else writer.number(depth)
 

@@ -13,7 +13,7 @@ from sqlglot.tokens import Tokenizer
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.canonical import to_query
-from holdtrue.queries.checking import check
+from holdtrue.queries.checking import check_tree
 from holdtrue.queries.syntax_tree import Node
 
 _PAIRS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR"}
@@ -28,7 +28,7 @@ _IDLE = {"typed", "safe", "ignore_nulls", "quoted", "nested"}
 
 def parse_by_sqlglot(text, card):
     """Return the query that sqlglot's reading of a text comes to; RequestError where it is outside the language."""
-    return to_query(check(read_by_sqlglot(text), card))
+    return to_query(check_tree(read_by_sqlglot(text), card))
 
 
 def read_by_sqlglot(text):

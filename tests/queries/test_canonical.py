@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import Card, Column, parse
-from holdtrue.queries.checking import conjunction, disjunction
+from holdtrue.queries.checking import conjoin, disjoin
 from holdtrue.queries.evaluator import Values, satisfies
-from holdtrue.queries.syntax_tree import And, Comparison, Constant, Field, Null, Number, Or, Truth
+from holdtrue.queries.syntax_tree import And, Constant, Field, Null, Number, Or, Truth, ValueComparison
 from queries.generating import CARD, arrow, random_query_text
 
 TWINS = [
@@ -106,7 +106,7 @@ def test_a_query_says_what_it_is(read):
 
 
 def test_the_tree_is_in_negation_normal_form(read):
-    age = Comparison("<=", Field("age", "integer"), Number(65))
+    age = ValueComparison("<=", Field("age", "integer"), Number(65))
     assert read("NOT (age > 65 AND smoker)").tree == Or((age, Truth("smoker", wanted=False)))
     assert read("NOT (age > 65 OR smoker)").tree == And((age, Truth("smoker", wanted=False)))
     assert read("NOT bmi IS NULL").tree == Null(Field("bmi", "real"), negated=True)
@@ -115,8 +115,8 @@ def test_the_tree_is_in_negation_normal_form(read):
 
 
 def test_empty_joins_are_constants():
-    assert conjunction(()) == Constant(value=True)
-    assert disjunction(()) == Constant(value=False)
+    assert conjoin(()) == Constant(value=True)
+    assert disjoin(()) == Constant(value=False)
 
 
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)

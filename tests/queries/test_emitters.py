@@ -55,7 +55,7 @@ def _differences(found, expected):
 def test_p2_ten_thousand_queries_give_equal_integers(rng):
     columns = adversarial_rows(rng)
     queries = _queries(rng, 10_000)
-    found = _computed(_connect(columns), [emitted.duckdb(query, BITS) for query in queries])
+    found = _computed(_connect(columns), [emitted.emit_duckdb(query, BITS) for query in queries])
     wrong = [
         query.text
         for query, one in zip(queries, found, strict=True)
@@ -76,7 +76,7 @@ def test_p2_ten_thousand_queries_give_equal_integers(rng):
 def test_p2_whatever_the_optimiser_does(rng, settings):
     columns = adversarial_rows(rng)
     queries = _queries(rng, 600, depth=4)
-    found = _computed(_connect(columns, settings=settings), [emitted.duckdb(query, BITS) for query in queries])
+    found = _computed(_connect(columns, settings=settings), [emitted.emit_duckdb(query, BITS) for query in queries])
     assert not _differences(found, [evaluate(query, columns, BITS) for query in queries])
 
 
@@ -85,7 +85,7 @@ def test_p2_two_threads_on_many_row_groups(rng):
     copies = 1200
     many = {name: Values(np.tile(one.data, copies), np.tile(one.valid, copies)) for name, one in base.items()}
     queries = _queries(rng, 60)
-    texts = [f"sum({emitted.duckdb(query, BITS)})::HUGEINT::VARCHAR" for query in queries]
+    texts = [f"sum({emitted.emit_duckdb(query, BITS)})::HUGEINT::VARCHAR" for query in queries]
     expected = [copies * int(evaluate(query, base, BITS).sum(dtype=object)) for query in queries]
     for threads in (1, 2):
         found = _computed(_connect(many, threads=threads), texts)
@@ -105,7 +105,7 @@ def test_p2_conditions_are_true_or_false_on_every_row(rng):
 def test_p2_every_fineness_of_the_grid(rng, bits):
     columns = adversarial_rows(rng)
     queries = [parse(text, CARD) for text in ("x", "x / 3", "i", "b", "ABS(x) / 7", "CASE WHEN b THEN x ELSE 0.5 END")]
-    found = _computed(_connect(columns), [emitted.duckdb(query, bits) for query in queries])
+    found = _computed(_connect(columns), [emitted.emit_duckdb(query, bits) for query in queries])
     expected = [evaluate(query, columns, bits) for query in queries]
     assert not _differences(found, expected)
     assert all(one.min() >= 0 and one.max() <= 2**bits for one in found)
@@ -121,7 +121,9 @@ def test_p2_the_comparison_has_power(rng):
     naive = "CAST(CASE WHEN x > 1 THEN 1048576 ELSE 0 END AS BIGINT)"
     query = parse("x > 1", CARD)
     assert _differences(_computed(_connect(columns), [naive]), [evaluate(query, columns, BITS)]) == 1
-    assert _differences(_computed(_connect(columns), [emitted.duckdb(query, BITS)]), [evaluate(query, columns, BITS)]) == 0
+    assert (
+        _differences(_computed(_connect(columns), [emitted.emit_duckdb(query, BITS)]), [evaluate(query, columns, BITS)]) == 0
+    )
 
 
 def test_p2_guards_of_divisions_hold_however_they_are_evaluated(rng):
@@ -135,7 +137,7 @@ def test_p2_guards_of_divisions_hold_however_they_are_evaluated(rng):
         "1e308 / 5e-324",
     ]
     queries = [parse(text, CARD) for text in texts]
-    found = _computed(_connect(columns), [emitted.duckdb(query, BITS) for query in queries])
+    found = _computed(_connect(columns), [emitted.emit_duckdb(query, BITS) for query in queries])
     assert not _differences(found, [evaluate(query, columns, BITS) for query in queries])
 
 
@@ -148,11 +150,11 @@ def test_p2_the_heaviest_queries_run(rng):
     ]
     texts += ["+".join(["x * y"] * 25), "CASE WHEN x > y THEN " * 12 + "1" + " ELSE x END" * 12]
     queries = [parse(text, CARD) for text in texts]
-    found = _computed(_connect(columns), [emitted.duckdb(query, BITS) for query in queries])
+    found = _computed(_connect(columns), [emitted.emit_duckdb(query, BITS) for query in queries])
     assert not _differences(found, [evaluate(query, columns, BITS) for query in queries])
 
 
-DIALECTS = {"duckdb": emitted.duckdb, "spark": emitted.spark, "postgres": emitted.postgres}
+DIALECTS = {"duckdb": emitted.emit_duckdb, "spark": emitted.emit_spark, "postgres": emitted.emit_postgres}
 KNOWN = {
     "Coalesce",
     "Least",
@@ -202,7 +204,7 @@ def test_p10_a_text_constant_is_one_constant(word):
         assert word in literals + raw + [literal.replace("\\\\", "\\") for literal in literals + raw], dialect
     columns = {"s": Values(np.array([word, word + "x"], dtype=object), np.array([True, True]))}
     connection = _connect(columns)
-    assert _computed(connection, [emitted.duckdb(query, 0)])[0].tolist() == [1, 0]
+    assert _computed(connection, [emitted.emit_duckdb(query, 0)])[0].tolist() == [1, 0]
     assert connection.execute("SELECT count(*) FROM rows").fetchone() == (2,)
 
 
@@ -217,7 +219,7 @@ def test_p10_an_odd_name_is_quoted(name):
         names = {node.this for node in sqlglot.parse_one(emit(query, BITS), dialect=dialect).find_all(exp.Identifier)}
         assert name in names
     connection = _connect({name: Values(np.array([0.5, 1.5]), np.array([True, True]))})
-    assert _computed(connection, [emitted.duckdb(query, 0)])[0].tolist() == [0, 1]
+    assert _computed(connection, [emitted.emit_duckdb(query, 0)])[0].tolist() == [0, 1]
 
 
 def test_p10_nothing_of_the_analysts_text_is_forwarded():

@@ -243,7 +243,7 @@ FAULTS = {
     "AND and OR alike": lambda: mock.patch.dict(LEVELS, {"OR": parser._AND}),
     "= and < alike": lambda: mock.patch.dict(LEVELS, {"=": parser._ORDER}),
     "tests as loose as =": lambda: mock.patch.dict(LEVELS, {"IS": parser._EQUALITY}),
-    "doubled quotes kept": lambda: mock.patch.object(parser, "_unquote", lambda token: token[1:-1]),
+    "doubled quotes kept": lambda: mock.patch.object(parser, "_remove_quotes", lambda token: token[1:-1]),
     "exponents with two signs": lambda: mock.patch.object(
         parser, "_TOKEN", re.compile(parser._TOKEN.pattern.replace("(?![0-9]|[+-][0-9])", ""))
     ),

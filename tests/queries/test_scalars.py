@@ -8,8 +8,8 @@ import pytest
 from holdtrue.errors import RequestError
 from holdtrue.queries import parse
 from holdtrue.queries.evaluator import _Evaluation
-from holdtrue.queries.scalars import fits, never_null, range_of
-from holdtrue.queries.syntax_tree import Arithmetic, Field, Number, Scalar, children
+from holdtrue.queries.scalars import fits_integer, never_null, range_of
+from holdtrue.queries.syntax_tree import Arithmetic, Field, Number, Scalar, list_children
 from queries.generating import CARD, adversarial_rows, random_query_text
 
 
@@ -17,7 +17,7 @@ def _scalars(tree):
     left = [tree]
     while left:
         node = left.pop()
-        left.extend(children(node))
+        left.extend(list_children(node))
         if isinstance(node, Scalar) and node.type in ("integer", "real"):
             yield node
 
@@ -32,7 +32,7 @@ def test_every_value_lies_in_its_range(rng):
             continue
         for node in _scalars(tree):
             with np.errstate(all="ignore"):
-                held = _Evaluation(columns, None).scalar(node)
+                held = _Evaluation(columns, None).find_values(node)
             found = range_of(node)
             values = held.data[held.there]
             seen += len(values)
@@ -40,7 +40,7 @@ def test_every_value_lies_in_its_range(rng):
             assert (values <= found.high).all(), node
             assert held.there.all() or not never_null(node), node
             if node.type == "integer":
-                assert fits(node), node
+                assert fits_integer(node), node
     assert seen > 100_000
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdtrue.queries.canonical import HEAVIEST, render, too_heavy, weigh
-from holdtrue.queries.checking import check
+from holdtrue.queries.checking import check_tree
 from holdtrue.queries.parser import read
 from queries.generating import CARD, random_query_text
 
@@ -16,7 +16,7 @@ REPEATING = {
 
 
 def _checked(text):
-    tree = check(read(text), CARD)
+    tree = check_tree(read(text), CARD)
     return tree, render(tree)
 
 

@@ -10,7 +10,7 @@ from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.queries.cards import Card, Column
 from holdtrue.records import Answer, Certificate
 from holdtrue.verbs import Standing
-from holdtrue.verbs.asking import Asking, cached_parser, part_of, part_of_values, read_texts
+from holdtrue.verbs.asking import QuestionRule, cached_parser, part_of, part_of_values, read_texts
 
 ROWS = 10_000
 CARD = Card((Column("age", "integer"), Column("sick", "boolean")), ROWS)
@@ -18,7 +18,7 @@ CARD = Card((Column("age", "integer"), Column("sick", "boolean")), ROWS)
 
 @pytest.fixture(scope="module")
 def asking():
-    return Asking.under(ht.plan(rows=ROWS, queries=100, epsilon=1.0, delta=1e-6, iid=True), rows=ROWS)
+    return QuestionRule.from_plan(ht.plan(rows=ROWS, queries=100, epsilon=1.0, delta=1e-6, iid=True), rows=ROWS)
 
 
 class Known:
@@ -37,13 +37,13 @@ def certificate(release):
 
 def test_a_release_has_the_cost_and_the_draws_of_its_questions(asking):
     queries = [cached_parser(CARD)(text) for text in ("age > 65", "sick")]
-    release = asking.queries(queries)
+    release = asking.release_queries(queries)
     assert release.cost == 2 * asking.plan.cost
     assert release.draws == 2
     assert release.event == events.Repeated(asking.mechanism.event, 2)
     assert release.parts == tuple(map(part_of, queries))
-    assert asking.queries(queries[:1]).event == asking.mechanism.event
-    assert asking.queries([]).event == events.NoCost()
+    assert asking.release_queries(queries[:1]).event == asking.mechanism.event
+    assert asking.release_queries([]).event == events.NoCost()
 
 
 def test_only_questions_without_an_answer_are_released(asking):
@@ -56,7 +56,7 @@ def test_only_questions_without_an_answer_are_released(asking):
 
 
 def test_what_is_drawn_is_said_within_the_unit_interval_and_with_intervals_for_rows_and_population(asking):
-    release = asking.queries([cached_parser(CARD)("sick")])
+    release = asking.release_queries([cached_parser(CARD)("sick")])
     grid = ROWS << asking.plan.bits
     for drawn, value in ((grid // 4, 0.25), (-5, 0.0), (2 * grid, 1.0)):
         (said,) = release.respond([drawn], certificate(release), Standing(1, release.cost, 0))
@@ -67,7 +67,7 @@ def test_what_is_drawn_is_said_within_the_unit_interval_and_with_intervals_for_r
 
 
 def test_the_noise_is_of_the_planned_size(asking):
-    release = asking.queries([cached_parser(CARD)("sick")])
+    release = asking.release_queries([cached_parser(CARD)("sick")])
     drawn = [release.draw([0])[0] for _ in range(4000)]
     spread = (sum(value * value for value in drawn) / len(drawn)) ** 0.5
     assert spread == pytest.approx(asking.plan.sigma * ROWS * 2**asking.plan.bits, rel=0.1)
@@ -75,7 +75,7 @@ def test_the_noise_is_of_the_planned_size(asking):
 
 
 def test_numbers_for_rows_are_known_by_a_name_only(asking):
-    release = asking.values("named monday")
+    release = asking.release_values("named monday")
     assert release.parts == (part_of_values("named monday"),)
     assert release.request == {"values": "named monday"}
     assert release.queries == ()
@@ -83,7 +83,7 @@ def test_numbers_for_rows_are_known_by_a_name_only(asking):
 
 def test_fewer_rows_than_planned_are_refused(asking):
     with pytest.raises(InsufficientSamples) as caught:
-        Asking.under(asking.plan, rows=ROWS - 1)
+        QuestionRule.from_plan(asking.plan, rows=ROWS - 1)
     assert caught.value.required == asking.plan.rows
 
 

@@ -252,12 +252,12 @@ def test_records_of_hypotheses_read_back(people):
         ({"hypotheses": STUMPS, "target": "age"}, InvalidParameter, "yes-or-no"),
         ({"hypotheses": STUMPS, "target": "nobody"}, UnknownColumn, "nobody"),
         ({"hypotheses": STUMPS, "target": "(SELECT 1)"}, UnsupportedQuery, "subquer"),
-        ({"hypotheses": [], "target": "sick"}, InvalidParameter, "one class or more"),
+        ({"hypotheses": [], "target": "sick"}, InvalidParameter, "at least one class"),
         ({"hypotheses": "stumps", "target": "sick"}, InvalidParameter, "such as Stumps"),
         ({"hypotheses": Stumps(bounds={"agee": (0, 1)}, steps=3), "target": "sick"}, UnknownColumn, "age"),
         ({"hypotheses": Stumps(bounds={"region": (0, 1)}, steps=3), "target": "sick"}, InvalidParameter, "region = "),
         ({"hypotheses": STUMPS, "target": "sick", "features": ["age"]}, InvalidParameter, "names its columns"),
-        ({"hypotheses": STUMPS, "target": "sick", "weights": [1]}, InvalidParameter, "single class"),
+        ({"hypotheses": STUMPS, "target": "sick", "weights": [1]}, InvalidParameter, "only one class"),
         ({"hypotheses": STUMPS, "target": "sick", "epsilon": 0}, InvalidParameter, "epsilon"),
         ({"hypotheses": STUMPS, "target": "sick", "epsilon": 99}, BudgetExceeded, "reserve"),
     ],
@@ -314,14 +314,14 @@ def test_a_class_beyond_memory_is_refused_before_the_charge(people):
 def test_every_engine_counts_the_same(people, tmp_path):
     """The same integers from arrays in memory and from a Parquet file that DuckDB streams."""
     from holdtrue.engines import open_engine
-    from holdtrue.queries.features import feature
+    from holdtrue.queries.features import parse_feature
     from holdtrue.queries.parser import parse
 
     people.to_parquet(tmp_path / "people.parquet")
     counts = []
     for data in (people, tmp_path / "people.parquet"):
         engine = open_engine(data)
-        features = [feature(name, engine.card) for name in STUMPS.columns]
+        features = [parse_feature(name, engine.card) for name in STUMPS.columns]
         counts.append(engine.error_counts(STUMPS, features, parse("sick", engine.card)))
         engine.close()
     assert np.array_equal(counts[0], counts[1])

@@ -181,7 +181,7 @@ def test_e1_beyond_the_budget_nothing_is_drawn_and_nothing_changes(people):
 
 def test_p3_the_charge_is_in_the_ledger_before_members_vote(people):
     curator = trained(people)
-    model = curator._models.named("sick")
+    model = curator._models.find_model("sick")
     seen = []
 
     class Late:
@@ -196,7 +196,7 @@ def test_p3_the_charge_is_in_the_ledger_before_members_vote(people):
 
 def test_p8_a_failure_while_voting_costs_and_tells_nothing(people):
     curator = trained(people)
-    model = curator._models.named("sick")
+    model = curator._models.find_model("sick")
 
     class Failing:
         def votes(self, rows):

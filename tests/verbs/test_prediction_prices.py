@@ -17,9 +17,9 @@ from holdtrue.ensembles.responding import LaplaceMax, NoisyAverage, NoisyMax
 from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.testing import SeededBits, drawing_from
 from holdtrue.verbs import predicting
-from holdtrue.verbs.distilling import group
+from holdtrue.verbs.distilling import release_groups
 from holdtrue.verbs.predicting import plan_purchase, rule_of
-from holdtrue.verbs.training import Asked
+from holdtrue.verbs.training import ModelFacts
 from laws import LEVEL, chi_square, laplace_cdf
 
 ROWS = 4000
@@ -81,7 +81,7 @@ def _buy_groups_one_by_one(curator):
     model, pipeline = curator.model("label"), curator.pipeline
     for value in POINTS["x"].tolist():
         point = {"x": value}
-        offer, release = group([[point]], curation=pipeline, model=model, epsilon=0.2)
+        offer, release = release_groups([[point]], curation=pipeline, model=model, epsilon=0.2)
         planned = plan_purchase(offer, release.parts, release, model.read([point]), f'"{value}"')
         pipeline.run(Job(lambda _, planned=planned: planned))
 
@@ -175,7 +175,7 @@ def test_answers_that_others_overtook_are_a_release_error_with_the_entry(monkeyp
     curator = _opened(epsilon=8.0)
     left = curator.predictions_left("label", epsilon=0.2)
     assert left > 30
-    screen = predicting._screen
+    screen = predicting._screen_points
 
     def overtaken(*given, **named):
         found = screen(*given, **named)
@@ -183,7 +183,7 @@ def test_answers_that_others_overtook_are_a_release_error_with_the_entry(monkeyp
         curator.predict("label", {"x": 2 + np.arange(float(fitting))}, epsilon=0.2, analyst="another")
         return found
 
-    monkeypatch.setattr(predicting, "_screen", overtaken)
+    monkeypatch.setattr(predicting, "_screen_points", overtaken)
     with pytest.raises(ReleaseError) as caught:
         curator.predict("label", {"x": np.linspace(0, 1, 5)}, epsilon=0.2, screen=0.2)
     assert caught.value.entry == 1
@@ -251,7 +251,7 @@ def test_v4_3_mu_of_a_number_is_normal_noise_and_the_default():
 
 def test_v4_3_numbers_are_drawn_with_the_law_that_is_charged(bits):
     """The noise of an average at its steps is discrete Laplace of scale sensitivity / epsilon; 10 % more is not."""
-    asked = Asked("m", "", 4, None, (0.0, 1.0), PartRule("key", "id"))
+    asked = ModelFacts("m", "", 4, None, (0.0, 1.0), PartRule("key", "id"))
     with _opened(epsilon=8.0) as curator:
         rule = rule_of(asked, plan=curator.plan, epsilon=1)
     drawn = drawing_from(rule.noise, bits).release([0] * 40_000)
@@ -262,7 +262,7 @@ def test_v4_3_numbers_are_drawn_with_the_law_that_is_charged(bits):
 
 
 def test_noisy_max_draws_what_the_argument_says():
-    asked = Asked("m", "", 50, (False, True), None, PartRule("key", "id"))
+    asked = ModelFacts("m", "", 50, (False, True), None, PartRule("key", "id"))
     with _opened(epsilon=8.0) as curator:
         given = {"plan": curator.plan, "method": "noisy-max"}
         assert isinstance(rule_of(asked, epsilon=1, **given), LaplaceMax)

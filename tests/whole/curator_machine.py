@@ -179,7 +179,7 @@ class CuratorMachine(RuleBasedStateMachine):
         with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
             estimator = DummyClassifier(strategy="most_frequent")
             held.train("m", estimator, target="y", features=["x"], parts=PARTS, key="id")
-            return np.asarray(held.model("m").seen(np.array([[3.0]]))[0])
+            return np.asarray(held.model("m").measure(np.array([[3.0]]))[0])
 
     @rule(place=WORKER)
     def reopen(self, place):

@@ -19,7 +19,7 @@ from holdtrue.holdouts import gating, sparse, submissions, transcripts
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import predicting
-from holdtrue.verbs.asking import Asking
+from holdtrue.verbs.asking import QuestionRule
 from whole import holdout_machine
 from whole.curator_machine import PARTS, CuratorMachine
 
@@ -69,14 +69,14 @@ def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
 
 
 def test_private_numbers_that_are_recognised_by_what_they_hold(monkeypatch):
-    ask_values = Asking.ask_values
+    ask_values = QuestionRule.ask_values
 
     def name_by_contents(self, pipeline, values, *, known_as, **given):
         public = known_as.startswith("named ")
         named = known_as if public else hashlib.sha256(values.tobytes()).hexdigest()
         return ask_values(self, pipeline, values, known_as=named, **given)
 
-    monkeypatch.setattr(Asking, "ask_values", name_by_contents)
+    monkeypatch.setattr(QuestionRule, "ask_values", name_by_contents)
     assert "recognised" in breaks(CuratorMachine)
 
 
@@ -88,7 +88,7 @@ class ByPosition(CuratorMachine):
         with ht.Curator(table, epsilon=1.0, delta=1e-6) as held:
             estimator = DummyClassifier(strategy="most_frequent")
             held.train("m", estimator, target="y", features=["x"], parts=PARTS, order="fixed")
-            return held.model("m").seen(np.array([[3.0]]))[0]
+            return held.model("m").measure(np.array([[3.0]]))[0]
 
 
 def test_parts_by_the_rank_of_a_value():
@@ -129,11 +129,11 @@ def test_an_estimator_that_charges_any_ledger(monkeypatch):
 
 def test_a_request_that_is_charged_piece_by_piece(monkeypatch):
     monkeypatch.setattr(predicting, "_refuse_unless_affordable", lambda *_, **__: None)
-    monkeypatch.setattr(predicting, "_overtaken", lambda *_: ht.BudgetExceeded(requested=1, left=0, unit="mu squared"))
+    monkeypatch.setattr(predicting, "_make_overtaken", lambda *_: ht.BudgetExceeded(requested=1, left=0, unit="mu squared"))
     assert "spent" in breaks(CuratorMachine)
 
 
 def test_a_plan_that_is_not_checked_in_the_transaction(monkeypatch):
-    charge = Pipeline._charge
-    monkeypatch.setattr(Pipeline, "_charge", lambda self, *given: structs.replace(charge(self, *given), limits=None))
+    charge = Pipeline._make_charge
+    monkeypatch.setattr(Pipeline, "_make_charge", lambda self, *given: structs.replace(charge(self, *given), limits=None))
     breaks(CuratorMachine)

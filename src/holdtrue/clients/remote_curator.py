@@ -24,7 +24,7 @@ from holdtrue.ledgers import Receipt, Verification
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, feature, matrix
+from holdtrue.queries.features import Feature, parse_feature, read_given_rows
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
 from holdtrue.requests import Cut
 
@@ -297,14 +297,14 @@ def _with_class(found: Hypothesis, card: Card) -> Hypothesis:
     if found.document is None:
         return found
     kind = read_class(found.document).over(found.columns)
-    features = tuple(feature(name, card) for name in found.columns)
+    features = tuple(parse_feature(name, card) for name in found.columns)
     return found.with_class(partial(_predict_labels, kind=kind, features=features, card=card, index=found.index))
 
 
 def _predict_labels(
     rows: object, *, kind: HypothesisClass, features: tuple[Feature, ...], card: Card, index: int
 ) -> npt.NDArray[np.bool_]:
-    read = matrix(rows, features, card) if names_of(rows) is not None else rows
+    read = read_given_rows(rows, features, card) if names_of(rows) is not None else rows
     return kind.evaluate(read, index)
 
 

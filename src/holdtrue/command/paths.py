@@ -234,12 +234,12 @@ def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
     if settings is None:
         yield data
         return
-    from holdtrue.engines.spark import Cluster, SparkRows, running, start
+    from holdtrue.engines.spark import Cluster, SparkRows, find_session, start
 
     given: SparkSettings = {"insecure_cluster": True} if settings.get("insecure_cluster") else {}
     given |= {"master": settings["master"]} if "master" in settings else {}
     cluster = Cluster.read(settings["cluster"], **given) if "cluster" in settings else Cluster(**given)
-    own = running() is None
+    own = find_session() is None
     session = start(cluster)
     try:
         key, insecure = settings.get("row_key"), cluster.insecure_cluster

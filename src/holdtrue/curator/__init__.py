@@ -29,7 +29,7 @@ from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import Cut, Terms
 from holdtrue.verbs import asking, selecting
-from holdtrue.verbs.distilling import Student, distil
+from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 from holdtrue.verbs.tables import make_bins, tabulate
@@ -81,7 +81,7 @@ class Curator:
             plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
         )
         self.plan, self.card = opened.plan, opened.engine.card
-        self._asking = asking.Asking.under(self.plan, rows=self.card.rows)
+        self._asking = asking.QuestionRule.from_plan(self.plan, rows=self.card.rows)
         self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
 
     @overload
@@ -111,7 +111,7 @@ class Curator:
         ``name``, a public name of theirs, was asked before; then the answer of that time is returned.
         """
         if (queries is None) == (values is None) or (values is None and name is not None):
-            raise InvalidParameter("queries", queries, "given, or values (with a name, if any) in its place")
+            raise InvalidParameter.saying("queries", "give either queries or values; name= goes only with values")
         if values is not None:
             known_as = name_private(name, key=key)
             return self._asking.ask_values(self.pipeline, values, known_as=known_as, key=key, analyst=analyst)
@@ -254,7 +254,7 @@ class Curator:
         whole: BudgetExceeded means that nothing was spent.
         """
         self.pipeline.check_open()
-        model = self._models.named(name)
+        model = self._models.find_model(name)
         given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
         found = predict(self.pipeline, model, rows, key=key, analyst=analyst, **given)
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
@@ -280,14 +280,14 @@ class Curator:
         of them are priced before the first is drawn: BudgetExceeded means that nothing was spent.
         """
         self.pipeline.check_open()
-        model = self._models.named(name)
+        model = self._models.find_model(name)
         given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "mu": mu, "screen": screen}
-        return distil(self.pipeline, model, public_rows, student, analyst=analyst, **given)
+        return teach_student(self.pipeline, model, public_rows, student, analyst=analyst, **given)
 
     def predictions_left(self, name: str | None = None, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
         """Return how many predictions of a model (without a name, of the dearest one) the budget still pays for."""
         self.pipeline.check_open()
-        models = self._models.held if name is None else [self._models.named(name)]
+        models = self._models.held if name is None else [self._models.find_model(name)]
         return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
 
     def preview(self, query: str, *, analyst: str | None = None) -> Preview:
@@ -298,15 +298,15 @@ class Curator:
         """
         self.pipeline.check_open()
         parsed = self.pipeline.parse(query)
-        with self.pipeline.reading() as index:
+        with self.pipeline.lock_index() as index:
             part = asking.part_of(parsed)
-            repeated = index.has(part) and (analyst is None or index.payer(part) == analyst)
+            repeated = index.has(part) and (analyst is None or index.find_payer(part) == analyst)
             return preview_of(parsed, self.plan, draws=index.draws, spent=index.spent, repeated=repeated)
 
     @property
     def budget(self) -> Budget:
         """Return what is spent and what is left, over all analysts."""
-        with self.pipeline.reading() as index:
+        with self.pipeline.lock_index() as index:
             return budget_of(self.plan, self.pipeline.limit, spent=index.spent, draws=index.draws, other=index.other_cost)
 
     @property
@@ -325,7 +325,7 @@ class Curator:
     def model(self, name: str) -> Model:
         """Return what was trained under a name."""
         self.pipeline.check_open()
-        return self._models.named(name)
+        return self._models.find_model(name)
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page: plan, budget, questions, answers, receipts."""
@@ -345,14 +345,14 @@ class Curator:
             raise InvalidParameter("path", path, f"a file that can be written ({reason})") from None
 
     def grant(self, analyst: str, *, asks: int | None) -> None:
-        """Allow an analyst so many questions' worth of the budget, under the one cap; None lifts the limit."""
+        """Limit an analyst to the budget of ``asks`` questions, within the cap; None lifts the limit."""
         self.pipeline.check_open()
         self.pipeline.ledger.grant(
             analyst, allowance=None if asks is None else count("asks", asks, least=0) * self.plan.cost
         )
 
     def close(self) -> None:
-        """Let go of data and ledger; nothing is lost."""
+        """Close data and ledger; nothing is lost."""
         self.pipeline.close()
         self._models.close()
 

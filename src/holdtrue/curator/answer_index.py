@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import IntegrityError
@@ -15,6 +15,7 @@ __all__ = ["AnswerIndex"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+Parts: TypeAlias = tuple[str, ...] | None
 _RECENT = 4096
 _PLACES = 1 << 20  # more than one request has parts
 _MOST_FREE_KEYS = 10_000
@@ -40,25 +41,25 @@ class AnswerIndex:
         self._free_keys = 0
 
     def follow(self) -> None:
-        """Read what was entered since the last time."""
+        """Read the entries made since the last call."""
         last = self._ledger.newest()
         if last > self._seen:
             for entry in self._ledger.entries(self._seen + 1, last + 1):
-                self._note(entry)
+                self._note_entry(entry)
             self._seen = last
 
-    def take(self, entry: Entry, *, parts: tuple[str, ...] | None = None, records: Sequence[Response] | None = None) -> None:
-        """Read an entry that was just made, and first whatever others made before it.
+    def take_entry(self, entry: Entry, *, parts: Parts = None, records: Sequence[Response] | None = None) -> None:
+        """Read an entry that was just made, after any that others made before it.
 
         ``parts`` or ``records`` are what its body says, where whoever wrote the body still has them.
         """
         if entry.number == self._seen + 1:
-            self._note(entry, parts, records)
+            self._note_entry(entry, parts, records)
             self._seen = entry.number
         else:
             self.follow()
 
-    def _note(self, entry: Entry, parts: tuple[str, ...] | None = None, records: Sequence[Response] | None = None) -> None:
+    def _note_entry(self, entry: Entry, parts: Parts = None, records: Sequence[Response] | None = None) -> None:
         self.charges, self.draws, self.spent, self.other_cost = entry.charges, entry.draws, entry.spent, entry.other_spent
         if entry.kind == "charge":
             self._open[entry.number] = read_charge(entry).parts if parts is None else parts
@@ -74,10 +75,10 @@ class AnswerIndex:
             for place, (part, record) in enumerate(zip(answered, found, strict=True)):
                 if part not in self._places:
                     self._places[part] = entry.number * _PLACES + place
-                    _keep(self._recent, part, record)
+                    _keep_recent(self._recent, part, record)
 
-    def binds(self, key: str | None) -> bool:
-        """Return whether a key whose request older answers serve is to be entered, so that nobody uses it for another.
+    def binds_key(self, key: str | None) -> bool:
+        """Return whether to record a key whose request older answers serve, so that it cannot name another request.
 
         Such keys cost nothing, so the ledger takes a limited number of them; later ones are not bound to their request. A
         key that is there already is looked up in any case.
@@ -86,7 +87,7 @@ class AnswerIndex:
             return key is not None
         return self._ledger.find(request_id=key) is not None
 
-    def payer(self, part: str) -> str | None:
+    def find_payer(self, part: str) -> str | None:
         """Return which analyst paid for the answer to a part, None where it was never answered."""
         place = self._places.get(part)
         if place is None:
@@ -110,12 +111,12 @@ class AnswerIndex:
         if known is None and place is not None:
             (entry,) = self._ledger.entries(place // _PLACES, place // _PLACES + 1)
             known = responses_of(entry.body or "[]")[place % _PLACES]
-            _keep(self._recent, part, known)
+            _keep_recent(self._recent, part, known)
         return known
 
 
-def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
-    """Keep what came last, and let the oldest go."""
+def _keep_recent(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep the newest items and drop the oldest."""
     kept[key] = value
     if len(kept) > _RECENT:
         kept.popitem(last=False)

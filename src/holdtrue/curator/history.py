@@ -45,7 +45,7 @@ def history_of(ledger: Ledger) -> list[Line]:
         for entry in entries
         if entry.kind == "response" and entry.body is not None
     }
-    return [_line(entry, answered.get(entry.number, ())) for entry in entries if entry.kind == "charge"]
+    return [_make_line(entry, answered.get(entry.number, ())) for entry in entries if entry.kind == "charge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ def history_page(ledger: Ledger, *, before: int | None = None, limit: int = 100,
                 found.append(entry)
                 start = entry.number if len(found) == limit else start
         stop = start
-    lines = [_line(entry, _responses(ledger, entry, answered)) for entry in reversed(found)]
+    lines = [_make_line(entry, _find_responses(ledger, entry, answered)) for entry in reversed(found)]
     return Page(tuple(lines), stop if stop > 1 else None)
 
 
-def _responses(ledger: Ledger, entry: Entry, answered: Mapping[int, str]) -> tuple[Response, ...]:
+def _find_responses(ledger: Ledger, entry: Entry, answered: Mapping[int, str]) -> tuple[Response, ...]:
     """Return the responses to a charge; one that was stored after the page's own entries is looked up."""
     body = answered.get(entry.number)
     if body is None:
@@ -89,13 +89,13 @@ def _responses(ledger: Ledger, entry: Entry, answered: Mapping[int, str]) -> tup
     return () if body is None else tuple(responses_of(body))
 
 
-def _line(entry: Entry, responses: tuple[Response, ...]) -> Line:
+def _make_line(entry: Entry, responses: tuple[Response, ...]) -> Line:
     return Line(
         entry=entry.number,
         time=datetime.fromtimestamp(entry.time, tz=UTC),
         analyst=entry.analyst or "",
         verb=entry.verb,
-        request=_words(read_charge(entry).request),
+        request=_format_request(read_charge(entry).request),
         cost=amount(entry.cost),
         spent=amount(entry.spent),
         digest=entry.digest,
@@ -113,7 +113,7 @@ def responses_of(body: str) -> list[Response]:
     return found
 
 
-def _words(request: dict[str, object]) -> str:
+def _format_request(request: dict[str, object]) -> str:
     queries = request.get("queries")
     if isinstance(queries, list):
         return "; ".join(map(str, queries))
@@ -121,7 +121,7 @@ def _words(request: dict[str, object]) -> str:
         where = request.get("where")
         return ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")
     if "points" in request:
-        return f"{request['model']} at {_points(request['points'])}"
+        return f"{request['model']} at {_format_points(request['points'])}"
     if "target" in request:
         return str(request["target"])
     for kind in ("values", "scores"):
@@ -131,7 +131,7 @@ def _words(request: dict[str, object]) -> str:
     return ""
 
 
-def _points(points: object) -> str:
+def _format_points(points: object) -> str:
     listed = points if isinstance(points, list) else []
     first = ", ".join(f"{name} = {value}" for name, value in listed[0].items()) if listed else "no point"
     return first if len(listed) <= 1 else f"{first} and {len(listed) - 1:,} more"

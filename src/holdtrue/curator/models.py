@@ -10,7 +10,7 @@ from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.saving import from_bytes, to_bytes
 from holdtrue.errors import HoldtrueError, IntegrityError, UnknownName
 from holdtrue.ledgers.sealed_store import SealedDocument, SealedStore, check_seal, seal_document
-from holdtrue.verbs.training import Asked, Model, is_model_name, plan_training
+from holdtrue.verbs.training import Model, ModelFacts, is_model_name, plan_training
 
 __all__ = ["Model", "Models"]
 
@@ -34,11 +34,11 @@ class Models:
         """Train a model on all rows and keep it under a name, in the place of any other; see :func:`plan_training`."""
         training = plan_training(self._pipeline, name, estimator, **facts)
         model = training.run(self._pipeline)
-        self._keep(model, training.made)
+        self._store_model(model, training.made)
         self._held[name] = model
         return model
 
-    def named(self, name: str) -> Model:
+    def find_model(self, name: str) -> Model:
         """Return the model of a name, as it is now; UnknownName where there is none."""
         given: object = name
         if self._store is not None and is_model_name(given):
@@ -47,7 +47,7 @@ class Models:
                 self._held.pop(name, None)
                 stored = None if current is None else self._store.read(name)
                 if stored is not None:
-                    self._held[name] = self._opened(name, stored)
+                    self._held[name] = self._open_stored(name, stored)
                 self._seals.pop(name, None)
                 if stored is not None:
                     self._seals[name] = stored.seal
@@ -55,9 +55,7 @@ class Models:
         if found is None:
             known = ", ".join(sorted(self._held)) or "none"
             shown = given if isinstance(given, str) else type(given).__name__
-            message = (
-                f"there is no model {shown!r}; trained: {known}. Train it first, or again where it lived in memory only"
-            )
+            message = f"there is no model {shown!r}; trained: {known}. Train it first, or again if it was only in memory"
             raise UnknownName(message)
         return found
 
@@ -67,12 +65,12 @@ class Models:
         return list(self._held.values())
 
     def close(self) -> None:
-        """Let go of the store; what it keeps stays."""
+        """Close the store; what it keeps stays."""
         if self._store is not None:
             self._store.close()
 
-    def _keep(self, model: Model, made: Mapping[str, object]) -> None:
-        """Store a model, sealed, in the place of any other of its name; one that cannot be written takes that place too."""
+    def _store_model(self, model: Model, made: Mapping[str, object]) -> None:
+        """Store a model, sealed, replacing any other of its name; one that cannot be written also removes the other."""
         name = model.asked.name
         self._seals.pop(name, None)
         if self._store is None:
@@ -85,7 +83,7 @@ class Models:
         self._store.write(name, sealed)
         self._seals[name] = sealed.seal
 
-    def _opened(self, name: str, stored: SealedDocument) -> Model:
+    def _open_stored(self, name: str, stored: SealedDocument) -> Model:
         """Return a stored model; IntegrityError unless its seal, its digest and its members are right."""
         check_seal(self._pipeline.ledger.terms.key, name, stored)
         try:
@@ -95,12 +93,12 @@ class Models:
             labels = None if made["labels"] is None else tuple(made["labels"])
             span = None if kept["span"] is None else (float(kept["span"][0]), float(kept["span"][1]))
             cut = PartRule(**made["rows"]) if "rows" in made else PartRule("position")
-            asked = Asked(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
+            asked = ModelFacts(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
             chosen = tuple(map(str, made["features"]))
             model = Model.of(asked, from_bytes(stored.content, where=name), chosen, card=self._pipeline.card)
         except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):
             right = False
         if not right:
-            message = f"what is stored of the model {name!r} contradicts itself; train it again"
+            message = f"the stored model {name!r} is inconsistent; train it again"
             raise IntegrityError(message)
         return model

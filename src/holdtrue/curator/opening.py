@@ -42,21 +42,21 @@ def open_all(
     where the same rows have a ledger nearby, unless ``second_budget`` is said.
     """
     _check_given(plan, iid=terms.iid, pure=terms.pure)
-    stored = _stored(ledger)
+    stored = _read_stored(ledger)
     if stored is not None:
         _check_agreement(stored, terms, plan)
-        engine = _open_as(stored.card, data, terms, spill=_spill(ledger))
-        return Opened(engine, open_ledger(ledger, fingerprint=_fingerprint(engine, progress)), stored.plan)
+        engine = _open_as(stored.card, data, terms, spill=_find_spill(ledger))
+        return Opened(engine, open_ledger(ledger, fingerprint=_make_fingerprint(engine, progress)), stored.plan)
     engine = open_engine(
-        data, types=terms.types, bounds=terms.bounds, labels=terms.labels, header=terms.header, spill=_spill(ledger)
+        data, types=terms.types, bounds=terms.bounds, labels=terms.labels, header=terms.header, spill=_find_spill(ledger)
     )
     refuse_second_budget(data, engine, meant=terms.second_budget)
     made = _make_plan(terms, rows=engine.card.rows) if plan is None else plan
-    if plan is not None and _differs(terms.iid, plan.iid):
-        raise InvalidParameter("iid", terms.iid, f"left out, or {plan.iid}, as the plan says")
+    if plan is not None and _contradicts(terms.iid, plan.iid):
+        raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
     _check_pure(terms, made)
     if made.ledger is None:
-        raise InvalidParameter("plan", made.method, "by a method that keeps privacy")
+        raise InvalidParameter.saying("plan", f"the method {made.method} is not private; plan by another method")
     new = open_ledger(
         ledger,
         kind=made.ledger,
@@ -64,7 +64,7 @@ def open_all(
         plan=encode(made),
         card=encode(engine.card),
         iid=made.iid,
-        fingerprint=_fingerprint(engine, progress),
+        fingerprint=_make_fingerprint(engine, progress),
     )
     return Opened(engine, new, made)
 
@@ -83,20 +83,20 @@ def _make_plan(terms: Terms, *, rows: int) -> AnyPlan:
     if terms.queries is not None or terms.alpha is not None:
         return make_plan(queries=terms.queries, alpha=terms.alpha, delta=terms.delta, cap=terms.cap, **shared)
     if terms.epsilon is None or terms.cap not in (None, "privacy"):
-        raise InvalidParameter("queries", None, "given, or alpha, or epsilon and delta alone for questions without a number")
+        raise InvalidParameter.saying("queries", "give queries or alpha, or only epsilon and delta for an open-ended budget")
     return open_plan(delta=terms.delta or 0, **shared)
 
 
 def _check_agreement(stored: "_Stored", terms: Terms, plan: AnyPlan | None) -> None:
-    """Refuse whatever is said differently when a ledger is opened again."""
+    """Refuse anything that contradicts what the ledger was created with."""
     if plan is not None and plan != stored.plan:
-        raise InvalidParameter("plan", "another plan", "left out: the ledger was created with its own")
-    if _differs(terms.iid, stored.iid):
-        raise InvalidParameter("iid", terms.iid, f"left out, or {stored.iid}, as the ledger was created with")
+        raise InvalidParameter.saying("plan", "leave out plan: the ledger was created with another one")
+    if _contradicts(terms.iid, stored.iid):
+        raise InvalidParameter.saying("iid", f"the ledger was created with iid={stored.iid}; leave out iid")
     _check_pure(terms, stored.plan)
 
 
-def _differs(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a declaration, None where it was left out
+def _contradicts(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a declaration, None where it was left out
     return said is not None and said != known
 
 
@@ -116,9 +116,7 @@ def _open_as(card: Card, data: object, terms: Terms, *, spill: Path | None) -> E
 def _check_pure(terms: Terms, plan: AnyPlan) -> None:
     """Refuse to call a ledger pure that counts in something else."""
     if terms.pure and plan.ledger != "pure":
-        raise InvalidParameter(
-            "pure", terms.pure, f"left out: this plan's ledger counts in {plan.ledger}, not in pure epsilon"
-        )
+        raise InvalidParameter.saying("pure", f"leave out pure: the ledger of this plan counts in {plan.ledger}")
 
 
 def _check_given(plan: object, *, iid: object, pure: object) -> None:
@@ -129,7 +127,7 @@ def _check_given(plan: object, *, iid: object, pure: object) -> None:
         raise InvalidParameter("plan", type(plan).__name__, "a plan for asking")
 
 
-def _spill(ledger: "str | PathLike[str] | None") -> Path | None:
+def _find_spill(ledger: "str | PathLike[str] | None") -> Path | None:
     """Return the folder beside a ledger on disk for rows that outgrow memory; None for ledgers elsewhere."""
     return None if ledger is None or "://" in fspath(ledger) else Path(f"{fspath(ledger)}.spill")
 
@@ -143,7 +141,7 @@ class _Stored:
     iid: bool
 
 
-def _stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
+def _read_stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
     """Return the card, the plan and the declaration of a ledger that exists, None where there is none."""
     if ledger is None:
         return None
@@ -156,12 +154,12 @@ def _stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
     card = json.loads(kept.card)
     if not card or "holdout" in card:
         counted = "a holdout's looks" if card else "estimators' fits"
-        message = f"this ledger counts {counted}, and no curator can open it; give the curator a ledger of its own"
+        message = f"this ledger counts {counted}, so a curator cannot open it; give the curator its own ledger"
         raise FingerprintMismatch(message)
     return _Stored(convert(card, Card), read_plan(kept.plan), kept.iid)
 
 
-def _fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:
+def _make_fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:
     def fingerprint(key: bytes) -> str:
         try:
             return engine.fingerprint(key, progress=progress).hex()

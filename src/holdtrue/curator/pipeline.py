@@ -86,12 +86,12 @@ class Inbox(Generic[T]):
         self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
 
     def add(self, owner: str, item: T) -> None:
-        """Let an item wait."""
+        """Add an item to the queue."""
         with self._lock:
             self._waiting.setdefault(owner, deque()).append(item)
 
     def take(self, most: int) -> list[T]:
-        """Return up to so many items, which wait no more."""
+        """Remove and return at most this many items."""
         taken: list[T] = []
         with self._lock:
             while self._waiting and len(taken) < most:
@@ -138,9 +138,9 @@ class ReleasePipeline:
         self._awake = False
 
     def submit(self, job: Job) -> "Future[list[Response]]":
-        """Let a request wait for the worker thread, which answers it with all others that wait. Any thread may call."""
+        """Queue a request for the worker thread, which answers it together with all others. Any thread may call this."""
         self.check_open()
-        self._accept(job)
+        self._accept_job(job)
         with self._waking:
             if not self._awake:
                 try:
@@ -151,16 +151,16 @@ class ReleasePipeline:
         return job.future
 
     def run(self, job: Job) -> list[Response]:
-        """Return the responses to a request. The calling thread serves the inbox, whoever's requests wait there.
+        """Return the responses to a request. The calling thread serves the inbox, including other callers' requests.
 
         Where another process has charged the same key and is still answering, its answer is waited for.
         """
         self.check_open()
-        self._accept(job)
+        self._accept_job(job)
         while self._inbox and not job.future.done():
             with self.lock:
                 if not job.future.done():
-                    self._serve()
+                    self._serve_inbox()
         try:
             return job.future.result()
         except Pending as pending:
@@ -169,8 +169,8 @@ class ReleasePipeline:
             self.ledger.wait(pending.entry)
         return self.run(replace(job, future=Future()))
 
-    def _accept(self, job: Job) -> None:
-        """Let a request wait; InvalidParameter for a key or an analyst that is no text."""
+    def _accept_job(self, job: Job) -> None:
+        """Put a request into the inbox; InvalidParameter for a key or an analyst that is not text."""
         if job.key is not None:
             check_text("key", job.key)
         self._inbox.add(self.analyst if job.analyst is None else check_text("analyst", job.analyst), job)
@@ -181,8 +181,8 @@ class ReleasePipeline:
             raise CuratorClosed(_CLOSED)
 
     @contextmanager
-    def reading(self) -> Iterator[AnswerIndex]:
-        """Give the index, read up to now, while no request of this process is served."""
+    def lock_index(self) -> Iterator[AnswerIndex]:
+        """Yield the up-to-date index while no request of this process is served."""
         self.check_open()
         with self.lock:
             self.index.follow()
@@ -194,7 +194,7 @@ class ReleasePipeline:
         return None if entry is None else entry.request_digest
 
     def close(self) -> None:
-        """Finish what is under way, and let go of data and ledger."""
+        """Finish the requests in progress, and close data and ledger."""
         with self.lock:
             if self.closed:
                 return
@@ -202,22 +202,22 @@ class ReleasePipeline:
         self._worker.shutdown()
         self._slow.shutdown()
         with self.lock:
-            self._let_go()
+            self._release_all()
 
-    def _let_go(self) -> None:
+    def _release_all(self) -> None:
         self.ledger.close()
 
     def _serve_until_idle(self) -> None:
         while True:
             with self.lock:
-                self._serve()
+                self._serve_inbox()
             with self._waking:
                 if not self._inbox:
                     self._awake = False
                     return
 
-    def _serve(self) -> None:
-        """Answer what waits, and what comes meanwhile, for a limited number of batches: then others get the lock."""
+    def _serve_inbox(self) -> None:
+        """Answer requests that wait or arrive meanwhile, for a limited number of batches; then others get the lock."""
         waiting: list[Job] = []
         flying: list[_Item] = []
         try:
@@ -228,7 +228,7 @@ class ReleasePipeline:
                     flying.append(self._measured.popleft())
                 if not waiting and not flying:
                     return
-                flying, waiting = self._turn(flying, waiting)
+                flying, waiting = self._serve_batch(flying, waiting)
         except BaseException as error:
             failure = error if isinstance(error, HoldtrueError) else ReleaseError(_INTERRUPTED)
             for job in [*waiting, *[item.job for item in flying]]:
@@ -237,7 +237,7 @@ class ReleasePipeline:
             if not isinstance(error, HoldtrueError):
                 raise
 
-    def _turn(self, flying: list[_Item], waiting: list[Job]) -> tuple[list[_Item], list[Job]]:
+    def _serve_batch(self, flying: list[_Item], waiting: list[Job]) -> tuple[list[_Item], list[Job]]:
         """Store what was drawn and charge what waits in one transaction; tell the one, measure and draw for the other."""
         known, charging, later = self._plan_batch(waiting, flying)
         if flying or charging:
@@ -247,7 +247,7 @@ class ReleasePipeline:
                 self._take_stored(item, outcome)
             for item, outcome in zip(charging, entries, strict=True):
                 self._take_entry(item, outcome)
-        self._tell([*flying, *known, *[item for item in charging if not item.paid]])
+        self._tell_callers([*flying, *known, *[item for item in charging if not item.paid]])
         if not flying and not charging and not known:  # what waits, waits for a slow one: it is looked at again then
             self._parked += later
             later = []
@@ -270,17 +270,17 @@ class ReleasePipeline:
                 item = _Item(job, job.plan(self.index))
                 if not claimed.isdisjoint(item.planned.parts):
                     later.append(job)
-                elif item.is_known and not self.index.binds(job.key):
+                elif item.is_known and not self.index.binds_key(job.key):
                     known.append(item)
                 else:
-                    item.charge = self._charge(job, item.planned)
+                    item.charge = self._make_charge(job, item.planned)
                     charging.append(item)
                     claimed.update(item.planned.release.parts)
             except Exception as refusal:  # noqa: BLE001 - whatever it is, it is this request's own, and nothing was spent
                 job.future.set_exception(refusal)
         return known, charging, later
 
-    def _charge(self, job: Job, planned: Planned) -> Charge:
+    def _make_charge(self, job: Job, planned: Planned) -> Charge:
         """Return what the ledger is asked for; whether the plan still holds it is decided there, in the transaction."""
         release = planned.release
         return Charge(
@@ -305,7 +305,7 @@ class ReleasePipeline:
         item.entry = outcome
         item.paid = outcome.fresh or may_answer(outcome, release)
         if item.paid:
-            self.index.take(outcome, parts=release.parts if outcome.fresh else None)
+            self.index.take_entry(outcome, parts=release.parts if outcome.fresh else None)
             return
         self.index.follow()
         if outcome.response is None:
@@ -321,20 +321,20 @@ class ReleasePipeline:
         quick = [item for item in items if not item.job.slow]
         summed = [item for item in quick if item.planned.measure is None]
         if summed:
-            self._respond(summed, lambda: self._sums([item.planned.release for item in summed]))
+            self._draw_and_respond(summed, lambda: self._sum_queries([item.planned.release for item in summed]))
         for item in quick:
             if (measure := item.planned.measure) is not None:
-                self._respond([item], lambda measure=measure: [measure()])  # type: ignore[misc]  # bound now
+                self._draw_and_respond([item], lambda measure=measure: [measure()])  # type: ignore[misc]  # bound now
         failed = [item for item in quick if item.error is not None]
         if failed:
-            self._tell(failed)
+            self._tell_callers(failed)
         return [item for item in quick if item.error is None]
 
     def _measure_slowly(self, item: _Item) -> None:
         """Measure and draw in a thread of its own; whoever serves next stores it, this thread if nobody else does."""
         measure = item.planned.measure
         try:
-            self._respond([item], lambda: [[] if measure is None else measure()])
+            self._draw_and_respond([item], lambda: [[] if measure is None else measure()])
         except Exception:  # noqa: BLE001 - nobody else would tell whoever waits
             item.error = ReleaseError(_NOT_MEASURED, entry=item.number)
         with self.lock:
@@ -342,13 +342,13 @@ class ReleasePipeline:
             if item.error is None:
                 self._measured.append(item)
             else:
-                self._tell([item])
+                self._tell_callers([item])
             for job in self._parked:
-                self._accept(job)
+                self._accept_job(job)
             self._parked.clear()
-            self._serve()
+            self._serve_inbox()
 
-    def _respond(self, items: Sequence[_Item], measure: Callable[[], Sequence[Measured]]) -> None:
+    def _draw_and_respond(self, items: Sequence[_Item], measure: Callable[[], Sequence[Measured]]) -> None:
         """Measure, draw and say what was drawn; of a failure nothing but that it happened goes on, as it may quote a row."""
         try:
             drawn = [item.planned.release.draw(found) for item, found in zip(items, measure(), strict=True)]
@@ -360,14 +360,14 @@ class ReleasePipeline:
             entry, release = item.entry, item.planned.release
             if entry is not None:
                 standing = Standing(entry.draws, entry.spent, entry.charges - 1)
-                item.records = release.respond(numbers, self._certificate(entry, release), standing)
+                item.records = release.respond(numbers, self._make_certificate(entry, release), standing)
                 item.body = encode(item.records)
 
-    def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
+    def _sum_queries(self, releases: Sequence[Release]) -> Sequence[Measured]:
         """Return the sums of each release's queries, all in one pass."""
         raise NotImplementedError
 
-    def _certificate(self, entry: Entry, release: Release) -> Certificate:
+    def _make_certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves: what was spent on which event."""
         units, left = UNIT.denominator, self.ledger.terms.cap - entry.spent
         figures = (entry.cost / units, entry.spent / units, left / units)
@@ -376,12 +376,12 @@ class ReleasePipeline:
     def _take_stored(self, item: _Item, outcome: Entry | HoldtrueError) -> None:
         """Take what the ledger stored as a response: this one, or the one that another process stored first."""
         if isinstance(outcome, Entry):
-            self.index.take(outcome, records=item.records if outcome.body == item.body else None)
+            self.index.take_entry(outcome, records=item.records if outcome.body == item.body else None)
         else:
             item.error = outcome
 
-    def _tell(self, items: Iterable[_Item]) -> None:
-        """Let whoever waits know what became of a request, which is durable."""
+    def _tell_callers(self, items: Iterable[_Item]) -> None:
+        """Tell the callers the outcome of their requests, which is durable."""
         for item in items:
             future = item.job.future
             if future.done():
@@ -424,17 +424,17 @@ class Pipeline(ReleasePipeline):
         reserve = self.plan.reserve_units - self.index.other_cost
         return max(0, min(reserve, self.ledger.left_for(analyst or self.analyst)))
 
-    def _let_go(self) -> None:
+    def _release_all(self) -> None:
         self.engine.close()
-        super()._let_go()
+        super()._release_all()
 
-    def _sums(self, releases: Sequence[Release]) -> Sequence[Measured]:
+    def _sum_queries(self, releases: Sequence[Release]) -> Sequence[Measured]:
         """Return the sums of each release's queries, all in one pass."""
         queries = [query for release in releases for query in release.queries]
         sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
         return [[next(sums) for _ in release.queries] for release in releases]
 
-    def _certificate(self, entry: Entry, release: Release) -> Certificate:
+    def _make_certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves."""
         plan, units = self.plan, UNIT.denominator
         return Certificate(

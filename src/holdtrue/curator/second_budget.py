@@ -32,8 +32,8 @@ def refuse_second_budget(data: object, engine: Engine, *, meant: bool = False) -
     found = find_budget(data, engine, folders=folders_of(data))
     if found is not None:
         message = (
-            f"these rows already have a budget in {found}; open that ledger, or say second_budget=True to give them "
-            "another, which adds to what the first one lets out"
+            f"these rows already have a budget in {found}; open that ledger, or pass second_budget=True to give them "
+            "another, whose privacy cost adds to that of the first"
         )
         raise RefusedError(message)
 

@@ -47,9 +47,9 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     declared = Declared({} if types is None else types, {} if bounds is None else bounds, {} if labels is None else labels)
     said = check_header(header)
     if said is not None and not isinstance(data, (str, os.PathLike)):
-        raise InvalidParameter("header", said, "left out: only CSV files have a line of names")
+        raise InvalidParameter.saying("header", "leave out header: only CSV files have a header line")
     settings = {"threads": threads, "memory": memory, "spill": spill}
-    engine = _open(data, declared, header=said, names=names, settings=settings)
+    engine = _open_data(data, declared, header=said, names=names, settings=settings)
     if not engine.card.rows:
         engine.close()
         message = "the data have no rows"
@@ -57,7 +57,7 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     return engine
 
 
-def _open(
+def _open_data(
     data: object, declared: Declared, *, header: Header | None, names: Sequence[str] | None, settings: Mapping[str, Any]
 ) -> Engine:
     """Return the engine for data of this type; what an engine needs is imported with it."""
@@ -74,9 +74,7 @@ def _open(
 
         return open_rows(data if isinstance(data, SparkRows) else SparkRows(data), declared=declared)
     if data is None or isinstance(data, (bytes, int, float, list, tuple, set)):
-        message = (
-            f"a {type(data).__name__} is no table: give a path, a data frame, an Arrow table, a dict of arrays or a relation"
-        )
+        message = f"a {type(data).__name__} is not a table; give a path, a data frame, an Arrow table or a dict of arrays"
         raise RequestError(message)
     from holdtrue.engines.arrays import open_table
 

@@ -23,7 +23,7 @@ _FEW_STRINGS = 1 << 12
 
 
 class ArrayEngine(LocalEngine):
-    """Rows in memory, a column each: 64-bit values with their validity, text by its distinct strings.
+    """Rows in memory, by columns: 64-bit values with their validity, text by its distinct strings.
 
     The columns are never changed, so that any number of threads may read them.
     """
@@ -32,7 +32,7 @@ class ArrayEngine(LocalEngine):
         self._table = {column.name: table[column.name][1] for column in card.columns}
         super().__init__(card, memory=memory)
 
-    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
         """Set the bits of the rows that satisfy each atom; an atom over one text column is looked up by string."""
         for number, (atom, bits) in enumerate(zip(atoms, words, strict=True)):
             read = list(columns(atom))
@@ -46,11 +46,11 @@ class ArrayEngine(LocalEngine):
                     pack(np.take(verdicts, cells.data[start : start + CHUNK], mode="wrap"), bits, start=start)
             else:
                 for start in range(0, self.rows, CHUNK):
-                    pack(satisfies(atom, self._cut(read, start)), bits, start=start)
+                    pack(satisfies(atom, self._cut_chunk(read, start)), bits, start=start)
             if progress is not None:
                 progress((number + 1) / len(atoms))
 
-    def numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
+    def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
         """Return the values of a column of numbers and which of them are there."""
         cells = self._table[column]
         if cells.dictionary is not None or cells.valid is None:
@@ -58,37 +58,38 @@ class ArrayEngine(LocalEngine):
             raise RequestError(message)
         return cells.data, cells.valid
 
-    def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+    def _scan_rows(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
         sums = [0] * len(queries)
         read = sorted({name for query in queries for name in query.columns})
         for start in range(0, self.rows, CHUNK):
-            values = self._cut(read, start)
+            values = self._cut_chunk(read, start)
             for number, query in enumerate(queries):
                 sums[number] += add_exactly(evaluate(query, values, bits))
             if progress is not None:
                 progress(min(1.0, (start + CHUNK) / self.rows))
         return sums
 
-    def _cut(self, names: Sequence[str], start: int) -> dict[str, Values]:
-        """Return a chunk of the named columns, or of any one, so that it tells how many rows there are."""
-        return {name: _slice(self._table[name], start, start + CHUNK) for name in names or list(self._table)[:1]}
+    def _cut_chunk(self, names: Sequence[str], start: int) -> dict[str, Values]:
+        """Return a chunk of the named columns; of any one column if none is named, so that its rows can be counted."""
+        return {name: _slice_column(self._table[name], start, start + CHUNK) for name in names or list(self._table)[:1]}
 
-    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+    def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
         for start in range(0, self.rows, CHUNK):
-            yield list(self._cut(names, start).values()), min(CHUNK, self.rows - start)
+            yield list(self._cut_chunk(names, start).values()), min(CHUNK, self.rows - start)
 
-    def _release(self) -> None:
+    def _release_rows(self) -> None:
         self._table = {}
 
 
 def open_table(data: object, *, declared: Declared, memory: int = MEMORY) -> ArrayEngine:
     """Return an engine over a table in memory, from a copy of its columns where they are not 64 bits wide already."""
     table, rows = read_table(data, types=declared.types)
-    return ArrayEngine(declared.card([(name, kind) for name, (kind, _) in table.items()], rows=rows), table, memory=memory)
+    kinds = [(name, kind) for name, (kind, _) in table.items()]
+    return ArrayEngine(declared.make_card(kinds, rows=rows), table, memory=memory)
 
 
-def _slice(cells: Values, start: int, stop: int) -> Values:
-    """Return some rows of a column; where it has many strings, with a list of those that occur among them only."""
+def _slice_column(cells: Values, start: int, stop: int) -> Values:
+    """Return some rows of a column; where it has many strings, list only those that occur in these rows."""
     data, valid = cells.data[start:stop], None if cells.valid is None else cells.valid[start:stop]
     if cells.dictionary is None or len(cells.dictionary) <= _FEW_STRINGS:
         return Values(data, valid, cells.dictionary)

@@ -94,33 +94,33 @@ class Engine(ABC):
         """Sort columns of numbers (all, unless named) ahead of the first comparison, where that is of use."""
 
     @abstractmethod
-    def _release(self) -> None:
-        """Let go of what is held."""
+    def _release_rows(self) -> None:
+        """Release the rows and whatever else is held."""
 
     def sum_values(self, values: object, *, bits: int) -> int:
-        """Return the sum of a curator's own numbers, one for each row, clamped and rounded as a query's values are."""
+        """Return the sum of a curator's own numbers, one per row, clamped and rounded as a query's values are."""
         checked_bits(bits)
         array = open_masked(lambda: np.asarray(values), failure="values must be numbers, one for each row")
         if array.dtype.kind not in "biuf" or array.ndim != 1:
             found = Shown(f"an array of {array.dtype}, {array.ndim}-dimensional")
             raise InvalidParameter("values", found, "numbers, one for each row")
         if array.size != self.rows:
-            message = f"values has {array.size} numbers for {self.rows} rows; give one for each row"
+            message = f"values has {array.size} numbers for {self.rows} rows; give one per row"
             raise RequestError(message)
-        return self._run(
+        return self._run_masked(
             lambda: sum(_add_rounded(array[start : start + CHUNK], bits) for start in range(0, self.rows, CHUNK))
         )
 
     def close(self) -> None:
-        """Let go of the rows, once calls under way have ended; any call after closing raises CuratorClosed."""
+        """Release the rows once the calls in progress have ended; any later call raises CuratorClosed."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 if not self._under_way:
-                    self._release()
+                    self._release_rows()
 
-    def _run(self, action: Callable[[], T]) -> T:
-        """Return what an action returns; whatever else it raises becomes one ReleaseError with one text.
+    def _run_masked(self, action: Callable[[], T]) -> T:
+        """Return what an action returns; any other error it raises becomes a ReleaseError with a fixed text.
 
         Law: the error that leaves has no cause, no context, and a text that depends on nothing. Errors of Holdtrue's own
         tree pass as they are, since their texts are written here.
@@ -136,14 +136,14 @@ class Engine(ABC):
         except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
             pass
         finally:
-            self._leave()
+            self._end_call()
         raise ReleaseError(FAILED)
 
-    def _leave(self) -> None:
+    def _end_call(self) -> None:
         with self._lock:
             self._under_way -= 1
             if self._closed and not self._under_way:
-                self._release()
+                self._release_rows()
 
 
 class LocalEngine(Engine):
@@ -154,20 +154,20 @@ class LocalEngine(Engine):
         self._bitmaps = Bitmaps(self, memory=memory)
 
     @abstractmethod
-    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
         """Set the bits of the rows that satisfy each atom, in words that are zero before."""
 
     @abstractmethod
-    def numbers(self, column: str) -> tuple[npt.NDArray[Whatever], Flags]:
+    def read_numbers(self, column: str) -> tuple[npt.NDArray[Whatever], Flags]:
         """Return the values of a column of numbers and which of them are there, in the order of the bits."""
 
     @abstractmethod
-    def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
-        """Return the sum of each query by passing over the rows. Threads may do so at once."""
+    def _scan_rows(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+        """Return the sum of each query by a pass over the rows. Safe from several threads at once."""
 
     @abstractmethod
-    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
-        """Yield all rows, a piece at a time: the columns of these names in turn, and how many rows. Likewise."""
+    def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+        """Yield all rows, a piece at a time: the named columns in order, and how many rows. Safe from several threads."""
 
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return, for each query, the sum over all rows of its value in [0, 1] as a multiple of 2^-bits.
@@ -177,35 +177,35 @@ class LocalEngine(Engine):
         """
         if type(bits) is not int or not 0 <= bits <= MOST_BITS:
             checked_bits(bits)
-        return self._run(lambda: self._sums(list(queries), bits, progress))
+        return self._run_masked(lambda: self._sum_queries(list(queries), bits, progress))
 
-    def _sums(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
+    def _sum_queries(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
         trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
         sums: list[int | None] = []
         if trees:
             with self._lock:
-                sums = self._bitmaps.counts(trees, progress=progress)
+                sums = self._bitmaps.count_rows(trees, progress=progress)
         if len(trees) < len(queries):
             counted = iter(sums)
             sums = [next(counted) if query.boolean else None for query in queries]
         if None not in sums:
             return [found << bits for found in sums]  # type: ignore[operator]  # no None
         left = [query for query, found in zip(queries, sums, strict=True) if found is None]
-        scanned = iter(self._scan(left, bits, progress))
+        scanned = iter(self._scan_rows(left, bits, progress))
         return [next(scanned) if found is None else found << bits for found in sums]
 
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
     ) -> Integers:
         """Return how many rows each hypothesis gets wrong, from totals that add over pieces of rows."""
-        totals = hypotheses.blank()
+        totals = hypotheses.make_totals()
 
         def count() -> Integers:
-            for arrays in self._read([*features, target], progress):
+            for arrays in self._read_rows([*features, target], progress):
                 tally_rows(hypotheses, arrays, totals)
-            return hypotheses.errors(totals)
+            return hypotheses.count_errors(totals)
 
-        return self._run(count)
+        return self._run_masked(count)
 
     def train(
         self,
@@ -223,7 +223,7 @@ class LocalEngine(Engine):
         keyed = [] if rule.key is None else [Keys(rule.key)]
 
         def take() -> "Ensemble":
-            pieces = list(self._read([*features, goal, *keyed], progress))
+            pieces = list(self._read_rows([*features, goal, *keyed], progress))
             columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
             del pieces
             names = columns.pop() if keyed else hash_contents(columns) if rule.by == "content" else None
@@ -231,7 +231,7 @@ class LocalEngine(Engine):
             rows = np.column_stack([column.astype(np.float64) for column in read])
             return train_by(recipe, rows, recipe.read_goal(y), names=names, progress=progress)
 
-        return self._run(take)
+        return self._run_masked(take)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes that stand for the schema and the rows in any order, under a secret key of 16 bytes or more."""
@@ -242,17 +242,17 @@ class LocalEngine(Engine):
                 taken.add(cells, rows=rows)
             return taken.finish()
 
-        return self._run(take)
+        return self._run_masked(take)
 
-    def _read(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Whatever]]]:
-        """Yield features of all rows, a piece at a time: an array each."""
+    def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Whatever]]]:
+        """Yield the features of all rows, a piece at a time: one array per feature."""
         names = columns_of(features) or [self.card.columns[0].name]
         for cells, rows in self._pass_over(names, progress):
             yield read_features(features, dict(zip(names, cells, strict=True)), rows=rows)
 
     def _pass_over(self, names: Sequence[str], progress: Progress | None) -> Iterator[tuple[list[Values], int]]:
         done = 0
-        for cells, rows in self._pieces(names):
+        for cells, rows in self._yield_pieces(names):
             yield cells, rows
             done += rows
             if progress is not None:
@@ -267,17 +267,17 @@ class LocalEngine(Engine):
             with self._lock:
                 self._bitmaps.sort(name for name in chosen if name in known)
 
-        self._run(sort)
+        self._run_masked(sort)
 
 
 def tally_rows(hypotheses: HypothesisClass, arrays: list[npt.NDArray[Whatever]], totals: Integers) -> None:
-    """Add a piece of rows to a class's totals: an array for each of its columns, and last the labels."""
+    """Add a piece of rows to a class's totals: one array per column, and last the labels."""
     *columns, labels = arrays
     # A column after the other, which is how most classes read them.
     matrix = np.empty((labels.size, len(columns)), dtype=np.float64, order="F")
     for number, column in enumerate(columns):
         matrix[:, number] = column
-    hypotheses.tally(matrix, labels, totals)
+    hypotheses.add_rows(matrix, labels, totals)
 
 
 def add_exactly(values: Integers) -> int:

@@ -29,9 +29,9 @@ from holdtrue.kernels.bitmaps import (
     count_programs,
     count_words,
 )
-from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Constant, Field, Member, Null, Number, Or, Text
+from holdtrue.queries.syntax_tree import And, Boolean, Constant, Field, Member, Null, Number, Or, Text, ValueComparison
 
-__all__ = ["MEMORY", "Bitmaps", "Progress", "Rows"]
+__all__ = ["MEMORY", "BitmapSource", "Bitmaps", "Progress"]
 
 Progress = Callable[[float], None]
 
@@ -43,19 +43,19 @@ _QUICK_BYTES = 1 << 24  # or as many as fit a large cache
 _MANY = 16
 
 
-class Rows(Protocol):
-    """What an engine lends to its bitmaps."""
+class BitmapSource(Protocol):
+    """What bitmaps need from an engine: its rows, to be marked or read."""
 
     @property
     def rows(self) -> int:
         """Return the number of rows."""
         ...
 
-    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
         """Set the bits of the rows that satisfy each atom, in words that are zero before."""
         ...
 
-    def numbers(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the values of a column of numbers and which of them are there, in the order of the bits."""
         ...
 
@@ -63,12 +63,12 @@ class Rows(Protocol):
 class Bitmaps:
     """The cache of one engine. Not safe for several threads at once: the engine's lock is held around it."""
 
-    def __init__(self, source: Rows, *, memory: int = MEMORY) -> None:
+    def __init__(self, source: BitmapSource, *, memory: int = MEMORY) -> None:
         self._source = source
         self._words = count_words(source.rows)
         # Half for atoms, half for sorted columns. Pages of the arena are not there before they are written.
         self._slots = min(_MOST_SLOTS, memory // 2 // (8 * self._words))
-        self._columns = memory // 2 // SortedColumn.size(source.rows)
+        self._columns = memory // 2 // SortedColumn.count_bytes(source.rows)
         self._arena = allocate_arena(self._slots, self._words)
         self._places: dict[Hashable, int] = {}
         self._empty = list(range(self._slots - 1, -1, -1))
@@ -83,9 +83,9 @@ class Bitmaps:
     @property
     def held(self) -> int:
         """Return how many bytes are in use."""
-        return len(self._places) * 8 * self._words + len(self._ranks) * SortedColumn.size(self._source.rows)
+        return len(self._places) * 8 * self._words + len(self._ranks) * SortedColumn.count_bytes(self._source.rows)
 
-    def counts(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
+    def count_rows(self, trees: Sequence[Boolean], *, progress: Progress | None = None) -> list[int | None]:
         """Return how many rows satisfy each tree; None for one that has more atoms than the cap has room for.
 
         Where the trees do not have room together, None also for those whose own scan is the shorter way.
@@ -97,44 +97,44 @@ class Bitmaps:
         known: list[_Placed] = []
         waiting: list[tuple[int, Boolean]] = []
         for number, tree in enumerate(trees):
-            slots = self._placed(tree)
+            slots = self._find_slots(tree)
             if slots is not None:
                 known.append((number, tree, slots))
             elif isinstance(tree, Constant):
                 counted[number] = self._source.rows if tree.value else 0
             else:
-                counted[number] = self._ranked(tree)
+                counted[number] = self._count_by_rank(tree)
                 if counted[number] is None:
                     waiting.append((number, tree))
-        self._run(known, counted)
+        self._count_queries(known, counted)
         if not waiting:
             return counted
-        self._consider(tree for _, tree in waiting)
-        groups = list(self._groups(waiting))
+        self._sort_if_worth(tree for _, tree in waiting)
+        groups = list(self._group_queries(waiting))
         for group in groups:
-            atoms = [atom for _, tree in group for atom in _atoms(tree)]
+            atoms = [atom for _, tree in group for atom in _list_atoms(tree)]
             # To scan an atom takes longer than to scan a tree: of use for a later question, or for several trees at once.
             # Groups push one another out, so there is no later question.
-            if len(groups) > 1 and self._unknown(atoms) > len(group):
+            if len(groups) > 1 and self._count_unknown(atoms) > len(group):
                 continue
-            self._admit(atoms, progress)
-            self._run([(number, tree, self._placed(tree) or []) for number, tree in group], counted)
+            self._fill_slots(atoms, progress)
+            self._count_queries([(number, tree, self._find_slots(tree) or []) for number, tree in group], counted)
         return counted
 
     def _count_known(self, tree: Boolean) -> int | None:
         """Return the count of one tree of known atoms or over one sorted column, the quick way; None for any other."""
-        slots = self._placed(tree)
+        slots = self._find_slots(tree)
         if slots is None:
-            return self._ranked(tree)
+            return self._count_by_rank(tree)
         self._clock += 1
         for slot in slots:
             self._used[slot] = self._clock
-        if _flat(tree, slots):
+        if _is_conjunction(tree, slots):
             return count_conjunction(self._arena, slots)
-        steps, starts, depth = _compiled([(0, tree, slots)])
+        steps, starts, depth = _compile_queries([(0, tree, slots)])
         return int(count_programs(self._arena, steps, starts, depth=depth)[0])
 
-    def _placed(self, tree: Boolean) -> list[int] | None:
+    def _find_slots(self, tree: Boolean) -> list[int] | None:
         """Return the slots of a tree's atoms from left to right, or None where one has none."""
         places = self._places
         try:
@@ -146,7 +146,7 @@ class Bitmaps:
         except AttributeError:
             pass
         try:
-            return [places[_key(atom)] for atom in _atoms(tree)]
+            return [places[_key_of(atom)] for atom in _list_atoms(tree)]
         except KeyError:
             return None
 
@@ -161,49 +161,49 @@ class Bitmaps:
                 if idle is None:
                     return
                 del self._ranks[idle]
-            self._ranks[column] = SortedColumn.sort(*self._source.numbers(column))
+            self._ranks[column] = SortedColumn.sort(*self._source.read_numbers(column))
             del self._seen[column]
 
-    def _consider(self, trees: Iterable[Boolean]) -> None:
-        """Sort the columns of which so many constants were seen that it pays.
+    def _sort_if_worth(self, trees: Iterable[Boolean]) -> None:
+        """Sort the columns that were compared with enough constants for sorting to pay.
 
         Where all room is taken a column must lead by as many over the sorted one that was used longest ago, and none that
         the same trees ask about gives way: columns that are asked about in turn would else be sorted in turn, and to sort
         one takes as long as many scans.
         """
-        unplaced = {key: atom for tree in trees for atom in _atoms(tree) if (key := _key(atom)) not in self._places}
-        asked = Counter(column for atom in unplaced.values() if (column := indexable(atom)) is not None)
+        unplaced = {key: atom for tree in trees for atom in _list_atoms(tree) if (key := _key_of(atom)) not in self._places}
+        asked = Counter(column for atom in unplaced.values() if (column := find_column(atom)) is not None)
         self._seen.update({column: number for column, number in asked.items() if column not in self._ranks})
         self.sort(
             column for column, _ in asked.most_common() if column in self._ranks or self._seen[column] > _SEEN_BEFORE_SORTING
         )
         for column, number in asked.items():
             if column in self._ranks:
-                self._touch(column, times=number)
+                self._note_use(column, times=number)
 
-    def _touch(self, column: str, *, times: int = 1) -> None:
-        """Remember that a sorted column is of use."""
+    def _note_use(self, column: str, *, times: int = 1) -> None:
+        """Record that a sorted column was used."""
         if len(self._ranks) >= self._columns and column == next(iter(self._ranks)):
             self._seen -= Counter(dict.fromkeys(self._seen, times))
         self._ranks.move_to_end(column)
 
-    def _ranked(self, tree: Boolean) -> int | None:
+    def _count_by_rank(self, tree: Boolean) -> int | None:
         """Return the count of a tree over one sorted column, by bisection alone."""
         if not self._ranks:
             return None
-        column = indexable(tree)
+        column = find_column(tree)
         ranks = None if column is None else self._ranks.get(column)
         if column is None or ranks is None:
             return None
-        self._touch(column)
+        self._note_use(column)
         return sum(high - low for low, high in find_spans(tree, ranks))
 
-    def _groups(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
+    def _group_queries(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
         """Yield queries whose atoms have room together; leave out those that never have."""
         group: list[tuple[int, Boolean]] = []
         needed: set[Hashable] = set()
         for number, tree in waiting:
-            keys = {_key(atom) for atom in _atoms(tree)}
+            keys = {_key_of(atom) for atom in _list_atoms(tree)}
             if len(keys) > self._slots:
                 continue
             if len(needed | keys) > self._slots:
@@ -214,14 +214,14 @@ class Bitmaps:
         if group:
             yield group
 
-    def _unknown(self, atoms: Sequence[Boolean]) -> int:
+    def _count_unknown(self, atoms: Sequence[Boolean]) -> int:
         """Return how many atoms have neither a slot nor a sorted column to be made from."""
-        missing = {key: atom for atom in atoms if (key := _key(atom)) not in self._places}
-        return sum(indexable(atom) not in self._ranks for atom in missing.values())
+        missing = {key: atom for atom in atoms if (key := _key_of(atom)) not in self._places}
+        return sum(find_column(atom) not in self._ranks for atom in missing.values())
 
-    def _admit(self, atoms: Sequence[Boolean], progress: Progress | None) -> None:
+    def _fill_slots(self, atoms: Sequence[Boolean], progress: Progress | None) -> None:
         """Give every atom a slot and fill it; nothing is remembered of a scan that fails."""
-        needed = {_key(atom): atom for atom in atoms}
+        needed = {_key_of(atom): atom for atom in atoms}
         missing = [key for key in needed if key not in self._places]
         self._make_room(len(missing), needed)
         slots = self._empty[len(self._empty) - len(missing) :]
@@ -229,16 +229,17 @@ class Bitmaps:
         quick: list[Hashable] = []
         for key, slot in zip(missing, slots, strict=True):
             atom = needed[key]
-            column = indexable(atom)
+            column = find_column(atom)
             ranks = None if column is None else self._ranks.get(column)
             if ranks is None:
                 self._arena[slot].fill(0)
                 scanned.append((atom, slot))
             else:
-                ranks.mark(find_spans(atom, ranks), self._arena[slot])
+                ranks.mark_rows(find_spans(atom, ranks), self._arena[slot])
                 quick.append(key)
         if scanned:
-            self._source.mark([atom for atom, _ in scanned], [self._arena[slot] for _, slot in scanned], progress=progress)
+            words = [self._arena[slot] for _, slot in scanned]
+            self._source.mark_rows([atom for atom, _ in scanned], words, progress=progress)
         self._places.update(zip(missing, slots, strict=True))
         del self._empty[len(self._empty) - len(missing) :]
         self._quick.update(dict.fromkeys(quick))
@@ -247,25 +248,25 @@ class Bitmaps:
         """Empty slots: of quick atoms beyond the few that are kept, then of the atoms that were used longest ago."""
         for key in list(islice(self._quick, max(0, len(self._quick) + number - self._quick_kept))):
             if key not in needed:
-                self._drop(key)
+                self._drop_atom(key)
         lacking = number - len(self._empty)
         if lacking > 0:
             # A few more than needed, so that this is seldom done.
             old = sorted((self._used[slot], slot, key) for key, slot in self._places.items() if key not in needed)
             for _, _, key in old[: max(lacking, self._slots // 16)]:
-                self._drop(key)
+                self._drop_atom(key)
 
-    def _drop(self, key: Hashable) -> None:
+    def _drop_atom(self, key: Hashable) -> None:
         self._empty.append(self._places.pop(key))
         self._quick.pop(key, None)
 
-    def _run(self, queries: Sequence["_Placed"], counted: list[int | None]) -> None:
+    def _count_queries(self, queries: Sequence["_Placed"], counted: list[int | None]) -> None:
         """Count queries whose atoms all have slots: conjunctions of one width together, the others as programs."""
         flat: dict[int, list[_Placed]] = {}
         other: list[_Placed] = []
         for query in queries:
             _, tree, slots = query
-            if _flat(tree, slots):
+            if _is_conjunction(tree, slots):
                 flat.setdefault(len(slots), []).append(query)
             else:
                 other.append(query)
@@ -283,7 +284,7 @@ class Bitmaps:
             for (number, _, _), count in zip(group, counts, strict=True):
                 counted[number] = count
         if other:
-            steps, starts, depth = _compiled(other)
+            steps, starts, depth = _compile_queries(other)
             counts = count_programs(self._arena, steps, starts, depth=depth).tolist()
             for (number, _, _), count in zip(other, counts, strict=True):
                 counted[number] = count
@@ -292,70 +293,70 @@ class Bitmaps:
 _Placed = tuple[int, Boolean, list[int]]
 
 
-def indexable(tree: Boolean) -> str | None:
+def find_column(tree: Boolean) -> str | None:
     """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
     match tree:
-        case Comparison(left=Field(column=name, type=kind), right=Number(type=constant)):
+        case ValueComparison(left=Field(column=name, type=kind), right=Number(type=constant)):
             return name if kind == constant else None
         case Member(operand=Field(column=name, type="integer" | "real")):
             return name
         case Null(operand=Field(column=name, type="integer" | "real"), negated=True):
             return name
         case And(children=children) | Or(children=children):
-            first = indexable(children[0])
-            return first if first is not None and all(indexable(child) == first for child in children[1:]) else None
+            first = find_column(children[0])
+            return first if first is not None and all(find_column(child) == first for child in children[1:]) else None
         case _:
             return None
 
 
-def _flat(tree: Boolean, slots: Sequence[int]) -> bool:
-    """Whether a tree with so many atoms is a conjunction of them, or a single one."""
+def _is_conjunction(tree: Boolean, slots: Sequence[int]) -> bool:
+    """Return whether a tree with this many atoms is a conjunction of them, or a single atom."""
     return len(slots) == len(tree.children) if type(tree) is And else type(tree) is not Or
 
 
-def _atoms(tree: Boolean) -> Sequence[Boolean]:
+def _list_atoms(tree: Boolean) -> Sequence[Boolean]:
     """Return the leaves of a tree from left to right, repeats included."""
     if not isinstance(tree, (And, Or)):
         return (tree,)
     for child in tree.children:
         if isinstance(child, (And, Or)):
-            return [atom for child in tree.children for atom in _atoms(child)]
+            return [atom for child in tree.children for atom in _list_atoms(child)]
     return tree.children
 
 
-def _key(atom: Boolean) -> Hashable:
-    """Return what stands for an atom in a dictionary: for the usual ones something that is quick to hash and compare.
+def _key_of(atom: Boolean) -> Hashable:
+    """Return the dictionary key of an atom: for the usual ones something that is quick to hash and compare.
 
     A column has one type, so a column, an operator and a constant say it all.
     """
-    if isinstance(atom, Comparison):
+    if isinstance(atom, ValueComparison):
         left, right = atom.left, atom.right
         if isinstance(left, Field) and isinstance(right, (Number, Text)):
             return atom.operator, left.column, right.value
     return atom
 
 
-def _compiled(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+def _compile_queries(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Return the steps of all queries, where each begins, and how many bitmaps any of them holds at once."""
     steps: list[int] = []
     starts = [0]
     deepest = 1
     for _, tree, slots in queries:
-        deepest = max(deepest, _compile(tree, iter(slots), steps))
+        deepest = max(deepest, _compile_tree(tree, iter(slots), steps))
         starts.append(len(steps) // 2)
     return np.array(steps, dtype=np.int64).reshape(-1, 2), np.array(starts, dtype=np.int64), deepest
 
 
-def _compile(tree: Boolean, slots: Iterator[int], steps: list[int]) -> int:
-    """Append the steps that leave a tree's bitmap on the stack, a slot after each, and return how high the stack grows."""
+def _compile_tree(tree: Boolean, slots: Iterator[int], steps: list[int]) -> int:
+    """Append the steps that leave a tree's bitmap on the stack, each with its slot, and return the stack's height."""
     if not isinstance(tree, (And, Or)):
         steps += PUSH, next(slots)
         return 1
     with_slot, with_top = (AND, AND_TOP) if isinstance(tree, And) else (OR, OR_TOP)
-    highest = _compile(tree.children[0], slots, steps)
+    highest = _compile_tree(tree.children[0], slots, steps)
     for child in tree.children[1:]:
         if isinstance(child, (And, Or)):
-            highest = max(highest, 1 + _compile(child, slots, steps))
+            highest = max(highest, 1 + _compile_tree(child, slots, steps))
             steps += with_top, 0
         else:
             steps += with_slot, next(slots)

@@ -42,16 +42,16 @@ class Declared:
             if kind not in get_args(Type):
                 raise InvalidParameter("types", kind, f"one of {', '.join(get_args(Type))} for each column")
 
-    def card(self, named: Sequence[tuple[str, str]], *, rows: int) -> Card:
-        """Return the card of columns with these names and types; refuse a declaration about a column that is not there."""
+    def make_card(self, named: Sequence[tuple[str, str]], *, rows: int) -> Card:
+        """Return the card of columns with these names and types; refuse a declaration about a column that does not exist."""
         known = {name for name, _ in named}
         for parameter in ("bounds", "labels"):
             unknown = next((name for name in getattr(self, parameter) if name not in known), None)
             if unknown is not None:
                 message = f"{parameter} names the column {unknown!r}, which the data do not have"
                 raise UnknownColumn(message)
-        return Card(tuple(self._column(name, kind) for name, kind in named), rows)
+        return Card(tuple(self._make_column(name, kind) for name, kind in named), rows)
 
-    def _column(self, name: str, kind: str) -> Column:
+    def _make_column(self, name: str, kind: str) -> Column:
         labels = tuple(self.labels[name]) if name in self.labels else None
         return Column(name, kind, bounds=self.bounds.get(name), labels=labels)  # type: ignore[arg-type]  # Column checks it

@@ -29,8 +29,8 @@ from holdtrue.engines.files import (
     Files,
     Header,
     cast_columns,
-    diagnose,
-    expand,
+    explain_failure,
+    find_files,
     infer_types,
     quote_name,
     quote_text,
@@ -42,8 +42,8 @@ from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import cells_of_arrow, check_names, flags_of, open_masked
-from holdtrue.queries.emitters import duckdb as emit_value
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
+from holdtrue.queries.emitters import emit_duckdb as emit_value
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.syntax_tree import Boolean, Query
 
@@ -100,32 +100,32 @@ class DuckDBEngine(LocalEngine):
     ) -> None:
         self._connection = connection
         self._statements = threading.RLock()
-        self._seen = tuple((path, _identify(found)) for path, found in seen)
+        self._seen = tuple((path, _identify_file(found)) for path, found in seen)
         self._remove_folder = None if folder is None else weakref.finalize(self, folder.remove)
         super().__init__(card, memory=memory)
 
-    def mark(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
-        """Set the bits of the rows that satisfy each atom, many atoms a scan."""
+    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+        """Set the bits of the rows that satisfy each atom, many atoms per scan."""
         for first in range(0, len(atoms), _ATOMS):
             some = atoms[first : first + _ATOMS]
             selected = ", ".join(f"({emit_condition(atom)}) AS a{number}" for number, atom in enumerate(some))
-            for start, batch in self._batches(selected):
+            for start, batch in self._read_batches(selected):
                 for number in range(len(some)):
                     pack(flags_of(batch.column(number)), words[first + number], start=start)
                 if progress is not None:
                     progress((first + len(some) * (start + batch.num_rows) / max(1, self.rows)) / len(atoms))
 
-    def numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
+    def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
         """Return the values of a column of numbers and which of them are there."""
         data = np.zeros(self.rows, dtype=np.int64 if self.card.column(column).type == "integer" else np.float64)
         valid = np.zeros(self.rows, dtype=np.bool_)
         start = 0
-        for (cells,), rows in self._pieces([column]):
+        for (cells,), rows in self._yield_pieces([column]):
             data[start : start + rows], valid[start : start + rows] = cells.data, cells.valid
             start += rows
         return data, valid
 
-    def _scan(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+    def _scan_rows(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
         sums: list[int] = []
         for first in range(0, len(queries), _EXPRESSIONS):
             some = queries[first : first + _EXPRESSIONS]
@@ -136,18 +136,18 @@ class DuckDBEngine(LocalEngine):
             self._check_files()
         return sums
 
-    def _pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+    def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
         kinds = [self.card.column(name).type for name in names]
-        for _, batch in self._batches(", ".join(quote_name(name) for name in names)):
+        for _, batch in self._read_batches(", ".join(quote_name(name) for name in names)):
             read = zip(names, batch.columns, kinds, strict=True)
             yield [cells_of_arrow(name, column, wanted=kind)[1] for name, column, kind in read], batch.num_rows
 
-    def _release(self) -> None:
+    def _release_rows(self) -> None:
         self._connection.close()
         if self._remove_folder is not None:
             self._remove_folder()
 
-    def _batches(self, selected: str) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+    def _read_batches(self, selected: str) -> Iterator[tuple[int, "pa.RecordBatch"]]:
         """Yield expressions over all rows in order, in batches, with the row that each begins at; not holding them all.
 
         DuckDB 2 copies every row before it hands Arrow out of ``execute``, so the stream comes from ``sql``, where versions
@@ -205,11 +205,11 @@ class DuckDBEngine(LocalEngine):
 
     def _check_files(self) -> None:
         """Refuse to go on where a file is not the one that was opened."""
-        if any(_identify(os.stat(path)) != seen for path, seen in self._seen):  # noqa: PTH116 - the paths are strings throughout
+        if any(_identify_file(os.stat(path)) != seen for path, seen in self._seen):  # noqa: PTH116 - the paths are strings throughout
             raise ReleaseError(FAILED)
 
 
-def _identify(found: "os.stat_result") -> tuple[int, int, int]:
+def _identify_file(found: "os.stat_result") -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
@@ -222,7 +222,7 @@ def open_files(
     names: Sequence[str] | None = None,
 ) -> DuckDBEngine:
     """Return an engine over the files of a path or glob: Parquet as a stream, CSV and JSON loaded once."""
-    files = expand(path, types=declared.types, header=header, names=names)
+    files = find_files(path, types=declared.types, header=header, names=names)
     streamed = files if files.format == "parquet" else None
 
     def load(connection: "duckdb.DuckDBPyConnection") -> str:
@@ -230,12 +230,12 @@ def open_files(
             _check_schemas(files)
             return table_function(files, types={})
         known = declared.types if files.format == "csv" else {}
-        types = infer_types(_describe(connection, table_function(files, types=known)), types=declared.types)
+        types = infer_types(_describe_columns(connection, table_function(files, types=known)), types=declared.types)
         connection.execute(f"CREATE TABLE {_HELD} AS SELECT * FROM {table_function(files, types=types)}")  # noqa: S608 - quoted
         return _HELD
 
-    failure = lambda error: diagnose(files, error)  # noqa: E731 - of this shape
-    return _open(load, declared, settings or DuckDBSettings(), failure=failure, streamed=streamed)
+    failure = lambda error: explain_failure(files, error)  # noqa: E731 - of this shape
+    return _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, streamed=streamed)
 
 
 def open_relation(relation: object, *, declared: Declared, settings: DuckDBSettings | None = None) -> DuckDBEngine:
@@ -252,12 +252,12 @@ def open_relation(relation: object, *, declared: Declared, settings: DuckDBSetti
         return _HELD
 
     failure = "the relation could not be read, or its rows do not fit into memory"
-    engine = _open(load, declared, settings or DuckDBSettings(), failure=failure, streamed=None)
+    engine = _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, streamed=None)
     engine.ordered = False
     return engine
 
 
-def _open(
+def _open_connection(
     load: Callable[["duckdb.DuckDBPyConnection"], str],
     declared: Declared,
     settings: DuckDBSettings,
@@ -274,13 +274,13 @@ def _open(
     connection: Any = None
 
     def read() -> Card:
-        named = _shape(connection, load(connection), declared=declared)
+        named = _make_view(connection, load(connection), declared=declared)
         (rows,) = connection.execute(f"SELECT COUNT(*) FROM {_ROWS}").fetchall()  # noqa: S608 - a constant
         _lock_down(connection, streamed)
-        return declared.card(named, rows=int(rows[0]))
+        return declared.make_card(named, rows=int(rows[0]))
 
     try:
-        connection = open_masked(lambda: _connect(settings.threads, cap, place), failure="DuckDB could not be started")
+        connection = open_masked(lambda: _open_duckdb(settings.threads, cap, place), failure="DuckDB could not be started")
         card = open_masked(read, failure=failure)
     except BaseException:
         if connection is not None:
@@ -291,7 +291,7 @@ def _open(
     return DuckDBEngine(card, connection, seen=seen, folder=folder, memory=settings.memory // 2)
 
 
-def _connect(threads: int | None, memory: int | None, folder: Path | None) -> "duckdb.DuckDBPyConnection":
+def _open_duckdb(threads: int | None, memory: int | None, folder: Path | None) -> "duckdb.DuckDBPyConnection":
     """Return a connection that spills to a folder, or not at all; without a cap on its memory it has DuckDB's own."""
     import duckdb
 
@@ -318,13 +318,13 @@ def _lock_down(connection: "duckdb.DuckDBPyConnection", streamed: Files | None) 
     connection.execute("SET lock_configuration = true")
 
 
-def _describe(connection: "duckdb.DuckDBPyConnection", source: str) -> list[tuple[str, str]]:
+def _describe_columns(connection: "duckdb.DuckDBPyConnection", source: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
 
 
-def _shape(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:
+def _make_view(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:
     """Make a view of a source with the types of the card, and return its columns; refuse cells that do not fit theirs."""
-    columns = cast_columns(_describe(connection, source), types=declared.types)
+    columns = cast_columns(_describe_columns(connection, source), types=declared.types)
     for column in columns:
         if column.checked is None:
             continue
@@ -345,7 +345,7 @@ def _check_schemas(files: Files) -> None:
     check_names(first.names, {})
     for path in dict.fromkeys(files.paths[1:]):
         if not pq.read_schema(path).equals(first):
-            message = f"{path}: the columns are not those of {files.paths[0]}"
+            message = f"{path}: the columns differ from those of {files.paths[0]}"
             raise RequestError(message)
 
 
@@ -367,9 +367,9 @@ class SpillFolder:
             _remove_abandoned(place)
             for _ in range(_ATTEMPTS):
                 if self.path is None:
-                    self._make(place)
+                    self._make_folder(place)
 
-    def _make(self, place: Path) -> None:
+    def _make_folder(self, place: Path) -> None:
         path = Path(mkdtemp(prefix=f"{place.name}-", dir=place.parent))
         with suppress(FileNotFoundError):  # another process took it for one that was left, before it was locked
             self._lock = os.open(path, os.O_RDONLY)

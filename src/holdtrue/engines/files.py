@@ -28,8 +28,8 @@ __all__ = [
     "Header",
     "cast_columns",
     "check_header",
-    "diagnose",
-    "expand",
+    "explain_failure",
+    "find_files",
     "infer_types",
     "match_files",
     "quote_name",
@@ -80,7 +80,7 @@ class Files:
         return tuple([_SIGNS.sub(r"[\1]", path) for path in self.paths])
 
 
-def expand(
+def find_files(
     path: "str | os.PathLike[str]",
     *,
     types: Mapping[str, str] | None = None,
@@ -94,16 +94,16 @@ def expand(
     """
     pattern = open_masked(lambda: os.fspath(path), failure=f"a {type(path).__name__} is no path")
     if not isinstance(pattern, str):
-        raise InvalidParameter("data", type(path).__name__, "a path in text")
+        raise InvalidParameter("data", type(path).__name__, "a path")
     if "://" in pattern:
-        message = f"{pattern}: only files of this machine are read; fetch it first"
+        message = f"{pattern}: Holdtrue reads only files on this machine; download it first"
         raise RequestError(message)
     paths = open_masked(lambda: match_files(pattern), failure=f"{pattern[:_LONGEST_SHOWN]!r} is no path")
     if not paths:
         folder = f"{pattern}: a folder; say which files, as in {pattern}/*.parquet"
         message = folder if Path(pattern).is_dir() else f"{pattern}: no such file"
         raise RequestError(message)
-    kinds = {_format(name) for name in paths}
+    kinds = {_find_format(name) for name in paths}
     if len(kinds) != 1:
         message = f"{pattern}: files of several formats; open those of one format"
         raise RequestError(message)
@@ -111,7 +111,7 @@ def expand(
         _check_readable(name)
         if "\\" in name and _SIGNS.search(name):
             # DuckDB takes the backslash of a pattern for the end of a folder's name.
-            message = f"{name}: a name with a backslash and one of * ? [ ] {{ }} cannot be opened; rename the file"
+            message = f"{name}: a name with both a backslash and one of * ? [ ] {{ }} cannot be opened; rename the file"
             raise RequestError(message)
     kind = kinds.pop()
     if kind == "parquet":
@@ -119,7 +119,7 @@ def expand(
     if kind == "csv":
         return _describe_csv(paths, types or {}, header, names)
     if header is not None:
-        raise InvalidParameter("header", header, "left out: only CSV files have a line of names")
+        raise InvalidParameter.saying("header", "leave out header: only CSV files have a header line")
     return Files(tuple(paths), kind)
 
 
@@ -133,7 +133,7 @@ def _describe_csv(
     for name in paths[1:]:
         other = _read_first_line(name)
         if (titled and other != first) or (other.delimiter, len(other.fields)) != (first.delimiter, len(first.fields)):
-            message = f"{name}: the header is not that of {paths[0]}"
+            message = f"{name}: the header differs from that of {paths[0]}"
             raise RequestError(message)
     check_names(columns, types)
     return Files(tuple(paths), "csv", first.delimiter, columns, titled)
@@ -162,7 +162,7 @@ def _refuse_delta(paths: Sequence[str]) -> None:
         raise RequestError(message)
 
 
-def _format(name: str) -> Format:
+def _find_format(name: str) -> Format:
     plain = name.removesuffix(".gz")
     suffix = Path(plain).suffix.lower()
     if suffix not in _FORMATS:
@@ -223,16 +223,16 @@ def infer_types(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str])
     What looks like a date or a time is the text it is written as, whole numbers beyond 64 bits are real.
     """
     check_names([name for name, _ in columns], types)
-    return {name: types.get(name) or _inferred(name, found) for name, found in columns}
+    return {name: types.get(name) or _infer_type(name, found) for name, found in columns}
 
 
-def _inferred(name: str, found: str) -> str:
+def _infer_type(name: str, found: str) -> str:
     if found in _WIDE_INTEGERS:
         return "real"
-    kind = _type(found)
-    if kind is None and not _temporal(found):
+    kind = _find_type(found)
+    if kind is None and not _is_temporal(found):
         if found in ('"NULL"', "JSON"):
-            message = f"column {name!r} holds nothing, or values of several types; say its type in types="
+            message = f"column {name!r} is empty or holds values of several types; give its type in types="
             raise RequestError(message)
         refuse_type(name, found=found, castable=False)
     return kind or "text"
@@ -251,12 +251,12 @@ class Cast:
 def cast_columns(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> list[Cast]:
     """Return the columns of a table whose types DuckDB knows, as types of the card."""
     check_names([name for name, _ in columns], types)
-    return [_cast(name, found, types.get(name)) for name, found in columns]
+    return [_cast_column(name, found, types.get(name)) for name, found in columns]
 
 
-def _cast(name: str, found: str, wanted: str | None) -> Cast:
-    as_text, empty = _temporal(found), found == '"NULL"'
-    kind = choose_type(name, found=found, kind=_type(found), wanted=wanted, as_text=as_text, empty=empty)
+def _cast_column(name: str, found: str, wanted: str | None) -> Cast:
+    as_text, empty = _is_temporal(found), found == '"NULL"'
+    kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=as_text, empty=empty)
     column = quote_name(name)
     # Through text DuckDB rounds a decimal to the nearest double; its direct cast does not.
     inner = f"CAST({column} AS VARCHAR)" if found.startswith("DECIMAL") else column
@@ -265,7 +265,7 @@ def _cast(name: str, found: str, wanted: str | None) -> Cast:
     return Cast(name, kind, expression, f"{column} IS NOT NULL AND {expression} IS NULL" if wide else None)
 
 
-def _type(found: str) -> str | None:
+def _find_type(found: str) -> str | None:
     if found.endswith("]"):
         return None
     if found == "BOOLEAN":
@@ -277,11 +277,11 @@ def _type(found: str) -> str | None:
     return "text" if found == "VARCHAR" or found.startswith("ENUM(") else None
 
 
-def _temporal(found: str) -> bool:
+def _is_temporal(found: str) -> bool:
     return found.startswith(_TEMPORAL) and not found.endswith("]")
 
 
-def diagnose(files: Files, error: Exception) -> str:
+def explain_failure(files: Files, error: Exception) -> str:
     """Return why files cannot be read, from the number of a line that the reader reports or that we find ourselves."""
     first = files.paths[0] if len(files.paths) == 1 else f"{files.paths[0]} and {len(files.paths) - 1} more"
     if files.format != "csv":

@@ -40,15 +40,15 @@ class Fingerprint:
         self._schema = encode({"columns": [list(column) for column in schema]}).encode()
         self._rows = 0
         self._sums = [0, 0]
-        self._text = self._derived(b"text")
-        self._chain = self._cipher(b"chain")
-        self._spread = self._cipher(b"left"), self._cipher(b"right")
+        self._text = self._derive_key(b"text")
+        self._chain = self._make_cipher(b"chain")
+        self._spread = self._make_cipher(b"left"), self._make_cipher(b"right")
 
-    def _derived(self, purpose: bytes) -> bytes:
+    def _derive_key(self, purpose: bytes) -> bytes:
         return hashlib.blake2b(purpose + b"\0" + self._schema, key=self._key, digest_size=32).digest()
 
-    def _cipher(self, purpose: bytes) -> "Cipher[modes.ECB]":
-        return Cipher(algorithms.AES(self._derived(purpose)), modes.ECB())  # noqa: S305 - as a function of single blocks
+    def _make_cipher(self, purpose: bytes) -> "Cipher[modes.ECB]":
+        return Cipher(algorithms.AES(self._derive_key(purpose)), modes.ECB())  # noqa: S305 - as a function of single blocks
 
     def add(self, cells: Sequence[Values], *, rows: int) -> None:
         """Add rows: for every column of the schema in turn, its 64-bit values or text by its places, with their validity."""
@@ -57,20 +57,20 @@ class Fingerprint:
         state = np.zeros((rows, 2), dtype=np.uint64)
         blocks = np.empty((rows, 2), dtype=np.uint64)
         for column in cells:
-            self._encode(column, blocks)
+            self._encode_column(column, blocks)
             state ^= blocks
-            state = _encrypted(self._chain, state)
+            state = _encrypt_blocks(self._chain, state)
         self._rows += rows
         self._sums = [
-            (before + _total(_encrypted(cipher, state))) % (1 << 128)
+            (before + _sum_blocks(_encrypt_blocks(cipher, state))) % (1 << 128)
             for before, cipher in zip(self._sums, self._spread, strict=True)
         ]
 
-    def _encode(self, column: Values, blocks: npt.NDArray[np.uint64]) -> None:
+    def _encode_column(self, column: Values, blocks: npt.NDArray[np.uint64]) -> None:
         data, valid = column.data, np.ones(len(blocks), dtype=np.bool_) if column.valid is None else column.valid
         if column.dictionary is not None:
             # The last entry stands for NULL.
-            digests = [self._digest(text) for text in column.dictionary]
+            digests = [self._hash_text(text) for text in column.dictionary]
             table = np.frombuffer(b"".join([*digests, bytes(_BLOCK)]), dtype="<u8").reshape(-1, 2)
             np.take(table, np.where(valid, data, -1), axis=0, out=blocks, mode="wrap")
             return
@@ -80,7 +80,7 @@ class Fingerprint:
         np.multiply(held, valid, out=blocks[:, 0], dtype=np.uint64)
         blocks[:, 1] = valid
 
-    def _digest(self, text: str) -> bytes:
+    def _hash_text(self, text: str) -> bytes:
         return hashlib.blake2b(text.encode("utf-8"), key=self._text, digest_size=_BLOCK).digest()
 
     def totals(self) -> tuple[int, int, int]:
@@ -95,14 +95,14 @@ class Fingerprint:
 
     def finish(self) -> bytes:
         """Return the 32 bytes for all rows so far."""
-        whole = hashlib.blake2b(key=self._derived(b"whole"), digest_size=32)
+        whole = hashlib.blake2b(key=self._derive_key(b"whole"), digest_size=32)
         whole.update(self._rows.to_bytes(16, "little"))
         for half in self._sums:
             whole.update(half.to_bytes(16, "little"))
         return whole.digest()
 
 
-def _encrypted(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _encrypt_blocks(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     room = np.empty(blocks.size + 2, dtype=np.uint64)  # update_into wants room for one block more than it writes
     written = cipher.encryptor().update_into(
         blocks.view(np.uint8).data.cast("B", shape=(blocks.nbytes,)), room.view(np.uint8).data
@@ -110,7 +110,7 @@ def _encrypted(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> n
     return room[: written // 8].reshape(-1, 2)
 
 
-def _total(blocks: npt.NDArray[np.uint64]) -> int:
+def _sum_blocks(blocks: npt.NDArray[np.uint64]) -> int:
     """Add up numbers of 128 bits modulo 2^128: limbs of 32 bits, so that 2^32 of them fit into a word."""
     limbs = blocks.view("<u4").reshape(-1, _HALVES).sum(axis=0, dtype=np.uint64)
     return sum(int(limb) << (_LIMB * place) for place, limb in enumerate(limbs)) % (1 << 128)

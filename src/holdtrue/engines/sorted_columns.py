@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from holdtrue.kernels import Words
 from holdtrue.kernels.bitmaps import allocate_arena, count_words, mark_ranges, pack
-from holdtrue.queries.syntax_tree import And, Boolean, Comparison, Member, Number, Or
+from holdtrue.queries.syntax_tree import And, Boolean, Member, Number, Or, ValueComparison
 
 __all__ = ["SortedColumn", "find_spans"]
 
@@ -57,15 +57,15 @@ class SortedColumn:
         return cls(values, order, (0, *cuts), below)
 
     @staticmethod
-    def size(rows: int) -> int:
-        """Return how many bytes the ranks of so many rows take at most."""
+    def count_bytes(rows: int) -> int:
+        """Return the most bytes that the ranks of this many rows take."""
         return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * count_words(rows) + 4096
 
-    def around(self, value: float) -> tuple[int, int]:
+    def count_around(self, value: float) -> tuple[int, int]:
         """Return how many values lie below a constant, and how many not above it."""
         return int(self.values.searchsorted(value)), int(self.values.searchsorted(value, side="right"))
 
-    def mark(self, wanted: Spans, words: Words) -> None:
+    def mark_rows(self, wanted: Spans, words: Words) -> None:
         """Write the bits of the rows whose rank lies in one of the spans, and zero everywhere else."""
         chosen, edges = [], []
         for end in (end for span in wanted for end in span):
@@ -75,10 +75,10 @@ class SortedColumn:
             if place:
                 chosen.append(place - 1)
             edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
-        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _pairs(edges), words)
+        mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _to_pairs(edges), words)
 
 
-def _pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
+def _to_pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
@@ -86,26 +86,26 @@ def find_spans(tree: Boolean, ranks: SortedColumn) -> Spans:
     """Return the ranks of the rows that satisfy an indexable tree: disjoint spans, in order, none of them empty."""
     whole = ((0, int(ranks.values.size)),)
     match tree:
-        case Comparison(operator=operator, right=Number(value=value)):
-            below, upto = ranks.around(value)
-            return _compared(operator, below, upto, whole[0][1])
+        case ValueComparison(operator=operator, right=Number(value=value)):
+            below, upto = ranks.count_around(value)
+            return _spans_of_comparison(operator, below, upto, whole[0][1])
         case Member(values=values, negated=negated):
-            found = _joined([ranks.around(value) for value in values if not isinstance(value, str)])
-            return _rest(found, whole[0][1]) if negated else found
+            found = _join_spans([ranks.count_around(value) for value in values if not isinstance(value, str)])
+            return _complement_spans(found, whole[0][1]) if negated else found
         case And(children=children):
-            return reduce(_met, (find_spans(child, ranks) for child in children))
+            return reduce(_intersect_spans, (find_spans(child, ranks) for child in children))
         case Or(children=children):
-            return _joined([span for child in children for span in find_spans(child, ranks)])
+            return _join_spans([span for child in children for span in find_spans(child, ranks)])
         case _:
-            return _joined(whole)
+            return _join_spans(whole)
 
 
-def _compared(operator: str, below: int, upto: int, total: int) -> Spans:
+def _spans_of_comparison(operator: str, below: int, upto: int, total: int) -> Spans:
     spans = {"<": (0, below), "<=": (0, upto), ">": (upto, total), ">=": (below, total), "=": (below, upto)}
-    return _joined([spans[operator]] if operator in spans else [(0, below), (upto, total)])
+    return _join_spans([spans[operator]] if operator in spans else [(0, below), (upto, total)])
 
 
-def _joined(found: Sequence[tuple[int, int]]) -> Spans:
+def _join_spans(found: Sequence[tuple[int, int]]) -> Spans:
     kept: list[tuple[int, int]] = []
     for low, high in sorted(found):
         if low >= high:
@@ -117,11 +117,11 @@ def _joined(found: Sequence[tuple[int, int]]) -> Spans:
     return tuple(kept)
 
 
-def _met(left: Spans, right: Spans) -> Spans:
+def _intersect_spans(left: Spans, right: Spans) -> Spans:
     pairs = [(max(a, c), min(b, d)) for a, b in left for c, d in right]
-    return _joined(pairs)
+    return _join_spans(pairs)
 
 
-def _rest(found: Spans, total: int) -> Spans:
+def _complement_spans(found: Spans, total: int) -> Spans:
     ends = [0, *(end for span in found for end in span), total]
-    return _joined(list(zip(ends[::2], ends[1::2], strict=True)))
+    return _join_spans(list(zip(ends[::2], ends[1::2], strict=True)))

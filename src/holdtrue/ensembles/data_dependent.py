@@ -28,7 +28,7 @@ _ORDERS: _Floats = np.concatenate([np.arange(2, 100.5 + 0.25, 0.5), np.geomspace
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An epsilon at the report's delta, by the conversion of RDP in use in 2018 and by the better one of today."""
+    """An epsilon at the report's delta, by the RDP conversion used in 2018 and by today's tighter one."""
 
     classic: float
     classic_order: float
@@ -56,15 +56,15 @@ class CustodianReport:
 
     @property
     def event(self) -> NoReturn:
-        """Refuse: what depends on the rows pays for nothing."""
-        message = "a report for the custodian depends on the rows: charge the event of the rule itself"
+        """Refuse: a figure that depends on the rows cannot be charged."""
+        message = "a custodian's report depends on the rows; charge the event of the rule itself"
         raise NotPrivate(message)
 
     def __repr__(self) -> str:
         return f"CustodianReport({self.rows} rows at delta={self.delta:g}; its figures depend on the rows: not for release)"
 
     def __reduce__(self) -> NoReturn:
-        message = "a report for the custodian is not stored or sent: its figures depend on the rows"
+        message = "a custodian's report cannot be stored or sent: its figures depend on the rows"
         raise TypeError(message)
 
 
@@ -80,40 +80,40 @@ def vote_report(
     """
     counts = vote_matrix(votes).astype(np.float64)
     slack = float(probability("delta", delta))
-    chances, screening = _screening(counts, screen)
+    chances, screening = _cost_screens(counts, screen)
     if answered is not None:
         flags = np.asarray(answered)
         if flags.shape != chances.shape or flags.dtype != np.bool_:
-            raise InvalidParameter("answered", f"an array of shape {flags.shape}", "one boolean for each point")
+            raise InvalidParameter.saying("answered", f"answered has shape {flags.shape}; expected one boolean per point")
         chances = flags.astype(np.float64)
     spread = float(response.sigma) / response.points
-    answering = chances @ _renyi(_doubt(counts, float(response.sigma)), spread)
-    free = chances.size * _plain(None if screen is None else _width(screen)) + chances.sum() * _plain(spread)
+    answering = chances @ _rdp_of_points(_bound_doubt(counts, float(response.sigma)), spread)
+    free = chances.size * _plain_rdp(None if screen is None else _rdp_width(screen)) + chances.sum() * _plain_rdp(spread)
     return CustodianReport(
         rows=chances.size,
         delta=slack,
         answers=float(chances.sum()),
-        dependent=_converted(screening + answering, slack),
-        independent=_converted(free, slack),
+        dependent=_to_epsilon(screening + answering, slack),
+        independent=_to_epsilon(free, slack),
     )
 
 
-def _width(screen: Screen) -> float:
+def _rdp_width(screen: Screen) -> float:
     """Return s with RDP a / s^2: the screen's counts move by one under deviation sigma, and RDP is a / (2 sigma^2)."""
     return math.sqrt(2) * float(screen.sigma) / screen.points
 
 
-def _screening(counts: _Floats, screen: Screen | None) -> tuple[_Floats, _Floats]:
+def _cost_screens(counts: _Floats, screen: Screen | None) -> tuple[_Floats, _Floats]:
     """Return the probability that each point is answered, and the RDP of all screens."""
     from scipy import special
 
     if screen is None:
         return np.ones(len(counts)), np.zeros(_ORDERS.size)
     distance = (counts.max(axis=1) - float(screen.threshold)) / float(screen.sigma)
-    return special.ndtr(distance), _renyi(special.log_ndtr(-np.abs(distance)), _width(screen)).sum(axis=0)
+    return special.ndtr(distance), _rdp_of_points(special.log_ndtr(-np.abs(distance)), _rdp_width(screen)).sum(axis=0)
 
 
-def _doubt(counts: _Floats, sigma: float) -> _Floats:
+def _bound_doubt(counts: _Floats, sigma: float) -> _Floats:
     """Return ln q, where q bounds the probability that noise makes another label than the first of the largest win."""
     from scipy import special
 
@@ -125,17 +125,17 @@ def _doubt(counts: _Floats, sigma: float) -> _Floats:
     return np.minimum(doubt, math.log1p(-1 / counts.shape[1]))
 
 
-def _plain(width: float | None) -> _Floats:
+def _plain_rdp(width: float | None) -> _Floats:
     return np.zeros(_ORDERS.size) if width is None else _ORDERS / width**2
 
 
-def _renyi(log_q: _Floats, width: float) -> _Floats:
+def _rdp_of_points(log_q: _Floats, width: float) -> _Floats:
     """Return the RDP of every point at every order, given ln q of its unlikely outcomes and s with RDP a / s^2.
 
     The theorem's two orders m1 and m2 = m1 - 1 = s sqrt(-ln q) are those that make its bound nearly the best; where its
     conditions fail, or it says more than a / s^2, the latter stands.
     """
-    base = np.broadcast_to(_plain(width), (log_q.size, _ORDERS.size))
+    base = np.broadcast_to(_plain_rdp(width), (log_q.size, _ORDERS.size))
     order = _ORDERS[None, :]
     log_q = np.maximum(log_q, -1e300)[:, None]
     with np.errstate(all="ignore"):
@@ -151,7 +151,7 @@ def _renyi(log_q: _Floats, width: float) -> _Floats:
     return np.where(valid & (bound < base), np.maximum(bound, 0.0), base)
 
 
-def _converted(renyi: _Floats, delta: float) -> Figure:
+def _to_epsilon(renyi: _Floats, delta: float) -> Figure:
     a = _ORDERS
     classic = renyi - math.log(delta) / (a - 1)
     improved = renyi + np.log((a - 1) / a) - (math.log(delta) + np.log(a)) / (a - 1)

@@ -32,13 +32,13 @@ __all__ = [
     "Problem",
     "Solved",
     "corner_suboptimality",
-    "descend",
     "hinge",
     "huber",
     "logistic",
     "one_pass",
+    "run_descent",
+    "run_subgradients",
     "squared",
-    "subgradients",
 ]
 
 Pairs: TypeAlias = tuple[Number, Number] | Sequence[tuple[Number, Number]]
@@ -64,7 +64,7 @@ class Loss:
     slope: Slope
     margins: bool
 
-    def bounded(self, reach: float) -> "Loss":
+    def bound_slope(self, reach: float) -> "Loss":
         """Return the loss for predictions in [-reach, reach]: with labels in [-1, 1] the squared loss is Lipschitz there."""
         if self.lipschitz is not None:
             return self
@@ -125,8 +125,8 @@ class Features:
     intercept: bool
 
     def __init__(self, bounds: Pairs, *, columns: int, norm: Number | None = None, intercept: bool = True) -> None:
-        pairs = _pairs(bounds, count("columns", columns))
-        object.__setattr__(self, "bounds", tuple(_ordered(pair) for pair in pairs))
+        pairs = _expand_bounds(bounds, count("columns", columns))
+        object.__setattr__(self, "bounds", tuple(_check_pair(pair) for pair in pairs))
         object.__setattr__(self, "norm", None if norm is None else require_constant("norm", norm))
         object.__setattr__(self, "intercept", intercept)
 
@@ -142,11 +142,11 @@ class Features:
         inner = longest if self.norm is None else min(longest, self.norm)
         return math.hypot(inner, float(self.intercept)) * ROUNDING
 
-    def rows(self, X: npt.NDArray[Any] | Sequence[Any]) -> Floats:
+    def scale_rows(self, X: npt.NDArray[Any] | Sequence[Any]) -> Floats:
         """Return a matrix of rows, each at most ``lipschitz`` long whatever the input holds."""
         raw = np.array(X, dtype=np.float64, ndmin=2)
         if raw.ndim != 2 or raw.shape[1] != len(self.bounds):  # noqa: PLR2004 - a matrix
-            raise InvalidParameter("X", f"an array of shape {raw.shape}", f"a matrix of {len(self.bounds)} columns")
+            raise InvalidParameter.saying("X", f"X has shape {raw.shape}; expected a matrix of {len(self.bounds)} columns")
         low, high = np.array(self.bounds, dtype=np.float64).T
         clamped = np.minimum(np.maximum(np.where(np.isnan(raw), low, raw), low), high)
         scaled: Floats = np.clip((clamped - low) / (high - low) * 2 - 1, -1.0, 1.0)
@@ -170,15 +170,15 @@ class Labels:
         if loss.margins:
             return cls(None)
         if bounds is None:
-            message = f"public bounds of the label are needed for the {loss.name} loss"
+            message = f"the {loss.name} loss needs public bounds of the label"
             raise NotCertified(message)
-        return cls(_ordered(bounds))
+        return cls(_check_pair(bounds))
 
     def read(self, y: npt.NDArray[Any] | Sequence[Any], *, rows: int) -> Floats:
-        """Return one label a row; a missing one is -1."""
+        """Return one label per row; a missing one is -1."""
         raw = np.asarray(y, dtype=np.float64)
         if raw.shape != (rows,):
-            raise InvalidParameter("y", f"an array of shape {raw.shape}", f"one label for each of {rows} rows")
+            raise InvalidParameter.saying("y", f"y has shape {raw.shape}; expected {rows} labels, one per row")
         if self.bounds is None:
             return np.where(raw > 0, 1.0, -1.0)
         low, high = self.bounds
@@ -193,17 +193,17 @@ class Labels:
         return low + (np.clip(predictions, -1.0, 1.0) + 1) / 2 * (high - low)
 
 
-def _pairs(bounds: Pairs, columns: int) -> Sequence[tuple[Number, Number]]:
+def _expand_bounds(bounds: Pairs, columns: int) -> Sequence[tuple[Number, Number]]:
     pairs: Any = bounds
     if len(pairs) == 2 and not isinstance(pairs[0], (tuple, list)):  # noqa: PLR2004 - one pair for every column
         return [pairs] * columns
     if len(pairs) != columns:
-        raise InvalidParameter("bounds", f"{len(pairs)} pairs", f"one pair, or one for each of {columns} columns")
+        raise InvalidParameter.saying("bounds", f"bounds has {len(pairs)} pairs; expected one, or {columns}, one per column")
     checked: Sequence[tuple[Number, Number]] = pairs
     return checked
 
 
-def _ordered(pair: object) -> tuple[float, float]:
+def _check_pair(pair: object) -> tuple[float, float]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # noqa: PLR2004 - low and high
         raise InvalidParameter("bounds", pair, "pairs (low, high) with low below high")
     low, high = (float(rational("bounds", end)) for end in pair)
@@ -234,7 +234,7 @@ class Problem:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     def step_error(self, step: float, rows: int) -> float:
-        """Return e, what one computed step with the mean gradient of so many rows may be off by, in Euclidean length.
+        """Return e, a bound on the rounding error of one step with the mean gradient of this many rows, in Euclidean length.
 
         With u the unit of rounding, d weights, |w| <= W, |x| <= F, slopes at most l and smoothness s. A prediction is off by
         at most 2 d u W F in any order of summation, so a slope by 2 d u s W F + SLOPE_ERROR l. The mean gradient is off
@@ -258,7 +258,7 @@ class Solved:
 
 
 def corner_suboptimality(problem: Problem, *, steps: int) -> float:
-    """Return how far above its minimum the objective of exact arithmetic is at the point of :func:`subgradients` (E15).
+    """Return how far above its minimum the objective of exact arithmetic is at the point of :func:`run_subgradients` (E15).
 
     2 G^2 / (strength (T + 1)) for subgradients of length at most G = L + strength W (Lacoste-Julien, Schmidt and Bach), plus
     what roundings add to each step's inequality. A slope computed at a prediction k = 2 d u W F away is a subgradient up to
@@ -275,11 +275,11 @@ def corner_suboptimality(problem: Problem, *, steps: int) -> float:
     return (2 * longest**2 / (problem.strength * (steps + 1)) + rounding) * (1 + 2.0**-20)
 
 
-def descend(problem: Problem, *, step: float, steps: int) -> Solved:
+def run_descent(problem: Problem, *, step: float, steps: int) -> Solved:
     """Return the last of T projected full-batch gradient steps from 0, w - step (gradient + strength w)."""
     w = np.zeros(problem.size[1])
     for _ in range(steps):
-        w = _projected(w - step * _gradient(problem, w), problem.radius)
+        w = _project_weights(w - step * _find_gradient(problem, w), problem.radius)
     each = problem.step_error(step, problem.size[0])
     shrinking = step * problem.strength
     times = steps if shrinking == 0 else min(steps, 1 / shrinking * (1 + 2.0**-20))
@@ -297,12 +297,12 @@ def one_pass(problem: Problem, *, step: float) -> Solved:
         total += w
         x = problem.rows[index]
         slope = problem.loss.slope(np.einsum("j,j->", x, w).reshape(1), problem.labels[index : index + 1])
-        w = _projected(w - step * (slope[0] * x + problem.strength * w), problem.radius)
+        w = _project_weights(w - step * (slope[0] * x + problem.strength * w), problem.radius)
     error = problem.step_error(step, 1) * rows + (rows + 2) * UNIT * problem.reach
     return Solved(total / rows, error * (1 + 2.0**-20))
 
 
-def subgradients(problem: Problem, *, steps: int) -> Solved:
+def run_subgradients(problem: Problem, *, steps: int) -> Solved:
     """Return the mean of T points of projected subgradient steps 2 / (strength (t + 1)) from 0, the t-th with weight t.
 
     For losses with corners; :func:`corner_suboptimality` says how good the mean is, and taking it costs (T + 4) u W. Needs:
@@ -312,11 +312,11 @@ def subgradients(problem: Problem, *, steps: int) -> Solved:
     for t in range(1, steps + 1):
         total += t * w
         weight += t
-        w = _projected(w - 2 / (problem.strength * (t + 1)) * _gradient(problem, w), problem.radius)
+        w = _project_weights(w - 2 / (problem.strength * (t + 1)) * _find_gradient(problem, w), problem.radius)
     return Solved(total / weight, (steps + 4) * UNIT * problem.reach * (1 + 2.0**-20))
 
 
-def _gradient(problem: Problem, w: Floats) -> Floats:
+def _find_gradient(problem: Problem, w: Floats) -> Floats:
     # Not the matrix product of a library, whose order of summation may depend on the number of threads.
     predictions = np.einsum("ij,j->i", problem.rows, w)
     slopes = problem.loss.slope(predictions, problem.labels)
@@ -324,7 +324,7 @@ def _gradient(problem: Problem, w: Floats) -> Floats:
     return gradient
 
 
-def _projected(w: Floats, radius: float | None) -> Floats:
+def _project_weights(w: Floats, radius: float | None) -> Floats:
     if radius is None:
         return w
     length = float(np.sqrt(np.einsum("j,j->", w, w)))

@@ -62,7 +62,7 @@ _TREES = {"tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassif
 
 
 class Members(Protocol):
-    """What an ensemble asks. Points are finite and within the public bounds; nothing here raises on what they hold."""
+    """What an ensemble needs of its members. Points are finite and within the public bounds; no point makes this raise."""
 
     @property
     def kind(self) -> Kind:
@@ -71,7 +71,7 @@ class Members(Protocol):
 
     @property
     def parts(self) -> int:
-        """Return how many there are."""
+        """Return the number of members."""
         ...
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
@@ -92,7 +92,7 @@ class LinearMembers:
 
     @property
     def parts(self) -> int:
-        """Return how many there are."""
+        """Return the number of members."""
         return self.table.starts.size - 1
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
@@ -116,7 +116,7 @@ class TreeMembers:
 
     @property
     def parts(self) -> int:
-        """Return how many there are."""
+        """Return the number of members."""
         return self.forest.roots.size
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
@@ -141,45 +141,45 @@ class ConstantMember:
 
 @dataclass(frozen=True, eq=False)
 class OtherMembers:
-    """Members of any other type, asked one after the other; None stands for a part without one."""
+    """Members of any other type, asked one by one; None stands for a part without a member."""
 
     estimators: tuple[Any, ...]
     kind: ClassVar[Literal["other"]] = "other"
 
     @property
     def parts(self) -> int:
-        """Return how many there are."""
+        """Return the number of members."""
         return len(self.estimators)
 
     def votes(self, points: Floats, *, labels: tuple[Label, ...]) -> Integers:
         """Return how many members vote for each label at each point; what is not in the list is a vote for its first."""
         counts = np.zeros((len(points), len(labels)), dtype=np.int64)
         lines = np.arange(len(points))
-        for chosen in self._asked(points, lambda said: _places(said, labels), 0):
+        for chosen in self._ask_members(points, lambda said: _find_places(said, labels), 0):
             counts[lines, chosen] += 1
         return counts
 
     def outputs(self, points: Floats, *, fallback: float) -> Floats:
         """Return the number that each member gives to each point."""
-        said = list(self._asked(points, lambda said: said.astype(np.float64), fallback))
+        said = list(self._ask_members(points, lambda said: said.astype(np.float64), fallback))
         numbers = np.stack(said, axis=1)
         return np.where(np.isnan(numbers), fallback, numbers)
 
-    def _asked(self, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Iterator[Whatever]:
+    def _ask_members(self, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Iterator[Whatever]:
         with silence():
             for member in self.estimators:
-                yield np.full(len(points), fixed) if member is None else _predicted(member, points, read, fixed)
+                yield np.full(len(points), fixed) if member is None else _predict_safely(member, points, read, fixed)
 
 
-def _places(said: Whatever, labels: tuple[Label, ...]) -> Integers:
+def _find_places(said: Whatever, labels: tuple[Label, ...]) -> Integers:
     chosen = np.zeros(len(said), dtype=np.int64)
     for code in range(1, len(labels)):
         chosen[said == labels[code]] = code
     return chosen
 
 
-def _predicted(member: Any, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Whatever:  # noqa: ANN401 - any
-    """Return what a member predicts: point by point where it fails on all together, and ``fixed`` where it fails on one."""
+def _predict_safely(member: Any, points: Floats, read: Callable[[Whatever], Whatever], fixed: float) -> Whatever:  # noqa: ANN401 - any
+    """Return a member's predictions: one point at a time if it fails on all together, ``fixed`` where it fails on one."""
     try:
         said = np.asarray(member.predict(points))
         if said.shape == (len(points),):
@@ -188,12 +188,12 @@ def _predicted(member: Any, points: Floats, read: Callable[[Whatever], Whatever]
         pass
     if len(points) <= 1:
         return np.full(len(points), fixed)
-    return np.concatenate([_predicted(member, points[place : place + 1], read, fixed) for place in range(len(points))])
+    return np.concatenate([_predict_safely(member, points[place : place + 1], read, fixed) for place in range(len(points))])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ensemble:
-    """Members trained on disjoint parts: what they vote is private, and is to be seen through a mechanism only.
+    """Members trained on disjoint parts. Their votes are private, and may be released only through a mechanism.
 
     Guarantee (E4): replacing one row changes one member, and so moves at most one vote at every point, from one label to
     another; and one of the numbers of ``outputs``, by at most the width of ``output_bounds``.
@@ -217,7 +217,7 @@ class Ensemble:
 
     @property
     def stored(self) -> bool:
-        """Return whether it can be saved; if not, it lives in memory only."""
+        """Return whether it can be saved; otherwise it exists only in memory."""
         return self.kind != "other"
 
     def votes(self, X: object) -> Integers:
@@ -225,14 +225,14 @@ class Ensemble:
         if self.labels is None:
             message = "the members of this ensemble give numbers, not labels; use outputs"
             raise PreconditionError(message)
-        return self.members.votes(self.domain.clamped(X), labels=self.labels)
+        return self.members.votes(self.domain.clamp_points(X), labels=self.labels)
 
     def outputs(self, X: object) -> Floats:
         """Return points by parts: the number of each member at each point, moved into ``output_bounds``."""
         if self.output_bounds is None:
             message = "the members of this ensemble give labels, not numbers; use votes"
             raise PreconditionError(message)
-        return np.clip(self.members.outputs(self.domain.clamped(X), fallback=self.fallback), *self.output_bounds)
+        return np.clip(self.members.outputs(self.domain.clamp_points(X), fallback=self.fallback), *self.output_bounds)
 
     def __repr__(self) -> str:
         gives = f"labels {', '.join(map(repr, self.labels))}" if self.labels else f"numbers in {self.output_bounds}"
@@ -262,11 +262,11 @@ class Tree(NamedTuple):
 def kind_of(estimator: object) -> Kind:
     """Return how members of this type answer. Subclasses may predict otherwise, and are asked one by one."""
     found = type(estimator)
-    return "linear" if found in _classes("linear") else "trees" if found in _classes("trees") else "other"
+    return "linear" if found in _list_classes("linear") else "trees" if found in _list_classes("trees") else "other"
 
 
 @cache
-def _classes(kind: Kind) -> frozenset[type]:
+def _list_classes(kind: Kind) -> frozenset[type]:
     from importlib import import_module
 
     listed = _LINEAR if kind == "linear" else _TREES
@@ -280,7 +280,7 @@ def read_block(member: Any, *, labels: tuple[Label, ...] | None) -> Block:  # no
     biases = np.broadcast_to(np.asarray(member.intercept_, dtype=np.float64).ravel(), len(weights)).copy()
     if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
         raise ArithmeticError
-    codes = np.zeros(2, dtype=np.int64) if labels is None else _codes(member, labels)
+    codes = np.zeros(2, dtype=np.int64) if labels is None else _read_codes(member, labels)
     return Block(weights, biases, codes[1:], codes[:1]) if len(weights) == 1 else Block(weights, biases, codes, codes)
 
 
@@ -307,7 +307,7 @@ def read_tree(member: Any, *, labels: tuple[Label, ...] | None) -> Tree:  # noqa
     if labels is None:
         values = np.array(tree.value[:, 0, 0], dtype=np.float64)
     else:
-        codes = _codes(member, labels)[tree.value[:, 0, :].argmax(axis=1)]
+        codes = _read_codes(member, labels)[tree.value[:, 0, :].argmax(axis=1)]
     thresholds = _rounded_down(np.where(leaf, 0.0, tree.threshold))
     if not (np.isfinite(thresholds).all() and np.isfinite(values).all()):
         raise ArithmeticError
@@ -336,7 +336,7 @@ def stack_trees(trees: Sequence[Tree]) -> TreeMembers:
     )
 
 
-def _codes(member: Any, labels: tuple[Label, ...]) -> Integers:  # noqa: ANN401 - a fitted classifier
+def _read_codes(member: Any, labels: tuple[Label, ...]) -> Integers:  # noqa: ANN401 - a fitted classifier
     return np.array([labels.index(name) for name in member.classes_.tolist()], dtype=np.int64)
 
 

@@ -34,8 +34,8 @@ __all__ = [
     "hash_contents",
     "hash_rows",
     "labels_of",
+    "list_positions",
     "part_of",
-    "positions",
 ]
 
 Label: TypeAlias = str | int | bool
@@ -67,7 +67,7 @@ class PartRule:
 
     @property
     def sentence(self) -> str:
-        """Return in words what is counted on."""
+        """Return in words what the guarantee assumes."""
         match self.by:
             case "key":
                 return f"parts by the public key {self.key!r}: one row moves one vote"
@@ -85,8 +85,8 @@ def part_of(position: int, *, parts: int) -> int:
     return count("position", position, least=0) % count("parts", parts)
 
 
-def positions(part: int, *, rows: int, parts: int) -> range:
-    """Return the positions of the rows of a part: as many for every part. Fewer rows than parts: InsufficientSamples."""
+def list_positions(part: int, *, rows: int, parts: int) -> range:
+    """Return the positions of the rows of a part; parts are of equal size. InsufficientSamples for fewer rows than parts."""
     used = rows_of_a_part(rows, parts=parts) * parts
     if not 0 <= part < parts:
         raise InvalidParameter("part", part, f"a whole number from 0 to {parts - 1}")
@@ -150,7 +150,7 @@ class Domain:
 
     @classmethod
     def of(cls, bounds: object, *, width: int) -> "Domain":
-        """Return the domain of so many columns from one pair for all, a pair for each, or None for no bounds."""
+        """Return the domain of ``width`` columns: from one pair for all, one pair per column, or None for no bounds."""
         if bounds is None:
             return cls(np.full(width, -FEATURE_LIMIT), np.full(width, FEATURE_LIMIT))
         pairs = bounds if isinstance(bounds, Sequence) else ()
@@ -168,12 +168,12 @@ class Domain:
         """Return the number of columns."""
         return self.low.size
 
-    def clamped(self, X: object) -> Floats:
+    def clamp_points(self, X: object) -> Floats:
         """Return points as members see them: missing numbers are 0, and then all are moved into the bounds.
 
         So no member ever meets a NaN or an infinity. Failure: InvalidParameter on types and shapes, never on a number.
         """
-        points = _numbers(X)
+        points = _read_numbers(X)
         if points.ndim != _PAIR or points.shape[1] != self.width:
             raise InvalidParameter("X", describe_array(points), f"a matrix of numbers with {self.width} columns")
         missing = points != points  # noqa: PLR0124 - true for NaN only
@@ -184,7 +184,7 @@ class Domain:
 
 def width_of(X: object) -> int:
     """Return the number of columns of a matrix of numbers."""
-    points = _numbers(X)
+    points = _read_numbers(X)
     if points.ndim != _PAIR or points.shape[1] == 0:
         raise InvalidParameter("X", describe_array(points), "a matrix of numbers, rows by columns")
     return int(points.shape[1])
@@ -216,7 +216,7 @@ def codes_of(y: object, *, labels: tuple[Label, ...], rows: int) -> Integers:
     if array.shape != (rows,):
         raise InvalidParameter("y", describe_array(array), f"one label for each of {rows} rows")
     if array.dtype == object:
-        return np.array([_place(value, labels) for value in array], dtype=np.int64)
+        return np.array([_find_label(value, labels) for value in array], dtype=np.int64)
     if array.dtype.kind not in ("U" if isinstance(labels[0], str) else "biuf"):
         raise InvalidParameter("y", describe_array(array), f"labels of the kind of {labels[0]!r}")
     codes = np.zeros(rows, dtype=np.int64)
@@ -247,7 +247,7 @@ def outputs_of(outputs: object, fallback: Number | None) -> tuple[tuple[float, f
     return (low, high), value
 
 
-def _numbers(X: object) -> Floats:
+def _read_numbers(X: object) -> Floats:
     try:
         points = np.asarray(X)
     except ValueError:
@@ -259,7 +259,7 @@ def _numbers(X: object) -> Floats:
     return points.astype(np.float64, copy=False)
 
 
-def _place(value: object, labels: tuple[Label, ...]) -> int:
+def _find_label(value: object, labels: tuple[Label, ...]) -> int:
     try:
         return labels.index(value)
     except Exception:  # noqa: BLE001 - a value whose comparison fails is not in the list

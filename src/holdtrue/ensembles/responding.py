@@ -44,7 +44,7 @@ def vote_matrix(votes: Array) -> Integers:
     """Return the counts of one point or of many as a matrix, a row a point; whole numbers, for two labels or more."""
     counts = integers("votes", votes)
     if counts.ndim not in (1, 2) or counts.shape[-1] < _LEAST_LABELS:
-        raise InvalidParameter("votes", f"counts of shape {counts.shape}", "the counts of two labels or more, a row a point")
+        raise InvalidParameter.saying("votes", f"votes has shape {counts.shape}; expected counts of two or more labels")
     return counts[None, :] if counts.ndim == 1 else counts
 
 
@@ -85,7 +85,7 @@ class SoftMajority(Exponential):
 
 @dataclass(frozen=True)
 class NoisyMax(Mechanism):
-    """Adds normal noise to the votes for every label and answers the label that then has most.
+    """Adds normal noise to the votes for every label and answers the label with the most.
 
     Law: argmax over b of GRID votes(b) + round(GRID sigma Z_b), Z_b independent standard normals; labels that tie on the
     grid are equally likely. Guarantee: mu-GDP with mu = sqrt(2) points / sigma, rounded up. One row takes at most
@@ -105,7 +105,7 @@ class NoisyMax(Mechanism):
     def __init__(self, sigma: Number | None = None, *, mu: Number | None = None, points: int = 1) -> None:
         pooled = count("points", points)
         if (sigma is None) == (mu is None):
-            raise InvalidParameter("sigma", sigma, "given, or mu in its place, and not both")
+            raise InvalidParameter.saying("sigma", "give either sigma or mu")
         deviation = positive("sigma", sigma) if mu is None else ROOT_TWO * pooled / positive("mu", mu)
         if deviation * GRID > LARGEST_SCALE:
             raise InvalidParameter(
@@ -120,18 +120,18 @@ class NoisyMax(Mechanism):
 
     def release(self, votes: Array) -> Any:  # noqa: ANN401 - one label for one point, an array for many
         """Return the index of a label; for a matrix of counts, that of each row."""
-        chosen = _largest(self._noisy(votes), self._bits)
+        chosen = _find_largest(self._add_noise(votes), self._bits)
         return int(chosen[0]) if integers("votes", votes).ndim == 1 else chosen
 
     def counts(self, votes: Array) -> npt.NDArray[np.float64]:
-        """Return the noisy counts in place of the label, at the same cost: how clear the vote was comes with it.
+        """Return the noisy counts instead of the label, at the same cost; they show how clear the vote was.
 
         One charge pays for these or for a label; a label must then be read off these, and not drawn again.
         """
-        noisy = self._noisy(votes).astype(np.float64) / GRID
+        noisy = self._add_noise(votes).astype(np.float64) / GRID
         return np.asarray(noisy[0] if integers("votes", votes).ndim == 1 else noisy)
 
-    def _noisy(self, votes: Array) -> npt.NDArray[np.object_]:
+    def _add_noise(self, votes: Array) -> npt.NDArray[np.object_]:
         counts = vote_matrix(votes)
         noise = rounded_gaussian(self.sigma * GRID, size=counts.size, bits=self._bits).reshape(counts.shape)
         return np.asarray(counts.astype(object) * GRID + noise.astype(object))
@@ -182,7 +182,7 @@ class Screen(Mechanism):
 
 @dataclass(frozen=True)
 class LaplaceMax(Mechanism):
-    """Adds discrete Laplace noise to the votes for every label and answers the label that then has most.
+    """Adds discrete Laplace noise to the votes for every label and answers the label with the most.
 
     Law: argmax over b of GRID votes(b) + Z_b, with Pr[Z_b = z] proportional to e^(-epsilon |z| / (2 GRID points)); labels
     that tie on the grid are equally likely. Guarantee: epsilon-DP. One row moves each count by ``points`` at most. Given the
@@ -210,15 +210,15 @@ class LaplaceMax(Mechanism):
         """Return the index of a label; for a matrix of counts, that of each row."""
         counts = vote_matrix(votes)
         noise = discrete_laplace(self.scale, size=counts.size, bits=self._bits).reshape(counts.shape)
-        chosen = _largest(np.asarray(counts.astype(object) * GRID + noise.astype(object)), self._bits)
+        chosen = _find_largest(np.asarray(counts.astype(object) * GRID + noise.astype(object)), self._bits)
         return int(chosen[0]) if integers("votes", votes).ndim == 1 else chosen
 
     def __repr__(self) -> str:
         return f"LaplaceMax(epsilon={float(2 * GRID * self.points / self.scale):g}, points={self.points})"
 
 
-def _largest(noisy: npt.NDArray[np.object_], bits: Bits) -> npt.NDArray[np.int64]:
-    """Return where the largest count of each row is; where several are, one of them by chance."""
+def _find_largest(noisy: npt.NDArray[np.object_], bits: Bits) -> npt.NDArray[np.int64]:
+    """Return the place of the largest count of each row; ties are broken at random."""
     tied = noisy == noisy.max(axis=1, keepdims=True)
     chosen: npt.NDArray[np.int64] = np.argmax(tied, axis=1)
     for row in np.flatnonzero(tied.sum(axis=1) > 1).tolist():
@@ -259,7 +259,7 @@ class Agnostic(Mechanism):
         """Return whether the answer is yes, given the votes for no and for yes; for a matrix of counts, for each row."""
         counts = vote_matrix(votes)
         if counts.shape[1] != _LEAST_LABELS or (counts < 0).any() or (counts.sum(axis=1) != self.parts).any():
-            raise InvalidParameter("votes", f"counts of shape {counts.shape}", f"votes for no and yes, {self.parts} in all")
+            raise InvalidParameter.saying("votes", f"votes must be votes for no and yes, {self.parts} in all, in each row")
         chances = [self.table.probabilities[int(yes)] for yes in counts[:, 1]]
         said = bernoulli(chances, bits=self._bits)  # type: ignore[arg-type]  # a list of Fractions is one of Numbers
         return bool(said[0]) if integers("votes", votes).ndim == 1 else said
@@ -305,7 +305,7 @@ class NoisyAverage(Mechanism):
         if least >= most:
             raise InvalidParameter("high", high, "above low")
         if (epsilon is None) == (mu is None):
-            raise InvalidParameter("epsilon", epsilon, "given, or mu in its place, and not both")
+            raise InvalidParameter.saying("epsilon", "give either epsilon or mu")
         fine = count("steps", steps)
         moved = fine if gamma is None else min(fine, math.ceil(positive("gamma", gamma) * fine / (most - least)))
         moved *= count("members", members)
@@ -332,14 +332,12 @@ class NoisyAverage(Mechanism):
         """Return the noisy mean of one output of every member."""
         values = np.asarray(outputs, dtype=np.float64)
         if values.shape != (self.parts,):
-            raise InvalidParameter(
-                "outputs", f"an array of shape {values.shape}", f"one number of each of {self.parts} members"
-            )
-        noisy = drawn_by(self, self.noise).release(self._total(values))
+            raise InvalidParameter.saying("outputs", f"outputs has shape {values.shape}; expected {self.parts} numbers")
+        noisy = drawn_by(self, self.noise).release(self._sum_outputs(values))
         mean = self.low + Fraction(noisy, self.parts) * self._unit
         return float(min(max(mean, self.low), self.high))
 
-    def _total(self, values: npt.NDArray[np.float64]) -> int:
+    def _sum_outputs(self, values: npt.NDArray[np.float64]) -> int:
         """Return the sum of the rounded outputs: floats propose, and exact arithmetic decides what is close to an edge."""
         low, high = float(self.low), float(self.high)
         # Five roundings, of numbers no larger than the bounds and their difference, in units of a step; all of it doubled.

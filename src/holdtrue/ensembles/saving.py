@@ -51,7 +51,7 @@ _HELD: Final = {
 
 
 def save(ensemble: Ensemble, path: str | os.PathLike[str]) -> None:
-    """Write an ensemble of linear members or trees to a file that only its owner can read; whole, or not at all."""
+    """Write an ensemble of linear members or trees, atomically, to a file that only its owner can read."""
     content = to_bytes(ensemble)
     place = Path(path)
     # Files made so are their owner's alone.
@@ -75,7 +75,7 @@ def to_bytes(ensemble: Ensemble) -> bytes:
     elif isinstance(members, TreeMembers):
         arrays = {**members.forest._asdict(), "codes": members.codes, "values": members.values}
     else:
-        message = "members of this type live in memory only; linear members and trees can be saved"
+        message = "members of this type cannot be saved; only linear members and trees can"
         raise PreconditionError(message)
     facts = {
         "format": _FORMAT,
@@ -97,19 +97,19 @@ def load(path: str | os.PathLike[str]) -> Ensemble:
     """Read an ensemble that :func:`save` wrote. InvalidParameter where the file is missing or is not exactly that."""
     place = Path(path)
     try:
-        _require(place.stat().st_size <= _MOST_BYTES, "it is too large")
+        _require_that(place.stat().st_size <= _MOST_BYTES, "it is too large")
         content = place.read_bytes()
     except (OSError, ValueError) as error:
-        raise _refusal(os.fspath(path), error) from None
+        raise _refuse_file(os.fspath(path), error) from None
     return from_bytes(content, where=os.fspath(path))
 
 
 def from_bytes(content: bytes, *, where: str) -> Ensemble:
-    """Return the ensemble that :func:`to_bytes` made bytes of; ``where`` they were is what InvalidParameter shows."""
+    """Return the ensemble that :func:`to_bytes` wrote; ``where`` is the place that InvalidParameter shows."""
     try:
-        arrays = _arrays(content)
-        facts = _facts(arrays)
-        return _ensemble(facts, arrays)
+        arrays = _read_arrays(content)
+        facts = _read_facts(arrays)
+        return _make_ensemble(facts, arrays)
     except (
         OSError,
         ValueError,
@@ -120,107 +120,107 @@ def from_bytes(content: bytes, *, where: str) -> Ensemble:
         RecursionError,
         NotImplementedError,
     ) as error:
-        raise _refusal(where, error) from None
+        raise _refuse_file(where, error) from None
 
 
-def _refusal(where: str, error: Exception) -> InvalidParameter:
-    """Say what is wrong with a file; neither its numbers nor another library's words about them, which may be private."""
+def _refuse_file(where: str, error: Exception) -> InvalidParameter:
+    """Return the error for a file, without its numbers or another library's message, which may be private."""
     why = str(error) if isinstance(error, _Wrong) else "it cannot be read"
     return InvalidParameter("path", where, f"a file that holdtrue saved an ensemble to ({why})")
 
 
 class _Wrong(RequestError):
-    """The file is not what it should be; says what is wrong in words of our own."""
+    """The file is malformed; the message is our own."""
 
 
-def _require(holds: object, otherwise: str) -> None:
+def _require_that(holds: object, otherwise: str) -> None:
     if not holds:
         raise _Wrong(otherwise)
 
 
-def _arrays(content: bytes) -> Arrays:
-    _require(len(content) <= _MOST_BYTES, "it is too large")
+def _read_arrays(content: bytes) -> Arrays:
+    _require_that(len(content) <= _MOST_BYTES, "it is too large")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
         kinds = [kind for kind, held in _HELD.items() if entries.keys() == {**_PUBLIC, **held}.keys()]
-        _require(kinds and len(entries) == len(archive.infolist()), "it holds other arrays than an ensemble does")
+        _require_that(kinds and len(entries) == len(archive.infolist()), "it holds other arrays than an ensemble does")
         expected = {**_PUBLIC, **_HELD[kinds[0]]}
-        return {name: _array(archive, entries[name], *expected[name]) for name in expected}
+        return {name: _read_array(archive, entries[name], *expected[name]) for name in expected}
 
 
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, dtype: str, dimensions: int) -> npt.NDArray[Any]:
-    """Return an array whose header says what it should: type, shape, and exactly as many bytes as there are."""
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, dtype: str, dimensions: int) -> npt.NDArray[Any]:
+    """Return an array after checking its header: type, shape and exact number of bytes."""
     name = entry.filename
     # Stored, not deflated: what is read is never larger than the file.
     stored = entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size
-    _require(stored, f"{name} is compressed")
+    _require_that(stored, f"{name} is compressed")
     with archive.open(entry) as file:
-        _require(np.lib.format.read_magic(file) == (1, 0), f"{name} has a header of another version")
+        _require_that(np.lib.format.read_magic(file) == (1, 0), f"{name} has a header of another version")
         shape, _, found = np.lib.format.read_array_header_1_0(file)
-        _require(found.str == dtype and len(shape) == dimensions, f"{name} has another type or shape")
-        _require(math.prod(shape) * found.itemsize + file.tell() == entry.file_size, f"{name} has another length")
+        _require_that(found.str == dtype and len(shape) == dimensions, f"{name} has another type or shape")
+        _require_that(math.prod(shape) * found.itemsize + file.tell() == entry.file_size, f"{name} has another length")
         file.seek(0)
         array = np.lib.format.read_array(file, allow_pickle=False)
-    _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} holds numbers that are not finite")
+    _require_that(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name} holds numbers that are not finite")
     return array
 
 
-def _facts(arrays: Arrays) -> dict[str, Any]:
-    _require(arrays["facts"].size <= _MOST_FACTS, "its facts are too long")
+def _read_facts(arrays: Arrays) -> dict[str, Any]:
+    _require_that(arrays["facts"].size <= _MOST_FACTS, "its facts are too long")
     facts: Any = json.loads(arrays["facts"].tobytes().decode())
-    _require(isinstance(facts, dict) and facts.get("format") == _FORMAT, "it is no ensemble")
-    _require(type(facts["version"]) is int and facts["version"] == _VERSION, f"it is not of version {_VERSION}")
+    _require_that(isinstance(facts, dict) and facts.get("format") == _FORMAT, "it is no ensemble")
+    _require_that(type(facts["version"]) is int and facts["version"] == _VERSION, f"it is not of version {_VERSION}")
     expected = {"format", "version", "kind", "parts", "labels", "output_bounds", "fallback"}
-    _require(set(facts) == expected, "its facts have other names")
-    _require(facts["kind"] in _HELD and _HELD[facts["kind"]].keys() <= arrays.keys(), "its kind and its arrays differ")
-    _require(type(facts["parts"]) is int and facts["parts"] >= 1, "it has no parts")
-    _require(isinstance(facts["fallback"], float) and math.isfinite(facts["fallback"]), "its fallback is no number")
-    _require((facts["labels"] is None) != (facts["output_bounds"] is None), "it gives neither labels nor numbers")
+    _require_that(set(facts) == expected, "its facts have other names")
+    _require_that(facts["kind"] in _HELD and _HELD[facts["kind"]].keys() <= arrays.keys(), "its kind and its arrays differ")
+    _require_that(type(facts["parts"]) is int and facts["parts"] >= 1, "it has no parts")
+    _require_that(isinstance(facts["fallback"], float) and math.isfinite(facts["fallback"]), "its fallback is no number")
+    _require_that((facts["labels"] is None) != (facts["output_bounds"] is None), "it gives neither labels nor numbers")
     return dict(facts)
 
 
-def _ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
+def _make_ensemble(facts: dict[str, Any], arrays: Arrays) -> Ensemble:
     low, high = arrays["low"], arrays["high"]
     width = low.size
-    _require(width and high.size == width, "its bounds differ in number")
+    _require_that(width and high.size == width, "its bounds differ in number")
     domain = Domain.of(list(zip(low.tolist(), high.tolist(), strict=True)), width=width)
     labels = None if facts["labels"] is None else labels_of(facts["labels"])
     span = None if labels else outputs_of(facts["output_bounds"], facts["fallback"])[0]
     sizes = facts["parts"], width, len(labels or (0,))
-    members = _linear(arrays, *sizes) if facts["kind"] == "linear" else _trees(arrays, *sizes)
+    members = _make_linear(arrays, *sizes) if facts["kind"] == "linear" else _make_trees(arrays, *sizes)
     return Ensemble(members, domain, labels, span, facts["fallback"])
 
 
-def _linear(arrays: Arrays, parts: int, width: int, labels: int) -> LinearMembers:
+def _make_linear(arrays: Arrays, parts: int, width: int, labels: int) -> LinearMembers:
     table = WeightTable(**{name: arrays[name] for name in _HELD["linear"]})
     rows = table.biases.size
-    _require(table.weights.shape == (width, rows), "its weights have another shape")
-    _require(
+    _require_that(table.weights.shape == (width, rows), "its weights have another shape")
+    _require_that(
         table.starts.size == parts + 1 and table.starts[0] == 0 and table.starts[-1] == rows, "its rows are not its members'"
     )
-    _require((np.diff(table.starts) >= 1).all(), "a member has no rows")
+    _require_that((np.diff(table.starts) >= 1).all(), "a member has no rows")
     for codes in (table.codes, table.others):
-        _require(codes.size == rows and ((codes >= 0) & (codes < labels)).all(), "a row votes for no label")
+        _require_that(codes.size == rows and ((codes >= 0) & (codes < labels)).all(), "a row votes for no label")
     return LinearMembers(table)
 
 
-def _trees(arrays: Arrays, parts: int, width: int, labels: int) -> TreeMembers:
+def _make_trees(arrays: Arrays, parts: int, width: int, labels: int) -> TreeMembers:
     forest = Forest(**{name: arrays[name] for name in Forest._fields})
     codes, values = arrays["codes"], arrays["values"]
     nodes = forest.features.size
     alike = forest.thresholds.size == codes.size == values.size == nodes and forest.children.size == 2 * nodes
-    _require(alike and forest.depths.size == forest.roots.size == parts, "its nodes differ in number")
-    _require((forest.features < width).all(), "a node looks at no column")
-    _require(((codes >= 0) & (codes < labels)).all(), "a leaf votes for no label")
-    _require(((forest.depths >= 0) & (forest.depths <= _MOST_DEPTH)).all(), "a tree is too deep")
+    _require_that(alike and forest.depths.size == forest.roots.size == parts, "its nodes differ in number")
+    _require_that((forest.features < width).all(), "a node looks at no column")
+    _require_that(((codes >= 0) & (codes < labels)).all(), "a leaf votes for no label")
+    _require_that(((forest.depths >= 0) & (forest.depths <= _MOST_DEPTH)).all(), "a tree is too deep")
     starts = np.append(forest.roots.astype(np.int64), nodes)
-    _require(starts[0] == 0 and (np.diff(starts) >= 1).all(), "its trees overlap")
-    _require(_reached(forest, starts), "a path through a tree does not end at a leaf")
+    _require_that(starts[0] == 0 and (np.diff(starts) >= 1).all(), "its trees overlap")
+    _require_that(_are_trees_sound(forest, starts), "a path through a tree does not end at a leaf")
     return TreeMembers(forest, codes, values)
 
 
-def _reached(forest: Forest, starts: npt.NDArray[np.int64]) -> bool:
-    """Return whether every node leads to itself or to two later nodes of its tree, and leaves are as near as is said."""
+def _are_trees_sound(forest: Forest, starts: npt.NDArray[np.int64]) -> bool:
+    """Return whether every node leads to itself or to two later nodes of its tree, and depths are as stated."""
     own = np.arange(forest.features.size)
     tree = np.searchsorted(starts, own, side="right") - 1
     children = forest.children.astype(np.int64).reshape(-1, 2)
@@ -241,12 +241,12 @@ def check_portable(recipe: Recipe) -> None:
         raise InvalidParameter(
             "estimator",
             type(recipe.estimator).__name__,
-            "a linear model or a tree of scikit-learn itself where the rows are on a cluster: others cannot be carried",
+            "one of scikit-learn's own linear models or trees when the rows are on a cluster: others cannot be transferred",
         )
 
 
 def member_to_bytes(member: "Block | Tree | None") -> bytes:
-    """Return a member as bytes; none for a part that has none."""
+    """Return a member as bytes; no bytes for a part without a member."""
     if member is None:
         return b""
     held = io.BytesIO()
@@ -255,13 +255,13 @@ def member_to_bytes(member: "Block | Tree | None") -> bytes:
 
 
 def member_from_bytes(content: bytes, *, recipe: Recipe) -> "Block | Tree | None":
-    """Return the member that :func:`member_to_bytes` made bytes of. Raises on anything else; the caller masks the error."""
+    """Return the member that :func:`member_to_bytes` wrote. Raises on anything else; the caller masks the error."""
     if not content:
         return None
     shape: Any = _SHAPES[kind_of(recipe.estimator)]
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         if set(arrays.files) != set(shape._fields):
-            message = "these bytes are no member"
+            message = "these bytes are not a member"
             raise ValueError(message)
         found = {name: arrays[name] for name in shape._fields}
     if "depth" in found:

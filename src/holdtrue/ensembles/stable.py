@@ -80,7 +80,7 @@ class LinearModel:
 
     def scores(self, X: Matrix) -> Floats:
         """Return <w, x> for each row: above 0 for label 1, or the label on the scale of [-1, 1]."""
-        return np.asarray(np.einsum("ij,j->i", self.features.rows(X), self.weights))
+        return np.asarray(np.einsum("ij,j->i", self.features.scale_rows(X), self.weights))
 
     def predict(self, X: Matrix) -> Floats:
         """Return the predictions: 0 and 1, or numbers within the labels' public bounds."""
@@ -113,12 +113,12 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     """
     shape = np.shape(X)
     if len(shape) != 2 or 0 in shape:  # noqa: PLR2004 - a matrix
-        raise InvalidParameter("X", f"an array of shape {shape}", "a matrix with a row or more and a column or more")
+        raise InvalidParameter.saying("X", f"X has shape {shape}; expected a matrix with at least one row and one column")
     features = Features(bounds, columns=shape[1], norm=norm, intercept=intercept)
     labels = Labels.of(loss, label_bounds)
-    plan = _planned(loss, features, rows=shape[0], method=method, strength=strength, radius=radius, steps=steps, step=step)
+    plan = _plan_fit(loss, features, rows=shape[0], method=method, strength=strength, radius=radius, steps=steps, step=step)
     problem = losses.Problem(
-        rows=features.rows(X),
+        rows=features.scale_rows(X),
         labels=labels.read(y, rows=shape[0]),
         loss=plan.loss,
         row=features.lipschitz,
@@ -128,11 +128,11 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     )
     exact = plan.stability()
     if method == "descent":
-        solved, distance = losses.descend(problem, step=plan.step, steps=plan.steps), plan.descent_distance()
+        solved, distance = losses.run_descent(problem, step=plan.step, steps=plan.steps), plan.descent_distance()
     elif method == "one-pass":
         solved, distance = losses.one_pass(problem, step=plan.step), None
     else:
-        solved = losses.subgradients(problem, steps=plan.steps)
+        solved = losses.run_subgradients(problem, steps=plan.steps)
         suboptimality = losses.corner_suboptimality(problem, steps=plan.steps)
         distance = bounds_of.suboptimal_distance(suboptimality, strength=plan.strength)
         exact = bounds_of.inexact_stability(exact, distance=distance)
@@ -141,7 +141,7 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _FitPlan:
     """The public numbers of a fit."""
 
     loss: Loss
@@ -184,7 +184,7 @@ class _Plan:
         )
 
 
-def _planned(  # noqa: PLR0913 - see above
+def _plan_fit(  # noqa: PLR0913 - see above
     loss: Loss,
     features: Features,
     *,
@@ -194,38 +194,39 @@ def _planned(  # noqa: PLR0913 - see above
     radius: Number | None,
     steps: int | None,
     step: Number | None,
-) -> _Plan:
+) -> _FitPlan:
     if method not in ("descent", "one-pass", "subgradients"):
         raise InvalidParameter("method", method, "'descent', 'one-pass' or 'subgradients'")
     row = features.lipschitz
     ball = None if radius is None else require_constant("radius", radius)
     if ball is None and loss.lipschitz is None:
-        message = f"the {loss.name} loss is Lipschitz on bounded predictions only: give a radius of the weights"
+        message = f"the {loss.name} loss is Lipschitz only on bounded predictions; give a radius of the weights"
         raise NotCertified(message)
-    bounded = loss.bounded(row * (ball or 0.0))
+    bounded = loss.bound_slope(row * (ball or 0.0))
     slope = row * require_constant("loss_lipschitz", bounded.lipschitz)
     if strength is None and (ball is None or method == "subgradients"):
-        message = "no stability is certified without a strength of the regulariser, or for smooth losses a radius"
+        message = "certifying stability needs a strength of the regulariser or, for smooth losses, a radius"
         raise NotCertified(message)
     if method == "one-pass" and (strength is not None or ball is None):
-        raise InvalidParameter("strength", strength, "left out for one pass, and a radius given")
+        raise InvalidParameter.saying("strength", "method 'one-pass' takes no strength and needs a radius")
     convex = 0.0 if strength is None else require_constant("strength", strength)
     reach = min(ball or math.inf, slope / convex * ROUNDING if convex else math.inf)
     if method == "subgradients":
         taken = _MOST_STEPS if steps is None else count("steps", steps)
-        return _Plan(bounded, row, rows, method, convex, reach, reach, taken, 0.0)
+        return _FitPlan(bounded, row, rows, method, convex, reach, reach, taken, 0.0)
     smooth = row**2 * require_constant("loss_smoothness", bounded.smoothness) * ROUNDING
     longest = 1 / (smooth + convex) / ROUNDING
     if method == "one-pass":
         best = min(longest, reach / (2 * slope * math.sqrt(rows)))
-        return _Plan(
+        return _FitPlan(
             bounded, row, rows, method, 0.0, ball, reach, rows, best if step is None else floor_positive("step", step)
         )
     chosen = longest if step is None else min(floor_positive("step", step), longest)
-    return _Plan(bounded, row, rows, method, convex, ball, reach, _steps(steps, rows, chosen, convex, slope, reach), chosen)
+    taken = _count_steps(steps, rows, chosen, convex, slope, reach)
+    return _FitPlan(bounded, row, rows, method, convex, ball, reach, taken, chosen)
 
 
-def _steps(steps: int | None, rows: int, step: float, strength: float, slope: float, reach: float) -> int:  # noqa: PLR0917, PLR0913
+def _count_steps(steps: int | None, rows: int, step: float, strength: float, slope: float, reach: float) -> int:  # noqa: PLR0917, PLR0913
     """Return the given number; else enough steps for a tenth of the stability, or to travel R sqrt(n) / (2 L) (E16)."""
     if steps is not None:
         return count("steps", steps)
@@ -252,7 +253,7 @@ def output_perturbation(fit: StableFit, *, mu: Number) -> LinearModel:
 
 
 def predict_privately(fit: StableFit, X: Matrix, *, epsilon: Number) -> Floats:
-    """Return a prediction with Laplace noise for each row, each epsilon-DP (E8, E9); charge the event before, once a row."""
+    """Return a prediction with Laplace noise per row, each epsilon-DP (E8, E9); charge the event first, once per row."""
     return NoisyPrediction(fit, epsilon=epsilon).release(X)
 
 
@@ -277,7 +278,7 @@ class OutputPerturbation(Mechanism):
     def release(self, fit: StableFit) -> LinearModel:
         """Return a model that anyone may see."""
         d = fit.features.dimension
-        grid = _grid(fit.stability / math.sqrt(d))
+        grid = _choose_grid(fit.stability / math.sqrt(d))
         width = bounds_of.output_sigma(fit.stability, mu=1, grid=grid, dimension=d)
         noise = Gaussian(mu=self.target, sensitivity=math.ceil(Fraction(width) / Fraction(grid)))
         noisy = drawn_by(self, noise).release(_on_grid(fit._weights, grid))  # noqa: SLF001 - a private value, on its way out
@@ -297,7 +298,7 @@ class NoisyPrediction(Mechanism):
     grid: float
 
     def __init__(self, fit: StableFit, *, epsilon: Number) -> None:
-        grid = _grid(fit.gamma)
+        grid = _choose_grid(fit.gamma)
         rounding = 2 * fit.features.dimension * losses.UNIT * fit.reach * fit.features.lipschitz
         moved = math.ceil(Fraction((fit.gamma + 2 * rounding) * ROUNDING) / Fraction(grid)) + 1
         object.__setattr__(self, "fit", fit)
@@ -314,7 +315,7 @@ class NoisyPrediction(Mechanism):
 
     def on_grid(self, X: Matrix) -> npt.NDArray[np.object_]:
         """Return the fit's own predictions as whole multiples of the grid. Private."""
-        predictions = np.einsum("ij,j->i", self.fit.features.rows(X), self.fit._weights)  # noqa: SLF001 - likewise
+        predictions = np.einsum("ij,j->i", self.fit.features.scale_rows(X), self.fit._weights)  # noqa: SLF001 - likewise
         return _on_grid(predictions, self.grid)
 
     def draw(self, exact: npt.NDArray[np.object_]) -> Floats:
@@ -323,7 +324,7 @@ class NoisyPrediction(Mechanism):
         return self.fit.labels.write(np.asarray(noisy, dtype=np.float64) * self.grid)
 
 
-def _grid(stability: float) -> float:
+def _choose_grid(stability: float) -> float:
     """Return the largest power of 2 that is not above a 1,024th of a stability."""
     return 2.0 ** (math.frexp(stability / _FINE)[1] - 1)
 

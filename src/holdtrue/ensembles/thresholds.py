@@ -47,7 +47,7 @@ class Constrained(Exponential):
         is public, so that this tells nothing of the rows.
         """
         if zero is None and one is None:
-            raise InvalidParameter("one", one, "a whole number where zero is None: a class has a hypothesis")
+            raise InvalidParameter.saying("one", "zero and one cannot both be None: some hypothesis labels the point 0 or 1")
         if zero is None or one is None:
             return 1 if zero is None else 0
         errors: npt.NDArray[Any] = np.stack([integers("zero", zero), integers("one", one)], axis=-1)
@@ -65,7 +65,7 @@ def constrained_minima(errors: npt.NDArray[Any], labels: npt.NDArray[Any]) -> tu
     """
     counts, given = integers("errors", errors), np.asarray(labels)
     if counts.ndim != 1 or counts.shape != given.shape or counts.size == 0:
-        raise InvalidParameter("labels", f"an array of shape {given.shape}", "one label of the point for every hypothesis")
+        raise InvalidParameter.saying("labels", f"labels has shape {given.shape}; expected one label per hypothesis")
     chosen = [counts[given != 1], counts[given == 1]]
     zero, one = (int(group.min()) if group.size else None for group in chosen)
     return zero, one
@@ -77,11 +77,11 @@ def answer_thresholds(rows: Points, labels: Points, *, at: Points, rule: Constra
     Nothing depends on how many thresholds there are. A missing number counts as the least of all, and a label that is not 1
     as 0.
     """
-    zero, one = constrained_errors(_ordered(rows), np.asarray(labels), at=_ordered(at))
+    zero, one = constrained_errors(_to_points(rows), np.asarray(labels), at=_to_points(at))
     return rule.answer(zero, one)
 
 
-def _ordered(values: Points) -> npt.NDArray[np.float64]:
+def _to_points(values: Points) -> npt.NDArray[np.float64]:
     points = np.array(values, dtype=np.float64, ndmin=1)
     points[np.isnan(points)] = -np.inf
     return points

@@ -1,4 +1,4 @@
-"""Training an ensemble: one member on each part, by a rule that one row can bend in one place only (E4, E10, 0.4)."""
+"""Training an ensemble: one member per part, by a rule under which one row affects one member only (E4, E10, 0.4)."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -115,12 +115,12 @@ def train_by(  # noqa: PLR0913 - the rows, how they are cut, and how they are tr
 ) -> Ensemble:
     """Return the ensemble of a recipe whose public facts are checked already; see :func:`train`."""
     workers = (os.cpu_count() or 1) if jobs is None else count("jobs", jobs)
-    task = recipe.task(X, y)
+    task = recipe.make_task(X, y)
     hashed = names if keys is None else hash_keys(keys, rows=len(task.points))
     shares = shares_of(len(task.points), parts=recipe.parts, names=hashed)
     if hashed is not None:
         shares = [_in_one_order(task, hashed, share) for share in shares]
-    return recipe.ensemble(_members(task, shares, workers, progress or _quiet))
+    return recipe.make_ensemble(_train_members(task, shares, workers, progress or _ignore_progress))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,9 +135,9 @@ class Recipe:
     output_bounds: tuple[float, float] | None
     fallback: float
 
-    def task(self, X: object, y: object) -> "TrainingRows":
+    def make_task(self, X: object, y: object) -> "TrainingRows":
         """Return rows and labels as members see them; each by a rule that looks at one row alone."""
-        points = self.domain.clamped(X)
+        points = self.domain.clamp_points(X)
         if self.labels is not None:
             codes = codes_of(y, labels=self.labels, rows=len(points))
             return TrainingRows(self, points, np.asarray(self.labels)[codes], codes)
@@ -148,7 +148,7 @@ class Recipe:
         """Return places of labels as whole numbers, a missing one as the first; numbers as they are."""
         return y if self.labels is None else np.nan_to_num(y.astype(np.float64), nan=0.0).astype(np.int64)
 
-    def ensemble(self, members: Members) -> Ensemble:
+    def make_ensemble(self, members: Members) -> Ensemble:
         """Return the ensemble of trained members."""
         return Ensemble(members, self.domain, self.labels, self.output_bounds, self.fallback)
 
@@ -163,10 +163,10 @@ def make_recipe(  # noqa: PLR0913 - each is a public fact, given by name
     fallback: Number | None = None,
     bounds: object = None,
 ) -> Recipe:
-    """Return a training's public facts, checked; see :func:`train` for what each of them is."""
+    """Return the checked public facts of a training; see :func:`train` for their meaning."""
     domain = Domain.of(bounds, width=width)
     number = count("parts", parts)
-    quiet, seeds = _checked(estimator)
+    quiet, seeds = _check_estimator(estimator)
     if (labels is None) == (output_bounds is None):
         raise InvalidParameter(
             "labels", labels, "a public list of labels, or output_bounds=(low, high) for a regressor; not both"
@@ -177,7 +177,7 @@ def make_recipe(  # noqa: PLR0913 - each is a public fact, given by name
     return Recipe(quiet, seeds, number, domain, None, span, value)
 
 
-def _checked(estimator: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401 - what came
+def _check_estimator(estimator: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401 - what came
     """Return a copy of an estimator that prints nothing, and the names of its parts' settings that are seeds."""
     from sklearn.base import clone
 
@@ -193,8 +193,8 @@ def _checked(estimator: Any) -> tuple[Any, tuple[str, ...]]:  # noqa: ANN401 - w
     return fresh, tuple(name for name, last in names if last == "random_state")
 
 
-def _quiet(_share: float) -> None:
-    """Tell nobody."""
+def _ignore_progress(_share: float) -> None:
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,14 +215,14 @@ def _in_one_order(task: TrainingRows, names: Integers, share: Integers) -> Integ
     return share[np.lexsort((held[share], *task.points[share].T[::-1], names[share]))]
 
 
-def _members(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> Members:
+def _train_members(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> Members:
     """Return one member for each of ``shares``, the rows of a part."""
     parts = len(shares)
     kind = kind_of(task.recipe.estimator)
-    made: dict[int, Any] = dict(_newton(task, shares, workers, progress)) if kind == "linear" else {}
+    made: dict[int, Any] = dict(_train_by_newton(task, shares, workers, progress)) if kind == "linear" else {}
     left = [part for part in range(parts) if part not in made]
     begun = _NEWTONS_SHARE if made else 0.0
-    for number, member in enumerate(_fits(task, shares, left, workers)):
+    for number, member in enumerate(_fit_parts(task, shares, left, workers)):
         made[left[number]] = member
         progress(begun + (1 - begun) * (number + 1) / len(left))
     if not left:
@@ -231,7 +231,7 @@ def _members(task: TrainingRows, shares: Sequence[Integers], workers: int, progr
 
 
 def gather_members(recipe: Recipe, held: Sequence[Any]) -> Members:
-    """Return members in the order of their parts as one; None is a part without one, and says what is fixed for it."""
+    """Return the members of all parts in order; None stands for a part without one, which gets a fixed member."""
     kind = kind_of(recipe.estimator)
     if kind == "other":
         return OtherMembers(tuple(held))
@@ -240,7 +240,7 @@ def gather_members(recipe: Recipe, held: Sequence[Any]) -> Members:
 
 
 def _fixed_member(recipe: Recipe, code: int) -> "Block | Tree | ConstantMember":
-    """Return a member that votes for one label everywhere; where there are no labels, one that says ``fallback``."""
+    """Return a member that votes for one label everywhere or, without labels, always gives ``fallback``."""
     match kind_of(recipe.estimator):
         case "linear":
             return make_fixed_block(recipe.fallback, width=recipe.domain.width, code=code)
@@ -251,39 +251,39 @@ def _fixed_member(recipe: Recipe, code: int) -> "Block | Tree | ConstantMember":
 
 
 def fit_part(recipe: Recipe, X: object, y: object, *, part: int) -> Any:  # noqa: ANN401 - a member or None
-    """Return the member of one part from its rows in order: the very one that :func:`train` makes. None: there is none."""
-    task = recipe.task(X, y)
+    """Return the member of one part from its rows in order, as :func:`train` makes it; None if it cannot be fitted."""
+    task = recipe.make_task(X, y)
     rows = np.arange(len(task.points), dtype=np.int64)
-    found = _newton(task, [rows], 1, _quiet) if kind_of(recipe.estimator) == "linear" else {}
+    found = _train_by_newton(task, [rows], 1, _ignore_progress) if kind_of(recipe.estimator) == "linear" else {}
     if found:
         return found[0]
     from threadpoolctl import threadpool_limits
 
     with silence(), threadpool_limits(1):
-        return _fit(task, rows, part)
+        return _fit_part(task, rows, part)
 
 
-def _fits(task: TrainingRows, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
-    """Yield the members of some parts in order, None for one that cannot be had."""
+def _fit_parts(task: TrainingRows, shares: Sequence[Integers], parts: list[int], workers: int) -> Iterator[Any]:
+    """Yield the members of some parts in order, None for one that cannot be fitted."""
     from joblib import Parallel, delayed
     from threadpoolctl import threadpool_limits
 
     # Threads of the linear algebra would compete with ours, and split sums in ways that need not repeat.
     with silence(), threadpool_limits(1):
         if workers == 1 or task.points.size < _ALONE_BELOW:  # starting threads would take longer
-            yield from (_fit(task, shares[part], part) for part in parts)
+            yield from (_fit_part(task, shares[part], part) for part in parts)
             return
         run = Parallel(n_jobs=workers, backend="threading", return_as="generator")
-        yield from run(delayed(_fit)(task, shares[part], part) for part in parts)
+        yield from run(delayed(_fit_part)(task, shares[part], part) for part in parts)
 
 
-def _fit(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
+def _fit_part(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 - a member or None
     if not rows.size:
         return None
     if task.codes is not None and np.ptp(task.codes[rows]) == 0:
         return _fixed_member(task.recipe, int(task.codes[rows[0]]))
     try:
-        member = _seeded(task, part).fit(task.points[rows], task.targets[rows])
+        member = _copy_with_seed(task, part).fit(task.points[rows], task.targets[rows])
         match kind_of(task.recipe.estimator):
             case "linear":
                 return read_block(member, labels=task.recipe.labels)
@@ -295,7 +295,7 @@ def _fit(task: TrainingRows, rows: Integers, part: int) -> Any:  # noqa: ANN401 
         return None
 
 
-def _seeded(task: TrainingRows, part: int) -> Any:  # noqa: ANN401 - an estimator
+def _copy_with_seed(task: TrainingRows, part: int) -> Any:  # noqa: ANN401 - an estimator
     """Return a copy whose every ``random_state`` is the number of the part."""
     from sklearn.base import clone
 
@@ -307,8 +307,8 @@ def _seeded(task: TrainingRows, part: int) -> Any:  # noqa: ANN401 - an estimato
     return fresh.set_params(**dict.fromkeys(seeds, part)) if seeds else fresh
 
 
-def _newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
-    """Return the rows of members that Newton's method found together: none where it does not apply."""
+def _train_by_newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
+    """Return the weights of members that Newton's method trained together; none where it does not apply."""
     # Decided by public facts, so that a part is solved alike wherever it is.
     batched = task.recipe.parts >= _BATCHED_FROM and _plain_logistic(task.recipe)
     module = load_kernels("batched_logistic") if batched else None
@@ -327,7 +327,7 @@ def _newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progre
         module.newton(task.points[rows], codes[rows], float(estimator.C), found, done)
         weights[some], solved[some] = found, done & (np.ptp(codes[rows], axis=0) > 0)
 
-    steps = _alike(shares)
+    steps = _batch_parts(shares)
     for number, _ in enumerate(
         Parallel(n_jobs=workers, backend="threading", return_as="generator")(delayed(solve)(some) for some in steps)
     ):
@@ -339,8 +339,8 @@ def _newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progre
     }
 
 
-def _alike(shares: Sequence[Integers]) -> list[list[int]]:
-    """Return the parts that have rows, in batches of parts with as many rows each."""
+def _batch_parts(shares: Sequence[Integers]) -> list[list[int]]:
+    """Return the parts that have rows, in batches of parts of equal size."""
     sizes: dict[int, list[int]] = {}
     for part, share in enumerate(shares):
         sizes.setdefault(share.size, []).append(part)

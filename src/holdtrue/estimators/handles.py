@@ -59,7 +59,7 @@ class Handle:
             _refuse_foreign(self.path)
             self._ledger = open_ledger(self.path, kind=kind, cap=cap, fingerprint=lambda _: _ROWS)
         elif self.path is None:
-            raise InvalidParameter("epsilon", None, "given, or the path of a ledger that exists")
+            raise InvalidParameter.saying("epsilon", "give epsilon, or the path of an existing ledger")
 
     @property
     def ledger(self) -> Ledger:
@@ -100,7 +100,7 @@ class Handle:
     def release(
         self, event: Event, *, verb: str, estimator: object, measure: Callable[[], S], draw: Callable[[S], T]
     ) -> "Released[T]":
-        """Return what is drawn from what is measured of private rows, by the one road of every release.
+        """Charge, measure private rows, draw, and return what was drawn, through the pipeline of every release.
 
         Law: the event is charged, durably where there is a path, before ``measure`` is called; only ``draw`` sees what it
         returns; and what is drawn is returned once the ledger has that it was. Each call is a request of its own: equal fits
@@ -148,7 +148,7 @@ class Handle:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
-            message = "this ledger lives in one process; give it a path, so that other processes charge the same one"
+            message = "this ledger exists only in one process; give it a path so that other processes can charge it"
             raise RefusedError(message)
         return Handle, (self.path,)
 
@@ -169,7 +169,7 @@ def handle_of(ledger: "Handle | str | PathLike[str] | None") -> Handle | None:
 
 
 def _refuse_foreign(path: str | None) -> None:
-    """Refuse a ledger whose fingerprint is that of rows: it counts what a curator or a holdout lets out of those."""
+    """Refuse a ledger that belongs to the rows of a curator or a holdout."""
     if path is None:
         return
     try:

@@ -51,10 +51,10 @@ class PrivateLearner(MaskedScore, ClassifierMixin, BaseEstimator):  # type: igno
     def fit(self, X: object, y: object) -> Self:
         """Charge, score every hypothesis on all rows, and pick one."""
         with unchanged_if_refused(self):
-            self._learn(X, y)
+            self._learn_rows(X, y)
         return self
 
-    def _learn(self, X: object, y: object) -> None:
+    def _learn_rows(self, X: object, y: object) -> None:
         privacy, failure = positive("epsilon", self.epsilon), probability("beta", self.beta)
         if not isinstance(self.hypotheses, HypothesisClass):
             raise InvalidParameter("hypotheses", self.hypotheses, "a class such as Stumps(bounds=(-10, 10), steps=50)")
@@ -68,7 +68,7 @@ class PrivateLearner(MaskedScore, ClassifierMixin, BaseEstimator):  # type: igno
             raise RequestError(message)
         settled = self.hypotheses.over(rows.shape[1])
         if settled.width != rows.shape[1]:
-            raise InvalidParameter("X", f"{rows.shape[1]} columns", f"{settled.width} columns, as the class has")
+            raise InvalidParameter.saying("X", f"X has {rows.shape[1]} columns; the class has {settled.width}")
         settled.try_out(np.ones((1, rows.shape[1]), dtype=rows.dtype))
         # Without a ledger, or on a pure one, permute-and-flip costs as much and picks better (B3).
         plain = handle is None or handle.kind == "pure"

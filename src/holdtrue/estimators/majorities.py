@@ -13,7 +13,7 @@ from holdtrue.ensembles import train
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
+from holdtrue.estimators.releasing import answer_points, encode_labels, points_of, unchanged_if_refused
 from holdtrue.exact import Number, positive
 from holdtrue.kernels import Integers
 
@@ -66,14 +66,14 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
         A row's part is a hash of its key, and then rows may come in any order (E4, E10); without keys it is its position.
         """
         with unchanged_if_refused(self):
-            self._train(X, y, keys)
+            self._train_parts(X, y, keys)
         return self
 
-    def _train(self, X: object, y: object, keys: object) -> None:
+    def _train_parts(self, X: object, y: object, keys: object) -> None:
         rule = SoftMajority(positive("epsilon", self.epsilon))
         self.handle_ = handle_of(self.ledger)
         rows, labels = read_rows(self, X, y)
-        self.classes_, codes = coded(labels, classes=self.classes)
+        self.classes_, codes = encode_labels(labels, classes=self.classes)
         self.ensemble_ = run_quietly(
             lambda: train(
                 LogisticRegression() if self.estimator is None else self.estimator,
@@ -94,19 +94,19 @@ class SoftMajorityClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # ty
     def predict(self, X: object) -> npt.NDArray[Any]:
         """Return a label for each point, each new one drawn and charged (E4)."""
         check_is_fitted(self)
-        points = points_of(self.ensemble_.domain.clamped(read_points(self, X)))
-        said = answered(
+        points = points_of(self.ensemble_.domain.clamp_points(read_points(self, X)))
+        said = answer_points(
             points,
             known=self.released_,
             event=self.event_,
             handle=self.handle_,
             estimator=self,
             measure=self.ensemble_.votes,
-            draw=self._drawn,
+            draw=self._draw_labels,
         )
         return self.classes_[np.array(said, dtype=np.int64)]
 
-    def _drawn(self, votes: Integers) -> Integers:
+    def _draw_labels(self, votes: Integers) -> Integers:
         return np.asarray(self._rule.release(votes), dtype=np.int64)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own

@@ -50,7 +50,7 @@ class _NotNumbers(RequestError, TypeError):
 
 
 def run_masked(action: Callable[[], T], *, failure: Callable[[str], HoldtrueError]) -> T:
-    """Return what an action returns; whatever it raises that is not of Holdtrue's tree becomes ``failure``'s error.
+    """Return what an action returns; any error outside Holdtrue's tree becomes ``failure``'s error.
 
     Guarantee: the error that leaves has neither cause nor context, so that nobody who prints, logs or walks it finds a cell.
     ``failure`` is given the original text, to choose among texts of its own. Errors of the tree pass, without their context:
@@ -67,7 +67,7 @@ def run_masked(action: Callable[[], T], *, failure: Callable[[str], HoldtrueErro
 
 
 def run_quietly(action: Callable[[], T]) -> T:
-    """Return what code on private rows returns; no warning is heard, and its failure is one text, whatever it said."""
+    """Return what code on private rows returns; warnings are silenced, and a failure has a fixed text."""
     with silence(), np.errstate(all="ignore"):
         return run_masked(action, failure=lambda _: RequestError(_FAILED))
 
@@ -77,21 +77,21 @@ def read_rows(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return rows and labels of a fit as arrays, checked as scikit-learn does."""
     given = {"dtype": "numeric", "y_numeric": y_numeric}
-    rows, labels = run_masked(lambda: validate_data(estimator, X, y, **given), failure=_refusal)
+    rows, labels = run_masked(lambda: validate_data(estimator, X, y, **given), failure=_mask_message)
     return rows, labels
 
 
 def read_points(estimator: object, X: object) -> npt.NDArray[Any]:
     """Return the points of a prediction as an array, checked as scikit-learn does."""
     points: npt.NDArray[Any] = run_masked(
-        lambda: validate_data(estimator, X, dtype="numeric", reset=False), failure=_refusal
+        lambda: validate_data(estimator, X, dtype="numeric", reset=False), failure=_mask_message
     )
     return points
 
 
 def find_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Return the labels that occur, in order, and the place of each row's label among them."""
-    run_masked(lambda: check_classification_targets(y), failure=_refusal)
+    run_masked(lambda: check_classification_targets(y), failure=_mask_message)
     found, places = run_masked(lambda: np.unique(y, return_inverse=True), failure=lambda _: RequestError(_LABELS))
     return found, places.astype(np.int64)
 
@@ -100,13 +100,13 @@ class MaskedScore:
     """The ``score`` of scikit-learn, which compares with labels that may be private, without their words in its errors."""
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """Return scikit-learn's score of the predictions; the number is exact, and nothing charges for it."""
+        """Return scikit-learn's score of the predictions; it is exact and is not charged."""
         check_is_fitted(self)
         known: Any = super()
-        return float(run_masked(lambda: known.score(X, y, sample_weight=sample_weight), failure=_refusal))
+        return float(run_masked(lambda: known.score(X, y, sample_weight=sample_weight), failure=_mask_message))
 
 
-def _refusal(text: str) -> HoldtrueError:
+def _mask_message(text: str) -> HoldtrueError:
     if _OF_SHAPES.fullmatch(text):
         return RequestError(text)
     for beginning, words in _BY_BEGINNING.items():

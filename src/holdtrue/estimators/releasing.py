@@ -14,7 +14,7 @@ from holdtrue.estimators.masking import find_labels, run_quietly
 from holdtrue.events import Event, Repeated
 from holdtrue.kernels import Floats, Integers
 
-__all__ = ["answered", "charge_and_draw", "coded", "points_of", "unchanged_if_refused"]
+__all__ = ["answer_points", "charge_and_draw", "encode_labels", "points_of", "unchanged_if_refused"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _LEAST = 2
 
 @contextmanager
 def unchanged_if_refused(estimator: object) -> Iterator[None]:
-    """Put an estimator back as it was where anything is raised, such as BudgetExceeded: an earlier fit stays of use."""
+    """Restore an estimator if anything is raised, such as BudgetExceeded: an earlier fit stays usable."""
     before = dict(vars(estimator))
     try:
         yield
@@ -33,7 +33,7 @@ def unchanged_if_refused(estimator: object) -> Iterator[None]:
         raise
 
 
-def coded(y: npt.NDArray[Any], *, classes: object) -> tuple[npt.NDArray[Any], Integers]:
+def encode_labels(y: npt.NDArray[Any], *, classes: object) -> tuple[npt.NDArray[Any], Integers]:
     """Return the labels and the place of each row's label among them.
 
     Where ``classes`` are given they are public, and a label that is not among them counts as the first, so that no row can
@@ -44,13 +44,13 @@ def coded(y: npt.NDArray[Any], *, classes: object) -> tuple[npt.NDArray[Any], In
         return np.asarray(names), codes_of(y, labels=names, rows=len(y))
     found, codes = find_labels(y)
     if found.size < _LEAST:
-        message = f"y has {found.size} class, where 2 classes or more are needed; or give classes, the public list of them"
+        message = f"y has {found.size} class; at least 2 classes are needed, or give classes, their public list"
         raise RequestError(message)
     return found, codes
 
 
 def points_of(X: npt.NDArray[Any]) -> Floats:
-    """Return points of which equal ones have equal bytes: floats, and one zero only."""
+    """Return points as floats in which equal ones have equal bytes: there is only one zero."""
     return np.ascontiguousarray(X, dtype=np.float64) + 0.0
 
 
@@ -73,7 +73,7 @@ def charge_and_draw(  # noqa: PLR0913 - what is released, and who pays
     return found.value, found.standing.charges == 0
 
 
-def answered(  # noqa: PLR0913 - what is asked, who asks and who pays
+def answer_points(  # noqa: PLR0913 - what is asked, who asks and who pays
     points: Floats,
     *,
     known: dict[Any, Any],

@@ -28,7 +28,7 @@ from holdtrue.ensembles.stable import (
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import answered, charge_and_draw, coded, points_of, unchanged_if_refused
+from holdtrue.estimators.releasing import answer_points, charge_and_draw, encode_labels, points_of, unchanged_if_refused
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
 from holdtrue.kernels import Floats
@@ -55,12 +55,12 @@ class _Scores(Labels):
 class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators do: some fits on the same rows, whose budget is split evenly over them."""
 
-    def _prepare(self, losses_known: Mapping[str, Loss], *, fits: int, rows: int, width: int) -> dict[str, Any]:
-        """Settle all that is public, and return the settings of a fit; nothing that is refused here was charged."""
+    def _prepare_fit(self, losses_known: Mapping[str, Loss], *, fits: int, rows: int, width: int) -> dict[str, Any]:
+        """Check everything public and return the settings of a fit; a refusal here costs nothing."""
         if self.release not in ("once", "each"):
             raise InvalidParameter("release", self.release, "'once' or 'each'")
         if self.bounds is None:
-            message = "no stability is certified without public bounds of the features: give bounds=(low, high)"
+            message = "certifying stability needs public bounds of the features; give bounds=(low, high)"
             raise NotCertified(message)
         loss = losses_known.get(self.loss) if isinstance(self.loss, str) else self.loss
         if not isinstance(loss, Loss) or loss.margins is not (losses_known is _MARGINS):
@@ -72,7 +72,7 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             "bounds": self.bounds,
             "norm": self.norm,
             "radius": self.radius,
-            "strength": self._strength(loss, rows, width) if self.strength is None else self.strength,
+            "strength": self._choose_strength(loss, rows, width) if self.strength is None else self.strength,
             "steps": None if self.steps is None else count("steps", self.steps),
             "label_bounds": None if loss.margins else self.label_bounds,
         }
@@ -84,11 +84,11 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             NoisyPrediction(blank, epsilon=self._share)
         return settings
 
-    def _strength(self, loss: Loss, rows: int, width: int) -> float | None:
+    def _choose_strength(self, loss: Loss, rows: int, width: int) -> float | None:
         """Return the strength that is best for the noise to come (E14); none where the loss is not Lipschitz by itself."""
         lipschitz = Features(self.bounds, columns=width, norm=self.norm).lipschitz
         reach = _GUESS if self.radius is None else self.radius
-        bounded = loss if self.radius is None else loss.bounded(lipschitz * float(positive("radius", reach)))
+        bounded = loss if self.radius is None else loss.bound_slope(lipschitz * float(positive("radius", reach)))
         if bounded.lipschitz is None:
             return None
         if self.release == "once":
@@ -96,7 +96,7 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         given = {"loss_lipschitz": bounded.lipschitz, "predictor_lipschitz": lipschitz}
         return regularised(rows=rows, epsilon=self._share, radius=reach, **given).strength
 
-    def _settle(self, rows: Floats, targets: list[npt.NDArray[Any]], settings: dict[str, Any]) -> None:
+    def _release_fits(self, rows: Floats, targets: list[npt.NDArray[Any]], settings: dict[str, Any]) -> None:
         """Charge and publish, or keep the fits, one for each target."""
         self.released_: dict[Any, Any] = {}
         self.models_: list[LinearModel] = []
@@ -104,13 +104,13 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         fits = len(targets)
         if self.release == "each":
             fitted = run_quietly(lambda: [fit_stable(rows, target, **settings) for target in targets])
-            self._rules = [NoisyPrediction(self._read(fit), epsilon=self._share) for fit in fitted]
-            self.event_: Event = _times(self._rules[0].event, fits)
+            self._rules = [NoisyPrediction(self._make_readable(fit), epsilon=self._share) for fit in fitted]
+            self.event_: Event = _repeat_event(self._rules[0].event, fits)
             self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
             self.stability_ = self._rules[0].fit.stability
             return
         mechanism = OutputPerturbation(self._share)
-        self.event_ = _times(mechanism.event, fits)
+        self.event_ = _repeat_event(mechanism.event, fits)
         self.epsilon_per_prediction_ = 0.0
         (self.models_, self.stability_), _ = charge_and_draw(
             self.handle_,
@@ -121,29 +121,29 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             draw=lambda fitted: ([mechanism.release(fit) for fit in fitted], fitted[0].stability),
         )
 
-    def _read(self, fit: StableFit) -> StableFit:
-        """Return a fit as it is asked; its slope is of no more use, and would keep it from other processes."""
-        return replace(fit, loss=replace(fit.loss, slope=_spent))
+    def _make_readable(self, fit: StableFit) -> StableFit:
+        """Return a fit that can be asked, without its slope, which is no longer needed and cannot be pickled."""
+        return replace(fit, loss=replace(fit.loss, slope=_no_slope))
 
-    def _points(self, X: object) -> Floats:
+    def _read_points(self, X: object) -> Floats:
         check_is_fitted(self)
         return points_of(read_points(self, X))
 
-    def _answers(self, X: object) -> Floats:
-        """Return points by fits, each answered with noise of its own and charged."""
-        points = self._points(X)
-        said = answered(
+    def _answer_points(self, X: object) -> Floats:
+        """Return points by fits, each answered with its own noise and charged."""
+        points = self._read_points(X)
+        said = answer_points(
             points,
             known=self.released_,
             event=self.event_,
             handle=self.handle_,
             estimator=self,
             measure=lambda new: [rule.on_grid(new) for rule in self._rules],
-            draw=self._drawn,
+            draw=self._draw_predictions,
         )
         return np.array(said)
 
-    def _drawn(self, exact: list[npt.NDArray[np.object_]]) -> Floats:
+    def _draw_predictions(self, exact: list[npt.NDArray[np.object_]]) -> Floats:
         return np.column_stack([rule.draw(values) for rule, values in zip(self._rules, exact, strict=True)])
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
@@ -152,7 +152,7 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
 
-def _published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
+def _is_published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
     return bool(estimator.release == "once")
 
 
@@ -211,31 +211,31 @@ class StableClassifier(MaskedScore, ClassifierMixin, _Stable):  # type: ignore[m
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
             rows, labels = read_rows(self, X, y)
-            self.classes_, codes = coded(labels, classes=self.classes)
+            self.classes_, codes = encode_labels(labels, classes=self.classes)
             against = [1] if self.classes_.size == _BINARY else range(self.classes_.size)
-            settings = self._prepare(_MARGINS, fits=len(against), rows=len(rows), width=rows.shape[1])
-            self._settle(points_of(rows), [codes == code for code in against], settings)
+            settings = self._prepare_fit(_MARGINS, fits=len(against), rows=len(rows), width=rows.shape[1])
+            self._release_fits(points_of(rows), [codes == code for code in against], settings)
         return self
 
-    def _read(self, fit: StableFit) -> StableFit:
-        return replace(super()._read(fit), labels=_Scores(None))
+    def _make_readable(self, fit: StableFit) -> StableFit:
+        return replace(super()._make_readable(fit), labels=_Scores(None))
 
     def predict(self, X: object) -> npt.NDArray[Any]:
         """Return a label for each point: free once the weights are published, otherwise drawn and charged."""
         check_is_fitted(self)
-        scores = self._scores(X) if self.models_ else self._answers(X)
+        scores = self._score_points(X) if self.models_ else self._answer_points(X)
         places = np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)
         named: npt.NDArray[Any] = self.classes_[places]
         return named
 
-    @available_if(_published)  # type: ignore[untyped-decorator]  # likewise
+    @available_if(_is_published)  # type: ignore[untyped-decorator]  # likewise
     def decision_function(self, X: object) -> Floats:
-        """Return the published models' scores: one a point for two labels, else one for each label."""
-        scores = self._scores(X)
+        """Return the published models' scores: one per point for two labels, otherwise one per label."""
+        scores = self._score_points(X)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
-    def _scores(self, X: object) -> Floats:
-        points = self._points(X)
+    def _score_points(self, X: object) -> Floats:
+        points = self._read_points(X)
         return np.column_stack([model.scores(points) for model in self.models_])
 
 
@@ -283,23 +283,23 @@ class StableRegressor(MaskedScore, RegressorMixin, _Stable):  # type: ignore[mis
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
             rows, numbers = read_rows(self, X, y, y_numeric=True)
-            settings = self._prepare(_NUMBERS, fits=1, rows=len(rows), width=rows.shape[1])
-            self._settle(points_of(rows), [points_of(numbers)], settings)
+            settings = self._prepare_fit(_NUMBERS, fits=1, rows=len(rows), width=rows.shape[1])
+            self._release_fits(points_of(rows), [points_of(numbers)], settings)
         return self
 
     def predict(self, X: object) -> Floats:
         """Return a number for each point: free once the weights are published, otherwise drawn and charged."""
         check_is_fitted(self)
         if not self.models_:
-            return np.asarray(self._answers(X)[:, 0])
-        return self.models_[0].predict(self._points(X))
+            return np.asarray(self._answer_points(X)[:, 0])
+        return self.models_[0].predict(self._read_points(X))
 
 
-def _spent(predictions: Floats, _labels: Floats) -> Floats:
+def _no_slope(predictions: Floats, _labels: Floats) -> Floats:
     return np.zeros_like(predictions)
 
 
-def _times(event: Event, fits: int) -> Event:
+def _repeat_event(event: Event, fits: int) -> Event:
     return event if fits == 1 else Repeated(event, fits)
 
 

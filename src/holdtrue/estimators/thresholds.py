@@ -13,7 +13,7 @@ from holdtrue.ensembles.thresholds import Constrained
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.estimators.handles import Handle, handle_of
 from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import answered, coded, points_of, unchanged_if_refused
+from holdtrue.estimators.releasing import answer_points, encode_labels, points_of, unchanged_if_refused
 from holdtrue.exact import Number, count, positive
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Floats, Integers
@@ -66,21 +66,21 @@ class ThresholdClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type:
     def fit(self, X: object, y: object) -> Self:
         """Keep the rows, which stay private; nothing is released, and nothing charged."""
         with unchanged_if_refused(self):
-            self._keep(X, y)
+            self._keep_rows(X, y)
         return self
 
-    def _keep(self, X: object, y: object) -> None:
+    def _keep_rows(self, X: object, y: object) -> None:
         rule = Constrained(positive("epsilon", self.epsilon))
         self.handle_ = handle_of(self.ledger)
         rows, labels = read_rows(self, X, y)
-        self.classes_, codes = coded(labels, classes=self.classes)
+        self.classes_, codes = encode_labels(labels, classes=self.classes)
         if self.classes_.size != _TWO:
             message = f"Only binary classification is supported: there are {self.classes_.size} classes, where 2 are needed"
             raise RequestError(message)
         points = points_of(rows)
         self._class = _class_of(self.hypotheses, self.direction, self.column, width=points.shape[1])
-        run_quietly(lambda: self._class.learn(points, codes))
-        plain = isinstance(self._class, _Thresholds) and len(self._class.lines) == 1
+        run_quietly(lambda: self._class.learn_rows(points, codes))
+        plain = isinstance(self._class, _LineThresholds) and len(self._class.lines) == 1
         self.sample_excess_ = threshold_excess(len(points), epsilon=self.epsilon) if plain else None
         self.event_ = rule.event
         self.epsilon_per_prediction_ = float(positive("epsilon", self.epsilon))
@@ -91,18 +91,18 @@ class ThresholdClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type:
         """Return a label for each point, each new one drawn and charged (T13)."""
         check_is_fitted(self)
         points = points_of(read_points(self, X))
-        said = answered(
+        said = answer_points(
             points,
             known=self.released_,
             event=self.event_,
             handle=self.handle_,
             estimator=self,
-            measure=self._class.minima,
-            draw=self._drawn,
+            measure=self._class.find_minima,
+            draw=self._draw_labels,
         )
         return self.classes_[np.array(said, dtype=np.int64)]
 
-    def _drawn(self, minima: tuple[Integers, Integers]) -> Integers:
+    def _draw_labels(self, minima: tuple[Integers, Integers]) -> Integers:
         zero, one = minima
         said = self._rule.answer(np.maximum(zero, 0), np.maximum(one, 0))
         # A label that no hypothesis gives the point is never answered; the class is public, so this tells nothing.
@@ -115,16 +115,16 @@ class ThresholdClassifier(MaskedScore, ClassifierMixin, BaseEstimator):  # type:
         return tags
 
 
-class _Thresholds:
+class _LineThresholds:
     """All thresholds on some columns, each in one direction or two; a line is a column and a sign."""
 
     def __init__(self, lines: list[tuple[int, int]]) -> None:
         self.lines = lines
 
-    def learn(self, points: Floats, codes: Integers) -> None:
+    def learn_rows(self, points: Floats, codes: Integers) -> None:
         self._points, self._codes = points, codes
 
-    def minima(self, points: Floats) -> tuple[Integers, Integers]:
+    def find_minima(self, points: Floats) -> tuple[Integers, Integers]:
         """Return E_0 and E_1 at each point: the least over all lines, which is exact as each line's is."""
         found = [
             constrained_errors(sign * self._points[:, column], self._codes, at=sign * points[:, column])
@@ -140,11 +140,11 @@ class _Finite:
     def __init__(self, hypotheses: HypothesisClass) -> None:
         self._hypotheses = hypotheses
 
-    def learn(self, points: Floats, codes: Integers) -> None:
+    def learn_rows(self, points: Floats, codes: Integers) -> None:
         self._rows = len(points)
         self._errors = np.asarray(self._hypotheses.error_counts(points, codes == 1), dtype=np.int64)
 
-    def minima(self, points: Floats) -> tuple[Integers, Integers]:
+    def find_minima(self, points: Floats) -> tuple[Integers, Integers]:
         """Return E_0 and E_1 at each point, from every hypothesis's label there."""
         least = np.full((2, len(points)), self._rows + 1, dtype=np.int64)
         places = np.arange(len(points))
@@ -155,13 +155,13 @@ class _Finite:
         return zero, one
 
 
-def _class_of(hypotheses: object, direction: str, column: int | None, *, width: int) -> _Thresholds | _Finite:
+def _class_of(hypotheses: object, direction: str, column: int | None, *, width: int) -> _LineThresholds | _Finite:
     if hypotheses is not None:
         if not isinstance(hypotheses, HypothesisClass):
             raise InvalidParameter("hypotheses", hypotheses, "a class such as Stumps(bounds=(-10, 10), steps=50), or None")
         settled = hypotheses.over(width)
         if settled.width != width:
-            raise InvalidParameter("X", f"{width} columns", f"{settled.width} columns, as the class has")
+            raise InvalidParameter.saying("X", f"X has {width} columns; the class has {settled.width}")
         settled.try_out(np.ones((1, width)))
         return _Finite(settled)
     if direction not in _SIGNS:
@@ -169,4 +169,4 @@ def _class_of(hypotheses: object, direction: str, column: int | None, *, width: 
     if column is not None and count("column", column, least=0) >= width:
         raise InvalidParameter("column", column, f"a whole number from 0 to {width - 1}, as X has {width} columns")
     columns = range(width) if column is None else [column]
-    return _Thresholds([(place, sign) for place in columns for sign in _SIGNS[direction]])
+    return _LineThresholds([(place, sign) for place in columns for sign in _SIGNS[direction]])

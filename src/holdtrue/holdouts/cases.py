@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from holdtrue import exact
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import count, listed
+from holdtrue.exact import count, read_list
 
 __all__ = ["BITS", "Array", "Cases", "array_of", "cases_of", "clamped_results", "narrow_array", "unit_interval"]
 
@@ -202,7 +202,7 @@ def cases_of(
     """Return the cases of a holdout, checked; what is said of them here is the custodian's to know."""
     truth = array_of("y_true", y_true)
     named, order = (None, None) if ids is None else _sorted_ids(ids, truth.size)
-    declared = None if labels is None else tuple(listed("labels", labels, expected="a list of labels"))
+    declared = None if labels is None else tuple(read_list("labels", labels, expected="a list of labels"))
     if declared is not None and not np.isin(truth, array_of("labels", declared)).all():
         raise InvalidParameter("labels", "too few", "every label that occurs in y_true")
     if classes is not None and not isinstance(classes, Mapping):

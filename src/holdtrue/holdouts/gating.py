@@ -394,7 +394,7 @@ class Gate(Mode[Verdict]):
 
     def _open(self, certificate: Certificate) -> Certificate:
         """Return a certificate that claims no privacy."""
-        return certificate.proving(self.plan.theorem or "", event=NonPrivate())
+        return certificate.with_theorem(self.plan.theorem or "", event=NonPrivate())
 
     def _interval(self, state: _State) -> Interval:
         sure = 1 - self.facts.beta

@@ -140,7 +140,7 @@ class GuessAndCheck(Mode[Score]):
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            bare = certificate.proving(_THEOREM, event=NonPrivate())
+            bare = certificate.with_theorem(_THEOREM, event=NonPrivate())
             if drawn[0] == _STOPPED:
                 return [Prediction(_STOP, bare)]
             cell, cells = drawn

@@ -107,7 +107,7 @@ class Ladder(Mode[Score]):
             del standing
             free = self.facts.mode == FREE
             loss = drawn[1] / asked.ceiling if free else float(drawn[1] * step)
-            return [self._told(1 - loss, certificate.proving(certificate.theorem, event=NonPrivate()))]
+            return [self._told(1 - loss, certificate.with_theorem(certificate.theorem, event=NonPrivate()))]
 
         request = {"target": asked.name, "values": given.name, "team": given.team, "private": False}
         return Release("submit", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
@@ -128,9 +128,9 @@ class Ladder(Mode[Score]):
     def _told(self, value: float, certificate: Certificate) -> Answer:
         rows = Interval(min(value, 1.0), min(value, 1.0), 1 - self.facts.beta, "sample")
         if self.facts.mode == FREE:
-            return Answer(value, None, rows, certificate.proving(None), reason=_NO_BOUND)
+            return Answer(value, None, rows, certificate.with_theorem(None), reason=_NO_BOUND)
         near = self.plan.alpha
         ends = Interval(
             max(0.0, min(1.0, value - near)), min(1.0, max(0.0, value + near)), 1 - self.facts.beta, "population"
         )
-        return Answer(value, ends, rows, certificate.proving(_THEOREM))
+        return Answer(value, ends, rows, certificate.with_theorem(_THEOREM))

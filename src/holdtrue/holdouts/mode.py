@@ -173,7 +173,7 @@ class Mode(ABC, Generic[Told]):
     @property
     def looks_left(self) -> int:
         """Return how many looks are left."""
-        with self.pipeline.reading() as index:
+        with self.pipeline.lock_index() as index:
             return max(0, self.facts.looks - index.draws)
 
     def score(self, given: Submission, found: Response, moment: Moment) -> Score:

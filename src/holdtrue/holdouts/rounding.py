@@ -48,7 +48,7 @@ class Rounding(Mode[Score]):
             return [min(int(sums[0]) * cells // asked.ceiling, cells - 1)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
-            bare = certificate.proving(self.plan.theorem or "", event=NonPrivate())
+            bare = certificate.with_theorem(self.plan.theorem or "", event=NonPrivate())
             value, sure = (2 * drawn[0] + 1) / (2 * cells), 1 - self.facts.beta
             rows = Interval(drawn[0] / cells, (drawn[0] + 1) / cells, 1.0, "sample")
             near = self._near(standing.draws)

@@ -66,7 +66,7 @@ class Scoring(Mode[Score]):
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing  # the plan counts on all looks
-            return [self._answer(asked, drawn[0], certificate.proving(_THEOREM))]
+            return [self._answer(asked, drawn[0], certificate.with_theorem(_THEOREM))]
 
         return Release(
             verb="score",

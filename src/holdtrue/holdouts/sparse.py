@@ -137,7 +137,7 @@ class Runs(Mode[Told]):
 
         def answered(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            responses.append(respond(drawn[1] if drawn[0] else None, certificate.proving(self.plan.theorem or "")))
+            responses.append(respond(drawn[1] if drawn[0] else None, certificate.with_theorem(self.plan.theorem or "")))
             return responses
 
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))

@@ -68,7 +68,7 @@ class BinaryClass(HypothesisClass):
         """Return the size of the largest sets of columns that are counted."""
 
     def over(self, columns: int | Sequence[str]) -> Self:
-        """Return the class itself; with these names, where it goes by position and they are as many."""
+        """Return the class itself, or the class with these names if it goes by position and has as many columns."""
         if self.columns is not None or isinstance(columns, int) or len(columns) != self.width:
             return self
         return type(self).made_of(columns=columns, **{self.limit: self._limit})
@@ -88,11 +88,11 @@ class BinaryClass(HypothesisClass):
         """Return how many bytes it takes to turn totals into errors, those included."""
         return _BYTES * self.size
 
-    def work(self, rows: int) -> int:
+    def count_steps(self, rows: int) -> int:
         """Return about how many steps it takes: every set on 64 rows at once, and every hypothesis once."""
         return rows * self.width + self._held * -(-rows // _WORD) + self.size
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add rows to the totals."""
         add_totals(X, y, most=self._most, totals=totals[:-1])
         totals[-1] += np.count_nonzero(y)
@@ -123,46 +123,46 @@ class SubsetClass(BinaryClass):
         return 2 * _BYTES * self.size
 
     @abstractmethod
-    def _functions(self, size: int) -> int:
-        """Return how many functions of so many columns there are."""
+    def _count_functions(self, size: int) -> int:
+        """Return how many functions of this many columns there are."""
 
     @abstractmethod
-    def _sums(self, cells: Integers, size: int) -> Integers:
+    def _sum_cells(self, cells: Integers, size: int) -> Integers:
         """Return for each function and each set, given its cells, the sum of those to which it gives label 1."""
 
     @abstractmethod
-    def _value(self, said: Flags, function: int) -> Flags:
+    def _label_by(self, said: Flags, function: int) -> Flags:
         """Return the label that a function gives to each row, given a line of what rows say for each of its columns."""
 
     @property
     def size(self) -> int:
         """Return how many hypotheses there are."""
-        return sum(self._functions(size) * math.comb(self.width, size) for size in range(self._most + 1))
+        return sum(self._count_functions(size) * math.comb(self.width, size) for size in range(self._most + 1))
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return how many rows each hypothesis gets wrong."""
         errors = np.empty(self.size, dtype=np.int64)
         position = 0
         for size, cells in enumerate(iterate_cells(totals, self.width, most=self._most)):
-            stop = position + cells.shape[1] * self._functions(size)
-            np.add(self._sums(cells, size).reshape(-1), totals[-1], out=errors[position:stop])
+            stop = position + cells.shape[1] * self._count_functions(size)
+            np.add(self._sum_cells(cells, size).reshape(-1), totals[-1], out=errors[position:stop])
             position = stop
         return errors
 
-    def _found(self, index: int) -> tuple[tuple[int, ...], int]:
+    def _find_subset(self, index: int) -> tuple[tuple[int, ...], int]:
         """Return the columns of a hypothesis, and the number of its function among those of that many columns."""
         for size in range(self._most + 1):
-            here = self._functions(size) * math.comb(self.width, size)
+            here = self._count_functions(size) * math.comb(self.width, size)
             if index < here:
                 function, rank = divmod(index, math.comb(self.width, size))
                 return find_set(rank, size), function
             index -= here
         raise InvalidParameter("index", index, f"below {self.size}")
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return the labels that a hypothesis gives to rows."""
-        chosen, function = self._found(index)
-        return self._value(says_yes(X[:, list(chosen)]).T, function)
+        chosen, function = self._find_subset(index)
+        return self._label_by(says_yes(X[:, list(chosen)]).T, function)
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -179,17 +179,17 @@ class _Literals(SubsetClass):
         object.__setattr__(self, "_columns", read_dimension("columns", columns))
         object.__setattr__(self, "_limit", count("width", width))
 
-    def _functions(self, size: int) -> int:
+    def _count_functions(self, size: int) -> int:
         return 1 << size if size else 0
 
     @staticmethod
-    def _literals(said: Flags, negated: int) -> Flags:
+    def _read_literals(said: Flags, negated: int) -> Flags:
         literals: Flags = said ^ np.array([[negated >> place & 1 == 1] for place in range(len(said))])
         return literals
 
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``smoker AND NOT retired → 1``, or with OR."""
-        chosen, negated = self._found(self.checked(index))
+        chosen, negated = self._find_subset(self.check_index(index))
         literals = [
             f"NOT {self.name_column(column)}" if negated >> place & 1 else self.name_column(column)
             for place, column in enumerate(chosen)
@@ -210,11 +210,11 @@ class Conjunctions(_Literals):
     kind = "conjunctions"
     joined = "AND"
 
-    def _sums(self, cells: Integers, size: int) -> Integers:
+    def _sum_cells(self, cells: Integers, size: int) -> Integers:
         return cells if size else cells[:0]
 
-    def _value(self, said: Flags, function: int) -> Flags:
-        labels: Flags = np.logical_and.reduce(self._literals(said, function), axis=0)
+    def _label_by(self, said: Flags, function: int) -> Flags:
+        labels: Flags = np.logical_and.reduce(self._read_literals(said, function), axis=0)
         return labels
 
 
@@ -229,11 +229,11 @@ class Disjunctions(_Literals):
     kind = "disjunctions"
     joined = "OR"
 
-    def _sums(self, cells: Integers, size: int) -> Integers:
+    def _sum_cells(self, cells: Integers, size: int) -> Integers:
         return cells.sum(axis=0) - cells[::-1] if size else cells[:0]
 
-    def _value(self, said: Flags, function: int) -> Flags:
-        labels: Flags = np.logical_or.reduce(self._literals(said, function), axis=0)
+    def _label_by(self, said: Flags, function: int) -> Flags:
+        labels: Flags = np.logical_or.reduce(self._read_literals(said, function), axis=0)
         return labels
 
 
@@ -273,22 +273,22 @@ class Parities(SubsetClass):
         # Sums of 4 bytes and errors of 8 for each cell.
         return 12 * self._held + (0 if self._limit is None else 8 * self.size) if self._whole else super()._errors_bytes
 
-    def work(self, rows: int) -> int:
+    def count_steps(self, rows: int) -> int:
         """Return about how many steps it takes: every number once, and a transform of all cells."""
-        return (rows + (1 << self.width)) * self.width if self._whole else super().work(rows)
+        return (rows + (1 << self.width)) * self.width if self._whole else super().count_steps(rows)
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add rows to the totals: of every cell of all columns, or of small sets of columns."""
         if not self._whole:
-            super().tally(X, y, totals)
+            super().add_rows(X, y, totals)
             return
         add_cells(X, y, totals[:-1])
         totals[-1] += np.count_nonzero(y)
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return how many rows each hypothesis gets wrong."""
         if not self._whole:
-            return super().errors(totals)
+            return super().count_errors(totals)
         errors = transform_to_errors(totals[:-1], int(totals[:-1].sum()) + 2 * int(totals[-1]))
         if self._limit is None:
             return errors
@@ -297,24 +297,24 @@ class Parities(SubsetClass):
         limited: Integers = errors[chosen]
         return limited
 
-    def _functions(self, size: int) -> int:  # noqa: ARG002 - one of each size
+    def _count_functions(self, size: int) -> int:  # noqa: ARG002 - one of each size
         return 1
 
-    def _sums(self, cells: Integers, size: int) -> Integers:
+    def _sum_cells(self, cells: Integers, size: int) -> Integers:
         said = size - np.bitwise_count(np.arange(1 << size)).astype(np.int64)
         sums: Integers = cells[said % 2 == 1].sum(axis=0)
         return sums
 
-    def _value(self, said: Flags, function: int) -> Flags:  # noqa: ARG002 - there is one
+    def _label_by(self, said: Flags, function: int) -> Flags:  # noqa: ARG002 - there is one
         labels: Flags = np.logical_xor.reduce(said, axis=0, dtype=np.bool_)
         return labels
 
-    def _found(self, index: int) -> tuple[tuple[int, ...], int]:
+    def _find_subset(self, index: int) -> tuple[tuple[int, ...], int]:
         if self._limit is None:
             return tuple(column for column in range(self.width) if index >> column & 1), 0
-        return super()._found(index)
+        return super()._find_subset(index)
 
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``smoker XOR retired → 1``; ``ALWAYS 0`` for no column."""
-        chosen, _ = self._found(self.checked(index))
+        chosen, _ = self._find_subset(self.check_index(index))
         return f"{' XOR '.join(self.name_column(column) for column in chosen)} → 1" if chosen else "ALWAYS 0"

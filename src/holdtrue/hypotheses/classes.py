@@ -66,7 +66,7 @@ class HypothesisClass(ABC):
     Guarantee: ``error_counts`` are exact, and replacing one row moves each of them by at most one (B6: sensitivity 1), since
     every hypothesis sees a row at a time and is total: numbers beyond the public bounds are clamped to them, and a missing
     number counts as the low end (a missing yes-or-no as no). Needs: parameters that do not come from the rows. Failure,
-    before anything starts: InvalidParameter from ``blank`` where the counts outgrow the memory, and from ``check_work``
+    before anything starts: InvalidParameter from ``make_totals`` where the counts outgrow memory, and from ``check_work``
     where they take too many steps.
     """
 
@@ -75,12 +75,12 @@ class HypothesisClass(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Return how many hypotheses there are; NotCertified where that waits for the number of columns (see ``over``)."""
+        """Return the number of hypotheses; NotCertified until the number of columns is known (see ``over``)."""
 
     @property
     @abstractmethod
     def dimension(self) -> Dimension | None:
-        """Return the names of the columns, in the class's order, or their number; None where ``over`` has not settled it."""
+        """Return the names of the columns in the class's order, or their number; None until ``over`` sets it."""
 
     @property
     @abstractmethod
@@ -92,15 +92,15 @@ class HypothesisClass(ABC):
         """Return the class over so many columns, or over columns of these names: itself, where it has its own already."""
 
     @abstractmethod
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add some rows to the totals, in place: ``X`` has the class's columns in its order. Threads may do so at once."""
 
     @abstractmethod
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return from the totals of all rows how many of them each hypothesis gets wrong."""
 
     @abstractmethod
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return the labels that a hypothesis, which is there, gives to rows with the class's columns in its order."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ class HypothesisClass(ABC):
     def settled_width(self) -> int:
         """Return the number of columns; NotCertified where it is not settled."""
         if self.dimension is None:
-            message = f"{self.kind} with one pair of bounds wait for the number of columns: call over(columns) first"
+            message = f"{self.kind} with one pair of bounds need the number of columns; call over(columns) first"
             raise NotCertified(message)
         return len(self.dimension) if isinstance(self.dimension, tuple) else self.dimension
 
@@ -139,25 +139,25 @@ class HypothesisClass(ABC):
         """Return what a column is called."""
         return f"x{column}" if self.columns is None else self.columns[column]
 
-    def blank(self) -> Integers:
+    def make_totals(self) -> Integers:
         """Return totals of no rows: zeros. InvalidParameter, before anything starts, where counts outgrow the memory."""
         needed = self.footprint
         if needed.size > MOST_BYTES:
-            self._refuse(f"takes {_amount(needed.size)} bytes, and the limit is {MOST_BYTES:,}")
+            self._refuse_size(f"takes {_format_amount(needed.size)} bytes, and the limit is {MOST_BYTES:,}")
         return np.zeros(needed.totals, dtype=np.int64)
 
-    def work(self, rows: int) -> int:
+    def count_steps(self, rows: int) -> int:
         """Return about how many steps it takes to count so many rows (see :data:`MOST_STEPS`)."""
         return rows * self.size
 
     def check_work(self, rows: int, *, limit: int = MOST_STEPS) -> None:
         """Refuse, before anything starts, a class that takes more steps than the limit on so many rows."""
-        steps = self.work(rows)
+        steps = self.count_steps(rows)
         if steps > limit:
-            self._refuse(f"on {rows:,} rows takes {_amount(steps)} steps, and the limit is {limit:,}")
+            self._refuse_size(f"on {rows:,} rows takes {_format_amount(steps)} steps, and the limit is {limit:,}")
 
-    def _refuse(self, why: str) -> NoReturn:
-        expected = f"smaller: counting the errors of {_amount(self.size)} hypotheses {why}"
+    def _refuse_size(self, why: str) -> NoReturn:
+        expected = f"smaller: counting the errors of {_format_amount(self.size)} hypotheses {why}"
         raise InvalidParameter(self.footprint.parameter, self.footprint.value, expected)
 
     def try_out(self, row: Matrix) -> None:
@@ -169,40 +169,40 @@ class HypothesisClass(ABC):
 
     def error_counts(self, X: object, y: object, *, progress: Progress | None = None) -> Integers:
         """Return for every hypothesis how many rows it gets wrong. They depend on the rows: never to be released."""
-        settled = self._settle(X)
-        matrix = settled._read(X)  # noqa: SLF001 - of its own class
-        return settled.errors(_totals(settled, matrix, labels_of(y, rows=len(matrix)), progress))
+        settled = self._settle_width(X)
+        matrix = settled._read_matrix(X)  # noqa: SLF001 - of its own class
+        return settled.count_errors(_add_all_rows(settled, matrix, labels_of(y, rows=len(matrix)), progress))
 
     def evaluate(self, X: object, index: int) -> Flags:
         """Return the label that a hypothesis gives to each row."""
-        settled = self._settle(X)
-        number = settled.checked(index)
-        return settled.label(settled._read(X), number)  # noqa: SLF001 - likewise
+        settled = self._settle_width(X)
+        number = settled.check_index(index)
+        return settled.label_rows(settled._read_matrix(X), number)  # noqa: SLF001 - likewise
 
-    def checked(self, index: object) -> int:
+    def check_index(self, index: object) -> int:
         """Return the number of a hypothesis; InvalidParameter where there is none of this number."""
         if isinstance(index, (bool, np.bool_)) or not isinstance(index, (int, np.integer)) or not 0 <= index < self.size:
             raise InvalidParameter("index", index, f"a whole number from 0 to {self.size - 1}")
         return int(index)
 
-    def _settle(self, X: object) -> Self:
+    def _settle_width(self, X: object) -> Self:
         return self if self.width is not None else self.over(width_of(X))
 
-    def _read(self, X: object) -> Matrix:
+    def _read_matrix(self, X: object) -> Matrix:
         matrix = matrix_of(X, self.columns, width=self.width)
         if matrix.shape[1] != self.width:
-            raise InvalidParameter("X", f"{matrix.shape[1]} columns", f"a matrix with {self.width} columns")
+            raise InvalidParameter.saying("X", f"X has {matrix.shape[1]} columns; the class has {self.width}")
         return matrix
 
 
-def _amount(number: int) -> str:
-    """Return a whole number in digits, unless nobody would read them all."""
+def _format_amount(number: int) -> str:
+    """Return a whole number in digits, or as a power of two below it if there are too many."""
     return f"{number:,}" if number < _UNREADABLE else f"more than 2^{number.bit_length() - 1}"
 
 
-def _totals(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: Progress | None) -> Integers:
+def _add_all_rows(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: Progress | None) -> Integers:
     """Return the totals over all rows, chunk by chunk, on as many threads as there are processors and memory for totals."""
-    first = settled.blank()
+    first = settled.make_totals()
     workers = max(1, min(os.cpu_count() or 1, len(matrix) // _FEWEST, _TOTALS_BYTES // max(1, first.nbytes)))
     # As many pieces for every thread, whole words of rows each.
     pieces = max(1, -(-len(matrix) // (_CHUNK * workers))) * workers
@@ -210,30 +210,30 @@ def _totals(settled: HypothesisClass, matrix: Matrix, labels: Flags, progress: P
     starts = range(0, len(matrix), step)
     done = 0
 
-    def work(share: Sequence[int]) -> Integers:
+    def count_share(share: Sequence[int]) -> Integers:
         nonlocal done
-        totals = settled.blank()
+        totals = settled.make_totals()
         for start in share:
-            settled.tally(matrix[start : start + step], labels[start : start + step], totals)
+            settled.add_rows(matrix[start : start + step], labels[start : start + step], totals)
             done += 1
             if progress is not None:
                 progress(min(1.0, done / len(starts)))
         return totals
 
     if workers == 1:
-        return work(starts)
-    for totals in _pool(workers).map(work, [starts[worker::workers] for worker in range(workers)]):
+        return count_share(starts)
+    for totals in _keep_threads(workers).map(count_share, [starts[worker::workers] for worker in range(workers)]):
         first += totals
     return first
 
 
 @lru_cache(1)
-def _pool(workers: int) -> ThreadPoolExecutor:
+def _keep_threads(workers: int) -> ThreadPoolExecutor:
     """Return threads that are kept: starting them takes longer than counting a few rows."""
     return ThreadPoolExecutor(workers, thread_name_prefix="holdtrue-count")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)
+os.register_at_fork(after_in_child=_keep_threads.cache_clear)
 
 
 def read_dimension(parameter: str, value: object) -> Dimension:
@@ -267,7 +267,7 @@ def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None 
     names = names_of(rows)
     if names is None or columns is None:
         matrix = (
-            array_of("X", rows, expected="a matrix of numbers, rows by columns") if names is None else _stacked(rows, names)
+            array_of("X", rows, expected="a matrix of numbers, rows by columns") if names is None else _stack(rows, names)
         )
         if matrix.ndim == 1:
             matrix = matrix[:, np.newaxis] if width == 1 else matrix[np.newaxis, :]
@@ -279,7 +279,7 @@ def matrix_of(rows: object, columns: Sequence[str] | None, *, width: int | None 
         if missing:
             message = f"there is no column {missing[0]!r}; there are {', '.join(names)}"
             raise UnknownColumn(message)
-        matrix = _stacked(rows, list(columns))
+        matrix = _stack(rows, list(columns))
     if matrix.ndim != 2 or matrix.dtype.kind not in _KINDS:  # noqa: PLR2004 - rows by columns
         raise InvalidParameter("X", describe_array(matrix), "a matrix of numbers, rows by columns")
     return matrix
@@ -299,7 +299,7 @@ def labels_of(y: object, *, rows: int) -> Flags:
     return ones
 
 
-def _stacked(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
+def _stack(rows: Any, names: Sequence[str]) -> Matrix:  # noqa: ANN401 - whatever has columns by name
     expected = "columns of numbers by name"
     try:
         columns = [np.atleast_1d(array_of("X", rows[name], expected=expected)) for name in names]

@@ -45,7 +45,7 @@ class Hypotheses(HypothesisClass):
     def __init__(
         self, items: Sequence[object], *, columns: int | Sequence[str] | None = None, names: Sequence[str] | None = None
     ) -> None:
-        if not isinstance(items, (list, tuple)) or not items or not all(_callable(item) for item in items):
+        if not isinstance(items, (list, tuple)) or not items or not all(_can_label(item) for item in items):
             raise InvalidParameter("items", _kinds_of(items), "a list of functions or fitted estimators, not empty")
         if names is not None and (
             not isinstance(names, (list, tuple))
@@ -78,26 +78,26 @@ class Hypotheses(HypothesisClass):
         """
         for number, item in enumerate(self.items):
             with _lock, silence(), np.errstate(all="ignore"):
-                wrong = _find_fault(item, self._named(row, item))
+                wrong = _find_fault(item, self._name_rows(row, item))
             if wrong is not None:
                 raise InvalidParameter(f"items[{number}]", Shown(wrong), "something that gives an invented row a 0 or a 1")
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add for each hypothesis the rows that it labels wrongly."""
         for number, item in enumerate(self.items):
-            totals[number] += np.count_nonzero(self._labels(item, X) != y)
+            totals[number] += np.count_nonzero(self._label_item(item, X) != y)
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return the totals: they are the errors."""
         return totals
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return the labels of one hypothesis."""
-        return self._labels(self.items[index], X)
+        return self._label_item(self.items[index], X)
 
     def describe(self, index: int) -> str:
         """Return a hypothesis by its name: as given, or the function's own, or as the estimator shows itself."""
-        number = self.checked(index)
+        number = self.check_index(index)
         if self.names is not None:
             return self.names[number]
         item = self.items[number]
@@ -114,14 +114,14 @@ class Hypotheses(HypothesisClass):
         )
         raise RequestError(message)
 
-    def _labels(self, item: object, X: Matrix) -> Flags:
+    def _label_item(self, item: object, X: Matrix) -> Flags:
         """Return one label for each row, 0 where the item fails on the row alone."""
         with _lock, silence(), np.errstate(all="ignore"):
-            return _halved(_labeller(item), self._named(X, item))
+            return _label_by_halves(_find_labeller(item), self._name_rows(X, item))
 
-    def _named(self, X: Matrix, item: object) -> Matrix:
+    def _name_rows(self, X: Matrix, item: object) -> Matrix:
         """Return rows as an item reads them: functions also by the names of columns, estimators as a plain matrix."""
-        return X if self.columns is None or _predicts(item) else NamedRows.of(X, self.columns)
+        return X if self.columns is None or _has_predict(item) else NamedRows.of(X, self.columns)
 
     def __repr__(self) -> str:
         held = ", ".join(self.describe(number) for number in range(min(3, self.size)))
@@ -151,23 +151,23 @@ class NamedRows(np.ndarray[Any, np.dtype[Any]]):
         return np.asarray(self)[..., self.names.index(key)]
 
 
-def _predicts(item: object) -> bool:
+def _has_predict(item: object) -> bool:
     return callable(getattr(item, "predict", None))
 
 
-def _callable(item: object) -> bool:
-    return callable(item) or _predicts(item)
+def _can_label(item: object) -> bool:
+    return callable(item) or _has_predict(item)
 
 
-def _labeller(item: Any) -> Callable[[Matrix], object]:  # noqa: ANN401 - whatever labels rows
-    found: Callable[[Matrix], object] = item.predict if _predicts(item) else item
+def _find_labeller(item: Any) -> Callable[[Matrix], object]:  # noqa: ANN401 - whatever labels rows
+    found: Callable[[Matrix], object] = item.predict if _has_predict(item) else item
     return found
 
 
 def _find_fault(item: object, row: Matrix) -> str | None:
     """Return what is wrong with what an item gives for an invented row; None where it is a number."""
     try:
-        values = np.asarray(_labeller(item)(row.copy()))
+        values = np.asarray(_find_labeller(item)(row.copy()))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises, there is no label
         return type(error).__name__
     if values.size != 1:
@@ -176,17 +176,17 @@ def _find_fault(item: object, row: Matrix) -> str | None:
     return None if number else f"a {type(values.reshape(-1).tolist()[0]).__name__}"
 
 
-def _halved(label: Callable[[Matrix], object], X: Matrix) -> Flags:
-    found = _asked(label, X) if len(X) else np.zeros(0, dtype=np.bool_)
+def _label_by_halves(label: Callable[[Matrix], object], X: Matrix) -> Flags:
+    found = _label_or_none(label, X) if len(X) else np.zeros(0, dtype=np.bool_)
     if found is not None:
         return found
     if len(X) == 1:
         return np.zeros(1, dtype=np.bool_)
     half = len(X) // 2
-    return np.concatenate([_halved(label, X[:half]), _halved(label, X[half:])])
+    return np.concatenate([_label_by_halves(label, X[:half]), _label_by_halves(label, X[half:])])
 
 
-def _asked(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
+def _label_or_none(label: Callable[[Matrix], object], X: Matrix) -> Flags | None:
     """Return the labels of some rows; None where there is not one for each of them."""
     try:
         values = np.asarray(label(X.copy()))

@@ -42,23 +42,23 @@ class DecisionLists(SubsetClass):
         if length > _LONGEST:
             raise InvalidParameter("length", length, f"at most {_LONGEST} rules")
 
-    def _functions(self, size: int) -> int:
-        return len(_lists(size))
+    def _count_functions(self, size: int) -> int:
+        return len(_list_rules(size))
 
-    def _sums(self, cells: Integers, size: int) -> Integers:
+    def _sum_cells(self, cells: Integers, size: int) -> Integers:
         said = _said_by_cells(size)
-        tables = np.array([_labels(said, rules, default=default) for rules, default in _lists(size)], dtype=np.int64)
+        tables = np.array([_run_rules(said, rules, default=default) for rules, default in _list_rules(size)], dtype=np.int64)
         sums: Integers = tables @ cells
         return sums
 
-    def _value(self, said: Flags, function: int) -> Flags:
-        rules, default = _lists(len(said))[function]
-        return _labels(said, rules, default=default)
+    def _label_by(self, said: Flags, function: int) -> Flags:
+        rules, default = _list_rules(len(said))[function]
+        return _run_rules(said, rules, default=default)
 
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``IF smoker THEN 1 ELSE IF NOT retired THEN 0 ELSE 1``; ``ALWAYS 1``."""
-        chosen, function = self._found(self.checked(index))
-        rules, default = _lists(len(chosen))[function]
+        chosen, function = self._find_subset(self.check_index(index))
+        rules, default = _list_rules(len(chosen))[function]
         texts = [f"IF {'NOT ' * negated}{self.name_column(chosen[place])} THEN {label:d}" for place, negated, label in rules]
         return " ELSE ".join([*texts, f"{default:d}"]) if rules else f"ALWAYS {default:d}"
 
@@ -69,7 +69,7 @@ def _said_by_cells(size: int) -> Flags:
 
 
 @lru_cache(maxsize=_LONGEST + 1)
-def _lists(size: int) -> tuple[tuple[tuple[Rule, ...], bool], ...]:
+def _list_rules(size: int) -> tuple[tuple[tuple[Rule, ...], bool], ...]:
     """Return one list for each function that depends on all of so many columns, and its default label."""
     said, cells = _said_by_cells(size), np.arange(1 << size)
     found: dict[bytes, tuple[tuple[Rule, ...], bool]] = {}
@@ -77,13 +77,13 @@ def _lists(size: int) -> tuple[tuple[tuple[Rule, ...], bool], ...]:
         for negated in product((False, True), repeat=size):
             for *labels, default in product((False, True), repeat=size + 1):
                 rules = tuple(zip(order, negated, labels, strict=True))
-                table = _labels(said, rules, default=default)
+                table = _run_rules(said, rules, default=default)
                 if all((table != table[cells ^ (1 << place)]).any() for place in range(size)):
                     found.setdefault(table.tobytes(), (rules, default))
     return tuple(found.values())
 
 
-def _labels(said: Flags, rules: tuple[Rule, ...], *, default: bool) -> Flags:
+def _run_rules(said: Flags, rules: tuple[Rule, ...], *, default: bool) -> Flags:
     """Return the label that a list gives, by what its columns say; the first rule is written last."""
     labels: Flags = np.full(said.shape[1], default)
     for place, negated, label in reversed(rules):

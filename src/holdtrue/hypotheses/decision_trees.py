@@ -50,7 +50,7 @@ class Trees(BinaryClass):
         """Return how many hypotheses there are."""
         return self.width * self._sides**2
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return how many rows each hypothesis gets wrong."""
         width = self.width
         alone = totals[1 : 1 + width]
@@ -74,31 +74,33 @@ class Trees(BinaryClass):
             sums[:, 3::2] = whole[:, np.newaxis] - said
         return sums
 
-    def _parts(self, index: int) -> tuple[int, int, int]:
+    def _split_index(self, index: int) -> tuple[int, int, int]:
         root, sides = divmod(index, self._sides**2)
         return root, *divmod(sides, self._sides)
 
-    def _column(self, root: int, side: int) -> int:
+    def _find_column(self, root: int, side: int) -> int:
         """Return the column that a side looks at: the root is passed over."""
         column = side // 2 - 1
         return column + (column >= root)
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return the labels that a hypothesis gives to rows."""
-        root, where_yes, where_no = self._parts(index)
+        root, where_yes, where_no = self._split_index(index)
 
         def labels(side: int) -> Flags:
             if side < len(("0", "1")):
                 return np.full(len(X), side == 1)
-            return says_yes(X[:, self._column(root, side)]) ^ (side % 2 == 1)
+            return says_yes(X[:, self._find_column(root, side)]) ^ (side % 2 == 1)
 
         return np.where(says_yes(X[:, root]), labels(where_yes), labels(where_no))
 
     def describe(self, index: int) -> str:
         """Return a hypothesis as a sentence: ``IF smoker THEN NOT retired ELSE 0``, a column standing for its own yes."""
-        root, where_yes, where_no = self._parts(self.checked(index))
+        root, where_yes, where_no = self._split_index(self.check_index(index))
 
         def text(side: int) -> str:
-            return str(side) if side < len(("0", "1")) else "NOT " * (side % 2) + self.name_column(self._column(root, side))
+            if side < len(("0", "1")):
+                return str(side)
+            return "NOT " * (side % 2) + self.name_column(self._find_column(root, side))
 
         return f"IF {self.name_column(root)} THEN {text(where_yes)} ELSE {text(where_no)}"

@@ -37,19 +37,19 @@ class Thresholds(OneColumn):
         """Return the number of steps."""
         return self.steps
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return for every edge the rows of label 0 from it on, and of label 1 before it."""
         found = np.empty(self.steps, dtype=np.int64)
         found[0], found[1:] = totals[-2], totals[:-3]
         return np.cumsum(found, out=found)
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return which rows reach the edge."""
         return self.grid.clamp(X[:, 0]) >= self.grid.edge(index)
 
     def describe(self, index: int) -> str:
         """Return the comparison."""
-        return f"{self.name_column(0)} ≥ {show_number(self.grid.edge(self.checked(index)))} → 1"
+        return f"{self.name_column(0)} ≥ {show_number(self.grid.edge(self.check_index(index)))} → 1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Stumps(SeveralColumns):
         """Return twice the columns times the steps; NotCertified where the number of columns is not settled."""
         return 2 * self.settled_width * self.steps
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return for every edge the rows of label 0 from it on and of label 1 before it, and all the others."""
         counts = totals[:-2].reshape(-1, self.steps)
         found = np.empty((*counts.shape, 2), dtype=np.int64)
@@ -84,18 +84,18 @@ class Stumps(SeveralColumns):
 
     def describe(self, index: int) -> str:
         """Return the comparison."""
-        column, number, below = self._place(self.checked(index))
+        column, number, below = self._find_place(self.check_index(index))
         edge = show_number(self.grids[column].edge(number))
         return f"{self.name_column(column)} {'<' if below else '≥'} {edge} → 1"
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return which rows satisfy the hypothesis."""
-        column, number, below = self._place(index)
+        column, number, below = self._find_place(index)
         grid = self.grids[column]
         reach = grid.clamp(X[:, column]) >= grid.edge(number)
         return ~reach if below else reach
 
-    def _place(self, index: int) -> tuple[int, int, bool]:
+    def _find_place(self, index: int) -> tuple[int, int, bool]:
         edge, below = divmod(index, 2)
         return *divmod(edge, self.steps), bool(below)
 
@@ -119,23 +119,23 @@ class Intervals(OneColumn):
         """Return the number of pairs of ends, and one for the empty interval."""
         return _count_pairs(self.steps) + 1
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return for every interval the rows of label 1 outside and of label 0 inside."""
         found = np.empty(self.size, dtype=np.int64)
         _write_spans(totals[np.newaxis, :-2], totals[-1], found[np.newaxis, :-1])
         found[-1] = totals[-1]
         return found
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return which rows lie in the interval."""
-        return _within(self.grid, _find_ends(index, self.steps), X[:, 0])
+        return _lies_within(self.grid, _find_ends(index, self.steps), X[:, 0])
 
     def describe(self, index: int) -> str:
         """Return the interval."""
-        number = self.checked(index)
+        number = self.check_index(index)
         if number == self.size - 1:
             return _EMPTY
-        return f"{_between(self.grid, _find_ends(number, self.steps), self.name_column(0))} → 1"
+        return f"{_format_interval(self.grid, _find_ends(number, self.steps), self.name_column(0))} → 1"
 
 
 def _count_pairs(steps: int) -> int:
@@ -165,7 +165,7 @@ def _write_spans(differences: Integers, ones: np.int64, found: Integers) -> None
         start = stop
 
 
-def _within(grid: Grid, chosen: tuple[int, int], numbers: Matrix) -> Flags:
+def _lies_within(grid: Grid, chosen: tuple[int, int], numbers: Matrix) -> Flags:
     """Return which numbers lie in an interval."""
     first, last = chosen
     held = grid.clamp(numbers)
@@ -175,7 +175,7 @@ def _within(grid: Grid, chosen: tuple[int, int], numbers: Matrix) -> Flags:
     return reach if last == grid.steps else reach & (held < grid.edge(last))
 
 
-def _between(grid: Grid, chosen: tuple[int, int], name: str) -> str:
+def _format_interval(grid: Grid, chosen: tuple[int, int], name: str) -> str:
     """Return an interval that is not empty, as inequalities."""
     first, last = chosen
     low = show_number(grid.edge(first))
@@ -211,11 +211,11 @@ class Rectangles(SeveralColumns):
     def _cells(self) -> int:
         return self.steps**2
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add rows to the totals."""
         add_pair(self.grids, X, y, totals)
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return for every rectangle the rows of label 1 outside and of label 0 inside: sums of sums, no row again."""
         found = np.empty(self.size, dtype=np.int64)
         found[-1] = totals[-1]
@@ -231,21 +231,21 @@ class Rectangles(SeveralColumns):
 
     def describe(self, index: int) -> str:
         """Return both intervals."""
-        number = self.checked(index)
+        number = self.check_index(index)
         if number == self.size - 1:
             return _EMPTY
-        sides = zip(self.grids, self._sides(number), range(_SIDES), strict=True)
-        return f"{' and '.join(_between(grid, chosen, self.name_column(side)) for grid, chosen, side in sides)} → 1"
+        sides = zip(self.grids, self._find_sides(number), range(_SIDES), strict=True)
+        return f"{' and '.join(_format_interval(grid, chosen, self.name_column(side)) for grid, chosen, side in sides)} → 1"
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return which rows satisfy the hypothesis."""
         left, right = (
-            _within(grid, chosen, X[:, side])
-            for side, (grid, chosen) in enumerate(zip(self.grids, self._sides(index), strict=True))
+            _lies_within(grid, chosen, X[:, side])
+            for side, (grid, chosen) in enumerate(zip(self.grids, self._find_sides(index), strict=True))
         )
         return left & right
 
-    def _sides(self, index: int) -> list[tuple[int, int]]:
+    def _find_sides(self, index: int) -> list[tuple[int, int]]:
         if index == self.size - 1:
             return [(0, 0), (0, 0)]
         return [_find_ends(number, self.steps) for number in divmod(index, _count_pairs(self.steps))]

@@ -62,7 +62,7 @@ def _read_steps(steps: object) -> int:
         return count("steps", steps)
     except InvalidParameter:
         plain = isinstance(steps, (int, float))
-        raise InvalidParameter("steps", steps if plain else _nature(steps), _STEPS) from None
+        raise InvalidParameter("steps", steps if plain else _describe_type(steps), _STEPS) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Bounds:
             case list() | tuple() if given:
                 return cls(tuple(_read_pair(pair) for pair in given))
             case _:
-                raise _refused(given)
+                raise _refuse_bounds(given)
 
     @property
     def dimension(self) -> int | tuple[str, ...] | None:
@@ -107,7 +107,7 @@ class Bounds:
         return Bounds(self.pairs * len(names), names)
 
     @classmethod
-    def named(cls, columns: Sequence[str], bounds: object) -> "Bounds":
+    def with_names(cls, columns: Sequence[str], bounds: object) -> "Bounds":
         """Return bounds of columns of these names, in their order, which is that of the hypotheses."""
         read = cls.of(bounds)
         if read.every or not len(set(columns)) == len(columns) == len(read.pairs):
@@ -125,7 +125,7 @@ class Bounds:
 def _read_pair(given: object) -> Pair:
     """Return a low and a high end; InvalidParameter, with the reason, where they are not two plain numbers in order."""
     if not isinstance(given, (list, tuple)) or len(given) != 2 or not all(_is_number(end) for end in given):  # noqa: PLR2004
-        raise _refused(given)
+        raise _refuse_bounds(given)
     low, high = (float(rational("bounds", end, expected=_BOUNDS)) for end in given)
     if not low < high:
         raise InvalidParameter("bounds", (low, high), "a pair of numbers (low, high) with low below high")
@@ -136,12 +136,12 @@ def _is_number(given: object) -> bool:
     return isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
 
 
-def _refused(given: object) -> InvalidParameter:
-    return InvalidParameter("bounds", _nature(given), _BOUNDS)
+def _refuse_bounds(given: object) -> InvalidParameter:
+    return InvalidParameter("bounds", _describe_type(given), _BOUNDS)
 
 
-def _nature(value: object) -> Shown:
-    """Describe an argument that may hold rows by its type only."""
+def _describe_type(value: object) -> Shown:
+    """Describe an argument by its type only, since it may hold rows."""
     return Shown("None" if value is None else f"something of type {type(value).__name__}")
 
 
@@ -170,11 +170,11 @@ class GridClass(HypothesisClass):
         """Return what counting takes: totals of cells, and errors."""
         return Footprint(self._cells + 2, 8 * (self._cells + self.size), "steps", self.steps)
 
-    def work(self, rows: int) -> int:
+    def count_steps(self, rows: int) -> int:
         """Return about how many steps it takes: every number once, and every hypothesis once."""
         return rows * self.settled_width + self.size
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add rows to the totals."""
         add_columns(self.grids, X, y, totals)
 
@@ -195,7 +195,7 @@ class OneColumn(GridClass):
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "steps", _read_steps(self.steps))
         if not isinstance(self.column, str | None):
-            raise InvalidParameter("column", self.column, "the name of a column, or left out where there is only one")
+            raise InvalidParameter("column", self.column, "the name of a column; leave it out if there is only one")
         grid_of(low, high, self.steps)
 
     @property
@@ -266,4 +266,4 @@ class SeveralColumns(GridClass):
     @classmethod
     def made_of(cls, *, bounds: object, steps: int, columns: tuple[str, ...] | None = None) -> Self:  # type: ignore[override]  # its own
         """Return the class over these columns, in this order."""
-        return cls(bounds=Bounds.of(bounds) if columns is None else Bounds.named(columns, bounds), steps=steps)
+        return cls(bounds=Bounds.of(bounds) if columns is None else Bounds.with_names(columns, bounds), steps=steps)

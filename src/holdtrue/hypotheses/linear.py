@@ -25,7 +25,7 @@ from holdtrue.kernels.predictors import GROUP, count_below
 from holdtrue.noise.enclosures import normal_tail
 from holdtrue.requests import LinearNetDocument
 
-__all__ = ["HEAVIEST", "REACH", "LinearNet", "Net", "build_net", "count_grid", "sequence"]
+__all__ = ["HEAVIEST", "REACH", "LinearNet", "Net", "build_net", "count_grid", "list_members"]
 
 Cells = npt.NDArray[np.int16]
 Pairs = tuple[tuple[float, float], ...]
@@ -50,10 +50,10 @@ _lock = threading.Lock()
 class LinearNet(HypothesisClass):
     """Half-spaces w · x ≥ b → 1, where x are the columns, scaled by public bounds to [-1, 1] and clamped.
 
-    ``dimension`` is the number of columns, or their names. Exactly one of ``count``, the first so many members of a sequence
+    ``dimension`` is the number of columns, or their names. Exactly one of ``count``, that many members of a sequence
     that fills directions and offsets evenly, and ``resolution`` r, all weights of {-r..r} that have no common divisor, each
-    with 2 r + 1 offsets (:func:`sequence`, :func:`build_net`). ``bounds``: one pair for all columns, a list of pairs, or a
-    mapping by name. Missing numbers count as the low end.
+    with 2 r + 1 offsets (:func:`list_members`, :func:`build_net`). ``bounds``: one pair for all columns, a list of pairs, or
+    a mapping by name. Missing numbers count as the low end.
 
     Guarantee: every member is one function of a row, the same in every kernel, every blocking and on every machine, so that
     counts are exact and sensitivity is 1 (B6). Why: a column becomes a whole number q with |q| ≤ 2^12, cell by cell; weights
@@ -86,13 +86,13 @@ class LinearNet(HypothesisClass):
         if width > _WIDEST:
             raise InvalidParameter("dimension", width, f"at most {_WIDEST} columns")
         if (count is None) == (resolution is None):
-            raise InvalidParameter("count", count, "given, or resolution: exactly one of them")
+            raise InvalidParameter.saying("count", "give exactly one of count and resolution")
         if resolution is not None and exact.count("resolution", resolution) > HEAVIEST:
             raise InvalidParameter("resolution", resolution, f"at most {HEAVIEST}")
         object.__setattr__(self, "dimension", named)
         object.__setattr__(self, "count", None if count is None else exact.count("count", count))
         object.__setattr__(self, "resolution", resolution)
-        object.__setattr__(self, "bounds", _bounds((-1.0, 1.0) if bounds is None else bounds, named))
+        object.__setattr__(self, "bounds", _read_bounds((-1.0, 1.0) if bounds is None else bounds, named))
 
     @property
     def size(self) -> int:
@@ -122,29 +122,29 @@ class LinearNet(HypothesisClass):
         name = "count" if self.resolution is None else "resolution"
         return Footprint(self.size, self.size * (2 * padded + 4 + 5 * 8), name, getattr(self, name))
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add to each half-space the rows of label 1 that it leaves outside, and the others that it holds."""
-        net, cells = self._net(), self._cells(X)
+        net, cells = self._find_net(), self._to_cells(X)
         ones = int(np.count_nonzero(y))
         totals += net.count_below(cells[y])[: totals.size]
         totals += len(cells) - ones
         totals -= net.count_below(cells[~y])[: totals.size]
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return the totals: they are the errors."""
         return totals
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return for each row whether it lies in a half-space."""
-        weights, offset = self._member(index)
-        inside: Flags = self._cells(X).astype(np.int64) @ weights >= offset
+        weights, offset = self._find_member(index)
+        inside: Flags = self._to_cells(X).astype(np.int64) @ weights >= offset
         return inside
 
     def describe(self, index: int) -> str:
         """Return a half-space as an inequality, with the heaviest columns where there are many."""
-        weights, offset = self._member(self.checked(index))
+        weights, offset = self._find_member(self.check_index(index))
         heaviest = np.argsort(-np.abs(weights), kind="stable")[:_TERMS]
-        terms = " ".join(_term(int(weights[k]), self.name_column(k)) for k in sorted(heaviest) if weights[k])
+        terms = " ".join(_format_term(int(weights[k]), self.name_column(k)) for k in sorted(heaviest) if weights[k])
         left = terms[2:] if terms[0] == "+" else f"-{terms[2:]}"
         others = np.count_nonzero(weights) - _TERMS
         more = f" + … ({others} more)" if others > 0 else ""
@@ -161,18 +161,18 @@ class LinearNet(HypothesisClass):
         bounds = self.bounds[0] if len(set(self.bounds)) == 1 else self.bounds
         return f"LinearNet({self.dimension!r}, {kept}, bounds={bounds})"
 
-    def _net(self) -> "Net":
+    def _find_net(self) -> "Net":
         return build_net(self.width, count=self.count, resolution=self.resolution)
 
-    def _member(self, index: int) -> tuple[Integers, int]:
+    def _find_member(self, index: int) -> tuple[Integers, int]:
         if self.resolution is None:
-            weights, offsets = sequence(self.width, index, index + 1)
+            weights, offsets = list_members(self.width, index, index + 1)
             return weights[0], int(offsets[0])
-        self.blank()
-        net = self._net()
+        self.make_totals()
+        net = self._find_net()
         return net.weights[index, : self.width].astype(np.int64), int(net.offsets[index])
 
-    def _cells(self, X: Matrix) -> Cells:
+    def _to_cells(self, X: Matrix) -> Cells:
         """Return each number as a whole multiple of 1 / REACH of its column's half width, from -REACH to REACH.
 
         Subtraction and multiplication round monotonely and by less than half a step in all, so that a column is cut by a
@@ -186,11 +186,11 @@ class LinearNet(HypothesisClass):
         return cells
 
 
-def _term(weight: int, name: str) -> str:
+def _format_term(weight: int, name: str) -> str:
     return f"{'-' if weight < 0 else '+'} {'' if abs(weight) == 1 else f'{abs(weight)}·'}{name}"
 
 
-def _bounds(value: object, dimension: int | tuple[str, ...]) -> Pairs:
+def _read_bounds(value: object, dimension: int | tuple[str, ...]) -> Pairs:
     """Return one pair for each column."""
     width = dimension if isinstance(dimension, int) else len(dimension)
     expected = f"a pair (low, high), {width} pairs, or a mapping from the names of the columns to pairs"
@@ -203,10 +203,10 @@ def _bounds(value: object, dimension: int | tuple[str, ...]) -> Pairs:
     pairs = value if isinstance(value[0], (list, tuple)) else [value] * width
     if len(pairs) != width:
         raise InvalidParameter("bounds", value, expected)
-    return tuple(_pair(pair) for pair in pairs)
+    return tuple(_read_pair(pair) for pair in pairs)
 
 
-def _pair(value: object) -> tuple[float, float]:
+def _read_pair(value: object) -> tuple[float, float]:
     if isinstance(value, (list, tuple)) and len(value) == 2:  # noqa: PLR2004 - low and high
         low, high = (float(exact.rational("bounds", end)) for end in value)
         if low < high and isfinite(high - low) and isfinite(2 * REACH / (high - low)):
@@ -229,26 +229,26 @@ class Net:
 def build_net(width: int, *, count: int | None, resolution: int | None) -> Net:
     """Return the first members of the sequence, or the whole grid of a resolution; built once, also by many threads."""
     with _lock:
-        return _build(width, count, resolution)
+        return _build_net(width, count, resolution)
 
 
 @lru_cache(maxsize=4)
-def _build(width: int, count: int | None, resolution: int | None) -> Net:
+def _build_net(width: int, count: int | None, resolution: int | None) -> Net:
     size = count_grid(width, resolution) if resolution is not None else count or 0
     weights = np.zeros((-(-size // GROUP) * GROUP, width + width % 2), dtype=np.int16)
     offsets = np.zeros(len(weights), dtype=np.int32)
     if resolution is not None:
-        _fill(width, resolution, weights, offsets)
+        _fill_grid(width, resolution, weights, offsets)
     else:
         for start in range(0, size, _BLOCK):
             stop = min(start + _BLOCK, size)
-            weights[start:stop, :width], offsets[start:stop] = sequence(width, start, stop)
+            weights[start:stop, :width], offsets[start:stop] = list_members(width, start, stop)
     weights.setflags(write=False)
     offsets.setflags(write=False)
     return Net(weights, offsets)
 
 
-def sequence(width: int, start: int, stop: int) -> tuple[Integers, Integers]:
+def list_members(width: int, start: int, stop: int) -> tuple[Integers, Integers]:
     """Return weights and offsets of members ``start`` to ``stop`` of the sequence.
 
     Member n is the point n + 1 of Richtmyer's sequence, the multiples of (√2, √3, √5, ...) modulo 1: square roots of
@@ -258,30 +258,30 @@ def sequence(width: int, start: int, stop: int) -> tuple[Integers, Integers]:
     that are all 0 give way to the first axis.
     """
     order = np.arange(start + 1, stop + 1, dtype=np.uint64)
-    weights = np.stack([_weights(order * step) for step in _steps(width + 1)[1:]], axis=1)
+    weights = np.stack([_to_weights(order * step) for step in _root_fractions(width + 1)[1:]], axis=1)
     weights[~weights.any(axis=1), 0] = 1
-    place = (order * _steps(1)[0] >> np.uint64(48)).astype(np.int64) - (1 << 15)
+    place = (order * _root_fractions(1)[0] >> np.uint64(48)).astype(np.int64) - (1 << 15)
     squares = (weights * weights).sum(axis=1) * place * place
     length = np.floor(np.sqrt(squares.astype(np.float64)) * (REACH / (1 << 15))).astype(np.int64)
     return weights, np.sign(place) * length
 
 
 @lru_cache(maxsize=16)
-def _steps(number: int) -> Words:
+def _root_fractions(number: int) -> Words:
     """Return the fractions of the square roots of the first primes, as 64-bit words."""
     primes = (n for n in numbers(2) if all(n % k for k in range(2, isqrt(n) + 1)))
     return np.array([isqrt(prime << 128) % (1 << 64) for prime in islice(primes, number)], dtype=np.uint64)
 
 
-def _weights(words: Words) -> Integers:
+def _to_weights(words: Words) -> Integers:
     """Turn uniform words into whole numbers near 32 Z, with Z standard normal, none beyond ± HEAVIEST."""
     signed = (words >> np.uint64(63 - _MAGNITUDES)).astype(np.int64) - (1 << _MAGNITUDES)
-    magnitudes = np.searchsorted(_edges(), np.maximum(signed, -1 - signed), side="right")
+    magnitudes = np.searchsorted(_list_edges(), np.maximum(signed, -1 - signed), side="right")
     return np.where(signed < 0, -magnitudes, magnitudes)
 
 
 @lru_cache(maxsize=1)
-def _edges() -> Integers:
+def _list_edges() -> Integers:
     """Return 2^31 Pr[|Z| < (k - 1/2) / 32] for k from 1 to HEAVIEST, as whole numbers."""
     tails = [normal_tail(Fraction(2 * k - 1, 2 * _SPREAD), _MAGNITUDES + 1)[0] for k in range(1, HEAVIEST + 1)]
     return np.array([(1 << _MAGNITUDES) - tail for tail in tails], dtype=np.int64)
@@ -305,7 +305,7 @@ def _moebius(number: int) -> int:
     return sign
 
 
-def _fill(width: int, resolution: int, weights: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> None:
+def _fill_grid(width: int, resolution: int, weights: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> None:
     """Write a grid: directions in lexicographic order, with the offsets |w|₁ k / (r + 1), k from -r to r, for each."""
     places = np.arange(-resolution, resolution + 1, dtype=np.int64)
     filled = 0

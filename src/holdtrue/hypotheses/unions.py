@@ -42,15 +42,15 @@ class Union(HypothesisClass):
 
     def __init__(self, classes: Sequence[HypothesisClass], *, weights: Sequence[Number] | None = None) -> None:
         given: object = classes
-        if not isinstance(given, (list, tuple)) or not given or not all(_simple(one) for one in given):
+        if not isinstance(given, (list, tuple)) or not given or not all(_is_simple(one) for one in given):
             raise InvalidParameter("classes", given, "a list of classes of hypotheses, not empty, none of them a union")
-        numbers = [1] * len(given) if weights is None else exact.listed("weights", weights, expected="numbers above 0")
+        numbers = [1] * len(given) if weights is None else exact.read_list("weights", weights, expected="numbers above 0")
         if len(numbers) != len(given):
             raise InvalidParameter("weights", weights, f"{len(given)} numbers above 0, one for each class")
         shares = [exact.positive("weights", number) for number in numbers]
         object.__setattr__(self, "classes", tuple(given))
         object.__setattr__(self, "weights", tuple(share / sum(shares) for share in shares))
-        if self._settled and not self._agree():
+        if self._settled and not self._columns_agree():
             raise InvalidParameter("classes", given, "classes that all name their columns, or all have as many by position")
 
     @property
@@ -75,42 +75,42 @@ class Union(HypothesisClass):
         largest = max(each, key=lambda one: one.size)
         return largest._replace(totals=sum(one.totals for one in each), size=sum(one.size for one in each))
 
-    def work(self, rows: int) -> int:
+    def count_steps(self, rows: int) -> int:
         """Return about how many steps all classes take."""
-        return sum(one.work(rows) for one in self.classes)
+        return sum(one.count_steps(rows) for one in self.classes)
 
     def over(self, columns: int | Sequence[str]) -> Self:
         """Return the union of the classes over these columns; a class with names of its own keeps them."""
         settled = tuple(one if one.columns is not None else one.over(columns) for one in self.classes)
         return type(self)(settled, weights=self.weights)
 
-    def tally(self, X: Matrix, y: Flags, totals: Integers) -> None:
+    def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
         """Add some rows to the totals of every class."""
-        for one, part in self._parts(totals):
-            one.tally(self._seen(one, X), y, part)
+        for one, part in self._split_totals(totals):
+            one.add_rows(self._read_columns(one, X), y, part)
 
     def try_out(self, row: Matrix) -> None:
         """Try the code of every class that was brought."""
         for one in self.classes:
-            one.try_out(self._seen(one, row))
+            one.try_out(self._read_columns(one, row))
 
-    def errors(self, totals: Integers) -> Integers:
+    def count_errors(self, totals: Integers) -> Integers:
         """Return the errors of all members."""
-        return np.concatenate([one.errors(part) for one, part in self._parts(totals)])
+        return np.concatenate([one.count_errors(part) for one, part in self._split_totals(totals)])
 
-    def label(self, X: Matrix, index: int) -> Flags:
+    def label_rows(self, X: Matrix, index: int) -> Flags:
         """Return the labels that a member gives to rows."""
-        one, number = self.member(index)
-        return one.label(self._seen(one, X), number)
+        one, number = self.find_member(index)
+        return one.label_rows(self._read_columns(one, X), number)
 
     def describe(self, index: int) -> str:
         """Return a member as its class describes it."""
-        one, number = self.member(index)
+        one, number = self.find_member(index)
         return one.describe(number)
 
-    def member(self, index: int) -> tuple[HypothesisClass, int]:
+    def find_member(self, index: int) -> tuple[HypothesisClass, int]:
         """Return the class that a member belongs to, and its number there."""
-        number = self.checked(index)
+        number = self.check_index(index)
         for one in self.classes:
             if number < one.size:
                 return one, number
@@ -125,17 +125,19 @@ class Union(HypothesisClass):
         """
         rate = 2 / exact.positive("epsilon", epsilon)
         prices = [one.size / weight for one, weight in zip(self.classes, self.weights, strict=True)]
-        found = [_nearest(rate, price / min(prices)) for price in prices]
+        found = [_round_log(rate, price / min(prices)) for price in prices]
         if max(found) >= _LARGEST:
-            raise InvalidParameter("epsilon", epsilon, "larger: the handicaps would be beyond 2^62 errors")
+            raise InvalidParameter("epsilon", epsilon, "larger; the handicaps would exceed 2^62 errors")
         return found
 
-    def handicapped(self, errors: Integers, *, epsilon: Number) -> Integers:
-        """Return error counts with every member's handicap added: what to choose by. Depends on the rows, as errors do."""
+    def handicap(self, errors: Integers, *, epsilon: Number) -> Integers:
+        """Return error counts with every member's handicap added, to choose by. They depend on the rows, as errors do."""
         return errors + np.repeat(np.array(self.handicaps(epsilon), dtype=np.int64), [one.size for one in self.classes])
 
     def shortfalls(self, *, epsilon: Number, beta: Number) -> list[float]:
-        """Return for each class what the pick may have in errors above its best member, all at once, but for beta (B5).
+        """Return, for each class, by how many errors the pick may exceed its best member (B5).
+
+        All hold at once, except with probability beta.
 
         With sizes n, handicaps a and the fewest errors m of each class, the pick has t errors or more with probability at
         most the sum over classes j of n_j e^(-(t + a_j) epsilon / 2), over the weight e^(-(m_i + a_i) epsilon / 2) of the
@@ -157,19 +159,19 @@ class Union(HypothesisClass):
     def _settled(self) -> bool:
         return all(one.width is not None for one in self.classes)
 
-    def _agree(self) -> bool:
+    def _columns_agree(self) -> bool:
         if any(one.columns is not None for one in self.classes):
             return self.columns is not None
         return len({one.width for one in self.classes}) == 1
 
-    def _parts(self, totals: Integers) -> Iterator[tuple[HypothesisClass, Integers]]:
+    def _split_totals(self, totals: Integers) -> Iterator[tuple[HypothesisClass, Integers]]:
         start = 0
         for one in self.classes:
             stop = start + one.footprint.totals
             yield one, totals[start:stop]
             start = stop
 
-    def _seen(self, one: HypothesisClass, X: Matrix) -> Matrix:
+    def _read_columns(self, one: HypothesisClass, X: Matrix) -> Matrix:
         """Return the columns that a class reads."""
         if one.columns in (None, self.columns):
             return X
@@ -177,11 +179,11 @@ class Union(HypothesisClass):
         return X[:, [names.index(name) for name in one.columns or ()]]
 
 
-def _simple(one: object) -> bool:
+def _is_simple(one: object) -> bool:
     return isinstance(one, HypothesisClass) and not isinstance(one, Union)
 
 
-def _nearest(factor: Fraction, ratio: Fraction) -> int:
+def _round_log(factor: Fraction, ratio: Fraction) -> int:
     """Return the whole number nearest to factor * ln(ratio), which is irrational, or 0 for a ratio of 1."""
     bits = 64
     while True:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from holdtrue.codec import decode
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError
 from holdtrue.events import Event
-from holdtrue.exact import listed
+from holdtrue.exact import read_list
 from holdtrue.ledgers.entries import Entry, EntryKind, Receipt, Terms, is_private, read_charge
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.opening import store_at
@@ -90,7 +90,7 @@ def _read_pages(read: Callable[[int, int], Sequence[Entry]]) -> Iterator[Entry]:
 
 
 def _list_receipts(receipts: object) -> list[Receipt]:
-    given = listed("receipts", receipts, expected="a list of receipts")
+    given = read_list("receipts", receipts, expected="a list of receipts")
     for receipt in given:
         if not (isinstance(receipt, (list, tuple)) and [type(part) for part in receipt] == [int, str]):
             raise InvalidParameter("receipts", receipt, "pairs of an entry's number and its digest")

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import Type
-from holdtrue.queries.checking import comparison
-from holdtrue.queries.scalars import arithmetic
+from holdtrue.queries.checking import make_comparison
+from holdtrue.queries.scalars import make_arithmetic
 from holdtrue.queries.sql_words import QUOTED
 from holdtrue.queries.syntax_tree import (
     DEEPEST,
@@ -22,8 +22,7 @@ from holdtrue.queries.syntax_tree import (
     And,
     Arithmetic,
     Boolean,
-    Case,
-    Comparison,
+    CaseWhen,
     Constant,
     Convert,
     Field,
@@ -40,8 +39,9 @@ from holdtrue.queries.syntax_tree import (
     Text,
     Tree,
     Truth,
-    children,
+    ValueComparison,
     columns,
+    list_children,
     notation,
 )
 
@@ -54,7 +54,7 @@ _BOOLEAN = get_args(Boolean)
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _TYPES = {"real": "DOUBLE", "integer": "BIGINT"}
-_Pair: TypeAlias = Arithmetic | Comparison
+_Pair: TypeAlias = Arithmetic | ValueComparison
 
 
 class Piece(NamedTuple):
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
     depth: int = 1
     nodes: int = 1
 
-    def within(self, level: int) -> "Piece":
+    def bracket(self, level: int) -> "Piece":
         """Return the piece as an operand of something that binds this tightly."""
         return self if self.level >= level else Piece(f"({self.text})", _ATOM, self.depth + 1, self.nodes)
 
@@ -79,8 +79,8 @@ def to_query(tree: Tree) -> Query:
     size = len(piece.text) if piece.text.isascii() else len(piece.text.encode())
     if size > LONGEST or piece.nodes > MOST_NODES or piece.depth > DEEPEST or too_heavy(tree, piece):
         message = (
-            f"the query is too intricate: in full it has {size} bytes, {piece.nodes} nodes and depth {piece.depth}; nest "
-            "fewer divisions, comparisons, COALESCE, NULLIF and CAST in one another"
+            f"the query is too complex: in full it has {size} bytes, {piece.nodes} nodes and depth {piece.depth}; nest "
+            "fewer divisions, comparisons, COALESCE, NULLIF and CAST"
         )
         raise UnsupportedQuery(message)
     held = columns(tree)
@@ -107,11 +107,11 @@ def weigh(tree: Tree) -> int:
 
     SQL expressions cannot name a value, so a guard repeats its operand, and guards within guards repeat it again.
     """
-    below = [weigh(child) for child in children(tree)]
+    below = [weigh(child) for child in list_children(tree)]
     match tree:
         case Arithmetic(operator="/"):
             return 1 + below[0] + 2 * below[1]
-        case Comparison(left=left) if left.type == "real":
+        case ValueComparison(left=left) if left.type == "real":
             return 1 + 2 * sum(below)
         case Function(name="COALESCE" | "NULLIF") | Convert(type="integer"):
             return 1 + 2 * sum(below)
@@ -124,83 +124,83 @@ def weigh(tree: Tree) -> int:
 def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condition, and the commonest first
     """Return the text of a canonical tree."""
     match tree:
-        case Comparison():
-            return _compared(tree)
+        case ValueComparison():
+            return _render_comparison(tree)
         case Field(column=name):
-            return _name(name)
+            return _render_name(name)
         case Number(value=value):
             return Piece(repr(value)) if value >= 0 else Piece(repr(value), _SIGN, 2, 2)
         case Truth(column=name, wanted=wanted):
-            return _name(name) if wanted else _over("NOT ", (_name(name),), level=_NOT)
+            return _render_name(name) if wanted else _wrap_pieces("NOT ", (_render_name(name),), level=_NOT)
         case And(children=parts):
-            return _chain(" AND ", _AND, parts)
+            return _render_chain(" AND ", _AND, parts)
         case Or(children=parts):
-            return _chain(" OR ", _OR, parts)
+            return _render_chain(" OR ", _OR, parts)
         case Constant(value=value):
             return Piece("TRUE" if value else "FALSE")
         case Member(operand=operand, values=values, negated=negated):
             listed = [render(Text(value) if isinstance(value, str) else Number(value)) for value in values]
             inner = ", ".join(piece.text for piece in listed)
-            tested = render(operand).within(_SUM)
-            found = _over("", (tested, *listed), level=_TEST, text=f"{tested.text} {'NOT ' * negated}IN ({inner})")
-            return _denied(found) if negated else found
+            tested = render(operand).bracket(_SUM)
+            found = _wrap_pieces("", (tested, *listed), level=_TEST, text=f"{tested.text} {'NOT ' * negated}IN ({inner})")
+            return _add_negation(found) if negated else found
         case Like(operand=operand, pattern=pattern, negated=negated):
-            tested, shape = render(operand).within(_SUM), render(Text(pattern))
-            return _over("", (tested, shape), level=_TEST, text=f"{tested.text} {'NOT ' * negated}LIKE {shape.text}")
+            tested, shape = render(operand).bracket(_SUM), render(Text(pattern))
+            return _wrap_pieces("", (tested, shape), level=_TEST, text=f"{tested.text} {'NOT ' * negated}LIKE {shape.text}")
         case Null(operand=operand, negated=negated):
-            tested = render(operand).within(_SUM)
-            found = _over("", (tested, Piece("NULL")), level=_TEST, text=f"{tested.text} IS {'NOT ' * negated}NULL")
-            return _denied(found) if negated else found
+            tested = render(operand).bracket(_SUM)
+            found = _wrap_pieces("", (tested, Piece("NULL")), level=_TEST, text=f"{tested.text} IS {'NOT ' * negated}NULL")
+            return _add_negation(found) if negated else found
         case _:
-            return _scalar(tree)
+            return _render_scalar(tree)
 
 
-def _scalar(tree: Text | Missing | Arithmetic | Negate | Convert | Case | Function) -> Piece:
+def _render_scalar(tree: Text | Missing | Arithmetic | Negate | Convert | CaseWhen | Function) -> Piece:
     match tree:
         case Text(value=value):
             return Piece("'" + value.replace("'", "''") + "'")
         case Missing():
             return Piece("NULL")
         case Negate(operand=operand):
-            return _over("-", (render(operand).within(_ATOM),), level=_SIGN)
+            return _wrap_pieces("-", (render(operand).bracket(_ATOM),), level=_SIGN)
         case Convert(operand=operand, type=kind):
             inner = render(operand)
-            return _over("", (inner,), text=f"CAST({inner.text} AS {_TYPES[kind]})")
+            return _wrap_pieces("", (inner,), text=f"CAST({inner.text} AS {_TYPES[kind]})")
         case Arithmetic():
-            return _computed(tree)
+            return _render_arithmetic(tree)
         case Function(name=name, operands=operands):
             pieces = [render(operand) for operand in operands]
-            return _over("", pieces, text=f"{name}({', '.join(piece.text for piece in pieces)})")
-        case Case(branches=branches, default=default):
+            return _wrap_pieces("", pieces, text=f"{name}({', '.join(piece.text for piece in pieces)})")
+        case CaseWhen(branches=branches, default=default):
             pairs = [(render(condition), render(value)) for condition, value in branches]
             last = render(default)
             arms = " ".join(f"WHEN {condition.text} THEN {value.text}" for condition, value in pairs)
             ended = "" if isinstance(default, Missing) else f" ELSE {last.text}"
             pieces = [piece for pair in pairs for piece in pair] + ([last] if ended else [])
-            return _over("", pieces, text=f"CASE {arms}{ended} END")
+            return _wrap_pieces("", pieces, text=f"CASE {arms}{ended} END")
         case _:
             assert_never(tree)
 
 
-def _over(prefix: str, pieces: Sequence[Piece], *, level: int = _ATOM, text: str | None = None) -> Piece:
+def _wrap_pieces(prefix: str, pieces: Sequence[Piece], *, level: int = _ATOM, text: str | None = None) -> Piece:
     """Return a piece for one node above others."""
     written = prefix + pieces[0].text if text is None else text
     return Piece(written, level, 1 + max([piece.depth for piece in pieces]), 1 + sum([piece.nodes for piece in pieces]))
 
 
-def _denied(piece: Piece) -> Piece:
+def _add_negation(piece: Piece) -> Piece:
     """Count the NOT that the parser sees around NOT IN and IS NOT NULL."""
     return Piece(piece.text, piece.level, piece.depth + 1, piece.nodes + 1)
 
 
-def _chain(joint: str, level: int, parts: Iterable[Tree]) -> Piece:
-    pieces = [render(part).within(level + 1) for part in parts]
+def _render_chain(joint: str, level: int, parts: Iterable[Tree]) -> Piece:
+    pieces = [render(part).bracket(level + 1) for part in parts]
     nodes = len(pieces) - 1 + sum([piece.nodes for piece in pieces])
     return Piece(joint.join([piece.text for piece in pieces]), level, 1 + max([piece.depth for piece in pieces]), nodes)
 
 
-def _bare(tree: Scalar) -> Scalar:
-    """Return a scalar without the conversion to a real that the parser would put there by itself."""
+def _drop_conversion(tree: Scalar) -> Scalar:
+    """Return a scalar without the conversion to a real that the parser would add anyway."""
     match tree:
         case Convert(operand=operand, type="real"):
             return operand
@@ -210,36 +210,36 @@ def _bare(tree: Scalar) -> Scalar:
             return tree
 
 
-def _shortest(tree: _Pair, built: Callable[..., Tree]) -> tuple[Scalar, Scalar]:
-    """Return the shortest way to write a pair of operands from which the same tree is built again."""
+def _shortest_operands(tree: _Pair, built: Callable[..., Tree]) -> tuple[Scalar, Scalar]:
+    """Return the shortest pair of operands that parses back to the same tree."""
     full = (tree.left, tree.right)
     if tree.left.type == "real":
-        left, right = _bare(tree.left), _bare(tree.right)
+        left, right = _drop_conversion(tree.left), _drop_conversion(tree.right)
         for pair in ((left, right), (tree.left, right), (left, tree.right)):
             if pair == full or built(tree.operator, *pair) == tree:
                 return pair
     return full
 
 
-def _computed(tree: Arithmetic) -> Piece:
+def _render_arithmetic(tree: Arithmetic) -> Piece:
     level = _SUM if tree.operator in ("+", "-") else _PRODUCT
-    left, right = _shortest(tree, arithmetic)
+    left, right = _shortest_operands(tree, make_arithmetic)
     # The right operand binds one step tighter: a - (b - c) keeps its parentheses.
-    return _infix(render(left).within(level), tree.operator, render(right).within(level + 1), level=level)
+    return _write_infix(render(left).bracket(level), tree.operator, render(right).bracket(level + 1), level=level)
 
 
-def _compared(tree: Comparison) -> Piece:
-    left, right = _shortest(tree, comparison)
-    return _infix(render(left).within(_SUM), tree.operator, render(right).within(_SUM), level=_TEST)
+def _render_comparison(tree: ValueComparison) -> Piece:
+    left, right = _shortest_operands(tree, make_comparison)
+    return _write_infix(render(left).bracket(_SUM), tree.operator, render(right).bracket(_SUM), level=_TEST)
 
 
-def _infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:
+def _write_infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:
     text = f"{left.text} {symbol} {right.text}"
     return Piece(text, level, 1 + max(left.depth, right.depth), 1 + left.nodes + right.nodes)
 
 
 @lru_cache(maxsize=4096)
-def _name(name: str) -> Piece:
+def _render_name(name: str) -> Piece:
     if _PLAIN.fullmatch(name) and name.upper() not in QUOTED:
         return Piece(name)
     return Piece('"' + name.replace('"', '""') + '"')

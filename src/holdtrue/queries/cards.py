@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from holdtrue.errors import InvalidParameter, UnknownColumn
-from holdtrue.exact import count, listed, rational
+from holdtrue.exact import count, rational, read_list
 
 __all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type"]
 
@@ -35,15 +35,15 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     labels: tuple[Label, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not _printable(self.name):
+        if not _is_printable(self.name):
             raise InvalidParameter("name", self.name, f"1 to {_LONGEST_NAME} printable characters")
         kind: object = self.type
         if not isinstance(kind, str) or kind not in get_args(Type):
             raise InvalidParameter("type", self.type, f"one of {', '.join(get_args(Type))}")
         if self.bounds is not None:
-            force_setattr(self, "bounds", _bounds(self.type, self.bounds))
+            force_setattr(self, "bounds", _check_bounds(self.type, self.bounds))
         if self.labels is not None:
-            force_setattr(self, "labels", _labels(self.type, self.labels))
+            force_setattr(self, "labels", _check_labels(self.type, self.labels))
 
 
 class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -56,15 +56,15 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     rows: int
 
     def __post_init__(self) -> None:
-        force_setattr(self, "columns", tuple(listed("columns", self.columns, expected="a list of columns")))
+        force_setattr(self, "columns", tuple(read_list("columns", self.columns, expected="a list of columns")))
         force_setattr(self, "rows", count("rows", self.rows, least=0))
         seen: dict[str, str] = {}
         for column in self.columns:
             if not isinstance(column, Column):
-                raise InvalidParameter("columns", column, "a Column each")
+                raise InvalidParameter("columns", column, "instances of Column")
             twin = seen.setdefault(column.name.casefold(), column.name)
             if twin is not column.name:
-                raise InvalidParameter("columns", column.name, f"names that differ by more than case, unlike {twin!r}")
+                raise InvalidParameter.saying("columns", f"{twin!r} and {column.name!r} differ only in case; rename one")
 
     @cached_property
     def named(self) -> dict[str, Column]:
@@ -75,20 +75,20 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return isinstance(name, str) and name in self.named
 
     def column(self, name: str) -> Column:
-        """Return the column of that name, or raise UnknownColumn with the nearest name there is."""
+        """Return the column of that name, or raise UnknownColumn with the nearest name."""
         given: object = name
         text = given if isinstance(given, str) else type(given).__name__
         found = self.named.get(text) if text is given else None
         if found is None:
-            raise UnknownColumn(_unknown(text, list(self.named)))
+            raise UnknownColumn(_suggest_names(text, list(self.named)))
         return found
 
 
-def _printable(name: object) -> bool:
+def _is_printable(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
 
 
-def _bounds(kind: Type, bounds: object) -> tuple[float, float]:
+def _check_bounds(kind: Type, bounds: object) -> tuple[float, float]:
     expected = "a pair of numbers, the lower one first, of a column of numbers"
     if kind not in ("integer", "real") or not isinstance(bounds, (tuple, list)) or len(bounds) != len(("low", "high")):
         raise InvalidParameter("bounds", bounds, expected)
@@ -97,11 +97,11 @@ def _bounds(kind: Type, bounds: object) -> tuple[float, float]:
         raise InvalidParameter("bounds", bounds, expected)
     ends = (max(math.ceil(low), LOWEST), min(math.floor(high), HIGHEST)) if kind == "integer" else (float(low), float(high))
     if ends[0] > ends[1]:
-        raise InvalidParameter("bounds", bounds, "bounds with an integer of 64 bits between them")
+        raise InvalidParameter("bounds", bounds, "a pair with a 64-bit integer between them")
     return ends
 
 
-def _labels(kind: Type, labels: object) -> tuple[Label, ...]:
+def _check_labels(kind: Type, labels: object) -> tuple[Label, ...]:
     expected = f"a list of different values of type {kind}"
     if not isinstance(labels, (tuple, list)) or not labels:
         raise InvalidParameter("labels", labels, expected)
@@ -113,7 +113,7 @@ def _labels(kind: Type, labels: object) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _unknown(name: str, names: list[str]) -> str:
+def _suggest_names(name: str, names: list[str]) -> str:
     lowered = {known.casefold(): known for known in names}
     near = difflib.get_close_matches(name.casefold(), list(lowered), n=1)
     if near:

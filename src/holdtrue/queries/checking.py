@@ -1,6 +1,6 @@
-"""From what was written to what it means: types and columns are checked, and the canonical tree is built.
+"""From an expression as written to its canonical tree, with types and columns checked.
 
-Every condition is true of exactly the rows of which SQL calls it true, under SQL's three-valued logic. A rewriting is made
+A condition holds on exactly the rows where SQL calls it true, under SQL's three-valued logic. A rewriting is made
 only where it is right for rows with NULLs too: ``a AND NOT a`` is false of every row, but ``a OR NOT a`` is not true of a
 row where ``a`` is NULL, and so it stays.
 """
@@ -11,14 +11,13 @@ from typing import assert_never
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column
-from holdtrue.queries.like import matcher, simplify_pattern
-from holdtrue.queries.scalars import arithmetic, case, convert, function, negate, never_null, unify
+from holdtrue.queries.like import compile_pattern, simplify_pattern
+from holdtrue.queries.scalars import case, convert, function, make_arithmetic, negate, never_null, unify
 from holdtrue.queries.syntax_tree import (
     COMPARE,
     And,
     Atom,
     Boolean,
-    Comparison,
     Constant,
     Convert,
     Field,
@@ -36,10 +35,11 @@ from holdtrue.queries.syntax_tree import (
     Text,
     Tree,
     Truth,
+    ValueComparison,
     notation,
 )
 
-__all__ = ["check", "comparison", "complement", "conjunction", "disjunction"]
+__all__ = ["check_tree", "conjoin", "disjoin", "make_comparison", "make_complement"]
 
 _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
@@ -51,7 +51,7 @@ _CONDITIONS = frozenset(
 )
 
 
-def check(node: Node, card: Card) -> Tree:
+def check_tree(node: Node, card: Card) -> Tree:
     """Return the canonical tree of an expression: a condition, or a scalar of numbers."""
     checker = _Checker(card)
     if checker.is_condition(node):
@@ -71,59 +71,59 @@ class _Checker:
         self._columns = card.named
         self._casts = 0
 
-    def _column(self, name: str) -> Column:
+    def _find_column(self, name: str) -> Column:
         return self._columns.get(name) or self._card.column(name)
 
     def is_condition(self, node: Node) -> bool:
-        return node.kind in _CONDITIONS or (node.kind == "NAME" and self._column(node.text).type == "boolean")
+        return node.kind in _CONDITIONS or (node.kind == "NAME" and self._find_column(node.text).type == "boolean")
 
     # Conditions
 
     def to_condition(self, node: Node, *, wanted: bool) -> Boolean:  # noqa: C901 - one case for each kind of condition
-        """Return what is true of the rows of which SQL calls a node true, or false where that is wanted."""
+        """Return the condition that holds on the rows where SQL calls a node true, or false if ``wanted`` is False."""
         kind = node.kind
         match kind:
             case "=" | "<>" | "<" | "<=" | ">" | ">=":
-                return self._comparison(kind, *node.operands, wanted=wanted)
+                return self._read_comparison(kind, *node.operands, wanted=wanted)
             case "NAME":
-                return self._truth(self._column(node.text), wanted=wanted)
+                return self._read_truth(self._find_column(node.text), wanted=wanted)
             case "AND" | "OR":
                 parts = [self.to_condition(part, wanted=wanted) for part in node.operands]
-                return conjunction(parts) if (kind == "AND") == wanted else disjunction(parts)
+                return conjoin(parts) if (kind == "AND") == wanted else disjoin(parts)
             case "NOT":
                 return self.to_condition(node.operands[0], wanted=not wanted)
             case "TRUE" | "FALSE":
                 return Constant((kind == "TRUE") == wanted)
             case "BETWEEN":
-                return self._between(*node.operands, wanted=wanted)
+                return self._read_between(*node.operands, wanted=wanted)
             case "IN":
-                return self._member(*node.operands, wanted=wanted)
+                return self._read_member(*node.operands, wanted=wanted)
             case "LIKE":
-                return like(self.to_scalar(node.operands[0]), node.text, negated=not wanted)
+                return make_like(self.to_scalar(node.operands[0]), node.text, negated=not wanted)
             case "IS TRUE" | "IS FALSE":
                 found = self.to_condition(node.operands[0], wanted=kind == "IS TRUE")
-                return found if wanted else complement(found)
+                return found if wanted else make_complement(found)
             case "IS NULL":
-                return self._null(node.operands[0], wanted=wanted)
+                return self._read_null(node.operands[0], wanted=wanted)
             case _:
-                message = "a condition is needed where a number or a text stands; compare it with something"
+                message = "expected a condition, found a number or a text; compare it with something"
                 raise UnsupportedQuery(message)
 
-    def _truth(self, column: Column, *, wanted: bool) -> Boolean:
+    def _read_truth(self, column: Column, *, wanted: bool) -> Boolean:
         if column.type != "boolean":
             message = f"{column.name!r} is of type {column.type}, not a condition; compare it with something"
             raise UnsupportedQuery(message)
         return Truth(column.name, wanted)
 
-    def _comparison(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
+    def _read_comparison(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
         if self.is_condition(left) or self.is_condition(right):
-            return self._equation(symbol, left, right, wanted=wanted)
+            return self._compare_condition(symbol, left, right, wanted=wanted)
         if "NULL" in (left.kind, right.kind):
             message = "a comparison with NULL is never true; write IS NULL or IS NOT NULL"
             raise UnsupportedQuery(message)
-        return comparison(symbol if wanted else _OPPOSITE[symbol], self.to_scalar(left), self.to_scalar(right))
+        return make_comparison(symbol if wanted else _OPPOSITE[symbol], self.to_scalar(left), self.to_scalar(right))
 
-    def _equation(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
+    def _compare_condition(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
         """Return a condition compared with TRUE or FALSE."""
         if left.kind in ("TRUE", "FALSE"):
             left, right = right, left
@@ -131,29 +131,29 @@ class _Checker:
             if left.kind == "NAME" and not self.is_condition(right):
                 message = f"{left.text!r} is a yes-or-no column; write {left.text} or NOT {left.text}"
             else:
-                message = "a condition is compared with TRUE or FALSE only, by = or <>; otherwise write AND and OR"
+                message = "a condition can be compared only with TRUE or FALSE, by = or <>; otherwise write AND and OR"
             raise UnsupportedQuery(message)
         same = (symbol == "=") == wanted
         return self.to_condition(left, wanted=(right.kind == "TRUE") == same)
 
-    def _between(self, *nodes: Node, wanted: bool) -> Boolean:
+    def _read_between(self, *nodes: Node, wanted: bool) -> Boolean:
         value, low, high = (self.to_scalar(node) for node in nodes)
         if wanted:
-            return conjunction((comparison(">=", value, low), comparison("<=", value, high)))
-        return disjunction((comparison("<", value, low), comparison(">", value, high)))
+            return conjoin((make_comparison(">=", value, low), make_comparison("<=", value, high)))
+        return disjoin((make_comparison("<", value, low), make_comparison(">", value, high)))
 
-    def _member(self, *nodes: Node, wanted: bool) -> Boolean:
+    def _read_member(self, *nodes: Node, wanted: bool) -> Boolean:
         operand, *listed = (self.to_scalar(node) for node in nodes)
         constants = [value for value in listed if isinstance(value, (Number, Text))]
         symbol: Operator = "=" if wanted else "<>"
-        tests = [comparison(symbol, operand, value) for value in listed if not isinstance(value, (Number, Text))]
+        tests = [make_comparison(symbol, operand, value) for value in listed if not isinstance(value, (Number, Text))]
         if constants:
-            tests.append(member(operand, constants, negated=not wanted))
-        return disjunction(tests) if wanted else conjunction(tests)
+            tests.append(make_member(operand, constants, negated=not wanted))
+        return disjoin(tests) if wanted else conjoin(tests)
 
-    def _null(self, operand: Node, *, wanted: bool) -> Boolean:
+    def _read_null(self, operand: Node, *, wanted: bool) -> Boolean:
         if not self.is_condition(operand):
-            return null(self.to_scalar(operand), negated=not wanted)
+            return make_null(self.to_scalar(operand), negated=not wanted)
         if operand.kind != "NAME":
             message = "IS NULL takes a column, a number or a text, not a condition; test its columns"
             raise UnsupportedQuery(message)
@@ -166,28 +166,28 @@ class _Checker:
         kind = node.kind
         match kind:
             case "NAME":
-                return self._field(self._column(node.text))
+                return self._read_field(self._find_column(node.text))
             case "NUMBER":
-                return _number(node.text)
+                return _read_number(node.text)
             case "TEXT":
                 return Text(node.text)
             case "NULL":
                 return Missing()
             case "+" | "-" | "*" | "/":
-                return arithmetic(kind, *(self.to_scalar(operand) for operand in node.operands))
+                return make_arithmetic(kind, *(self.to_scalar(operand) for operand in node.operands))
             case "NEGATE":
-                return self._negation(node.operands[0])
+                return self._read_negation(node.operands[0])
             case "ABS" | "LEAST" | "GREATEST" | "COALESCE" | "NULLIF" | "LENGTH" | "LOWER" | "UPPER":
                 return function(kind, [self.to_scalar(operand) for operand in node.operands])
             case "CAST":
-                return self._cast(node)
+                return self._read_cast(node)
             case "CASE" | "CASE OF":
-                return self._case(node)
+                return self._read_case(node)
             case _:
-                message = "a number is needed where a condition stands; write CASE WHEN ... THEN 1 ELSE 0 END, or IS TRUE"
+                message = "expected a number, found a condition; write CASE WHEN ... THEN 1 ELSE 0 END, or IS TRUE"
                 raise UnsupportedQuery(message)
 
-    def _field(self, column: Column) -> Scalar:
+    def _read_field(self, column: Column) -> Scalar:
         if column.type == "boolean":
             message = (
                 f"{column.name!r} is boolean, not a number; write CAST(... AS INTEGER) or CASE WHEN ... THEN 1 ELSE 0 END"
@@ -195,19 +195,19 @@ class _Checker:
             raise UnsupportedQuery(message)
         return Field(column.name, column.type)
 
-    def _negation(self, operand: Node) -> Scalar:
+    def _read_negation(self, operand: Node) -> Scalar:
         if operand.kind == "NUMBER":
             # The lowest integer is written as minus something that is no 64-bit integer by itself.
-            return _number(operand.text, sign=-1)
+            return _read_number(operand.text, sign=-1)
         return negate(self.to_scalar(operand))
 
-    def _cast(self, node: Node) -> Scalar:
+    def _read_cast(self, node: Node) -> Scalar:
         operand = node.operands[0]
         if self.is_condition(operand):
             # The condition is built twice, and so on within one another.
             self._casts += 1
             if self._casts > _MOST_CASTS:
-                message = "the query is too intricate; nest fewer CAST of conditions in one another"
+                message = "the query is too complex; nest fewer CASTs of conditions"
                 raise UnsupportedQuery(message)
             branches = [(self.to_condition(operand, wanted=wanted), Number(int(wanted))) for wanted in (True, False)]
             value = case(branches, Missing())
@@ -215,19 +215,19 @@ class _Checker:
             value = self.to_scalar(operand)
         return Missing() if isinstance(value, Missing) else convert(value, "real" if node.text == "DOUBLE" else "integer")
 
-    def _case(self, node: Node) -> Scalar:
+    def _read_case(self, node: Node) -> Scalar:
         """Return a CASE: conditions and values in turn, then the default; CASE OF has what is compared before them."""
         *operands, default = node.operands
         subject = self.to_scalar(operands.pop(0)) if node.kind == "CASE OF" else None
         conditions = [
-            self.to_condition(test, wanted=True) if subject is None else comparison("=", subject, self.to_scalar(test))
+            self.to_condition(test, wanted=True) if subject is None else make_comparison("=", subject, self.to_scalar(test))
             for test in operands[::2]
         ]
         values = [self.to_scalar(value) for value in operands[1::2]]
         return case(zip(conditions, values, strict=True), self.to_scalar(default))
 
 
-def _number(text: str, *, sign: int = 1) -> Scalar:
+def _read_number(text: str, *, sign: int = 1) -> Scalar:
     if text.isdigit():
         # A text of 4 KiB holds at most 4,096 digits, fewer than Python's own limit for reading integers.
         value = sign * int(text)
@@ -235,22 +235,22 @@ def _number(text: str, *, sign: int = 1) -> Scalar:
             return Number(value)
     real = sign * float(text)
     if not math.isfinite(real):
-        message = "a constant is beyond the largest real, about 1.8e308"
+        message = "a constant is larger than the largest double, about 1.8e308"
         raise UnsupportedQuery(message)
     return Number(real)
 
 
-def conjunction(children: Iterable[Boolean]) -> Boolean:
+def conjoin(children: Iterable[Boolean]) -> Boolean:
     """Return what is true where all children are."""
-    return _join(And, Or, children)
+    return _join_conditions(And, Or, children)
 
 
-def disjunction(children: Iterable[Boolean]) -> Boolean:
+def disjoin(children: Iterable[Boolean]) -> Boolean:
     """Return what is true where a child is."""
-    return _join(Or, And, children)
+    return _join_conditions(Or, And, children)
 
 
-def _join(kind: type[And | Or], other: type[And | Or], children: Iterable[Boolean]) -> Boolean:
+def _join_conditions(kind: type[And | Or], other: type[And | Or], children: Iterable[Boolean]) -> Boolean:
     idle, decisive = (_TRUE, _FALSE) if kind is And else (_FALSE, _TRUE)
     flat: dict[str, Boolean] = {}
     for child in children:
@@ -262,13 +262,13 @@ def _join(kind: type[And | Or], other: type[And | Or], children: Iterable[Boolea
     if notation(decisive) in flat or _opposites_decide(kind, flat):
         return decisive
     if any(isinstance(child, other) for child in flat.values()):
-        flat = _absorb(flat, other)
+        flat = _absorb_conditions(flat, other)
     if len(flat) < 2:  # noqa: PLR2004 - one child needs no And or Or around it
         return next(iter(flat.values()), idle)
     return kind(tuple([flat[name] for name in sorted(flat)]))
 
 
-def _absorb(flat: dict[str, Boolean], other: type[And | Or]) -> dict[str, Boolean]:
+def _absorb_conditions(flat: dict[str, Boolean], other: type[And | Or]) -> dict[str, Boolean]:
     """Drop what follows: a AND (a OR b) is a; (a OR b) AND (a OR b OR c) is a OR b; the same with AND and OR exchanged."""
     nested = {name: {notation(part) for part in child.children} for name, child in flat.items() if isinstance(child, other)}
     return {
@@ -288,14 +288,14 @@ def _opposites_decide(kind: type[And | Or], flat: dict[str, Boolean]) -> bool:
         atoms = {name: child for name, child in flat.items() if not isinstance(child, (And, Or, Constant))}
     # Opposites differ in the first word of their notation, or are the two truths of one column.
     subjects = {atom.column if isinstance(atom, Truth) else name.partition(" ")[2] for name, atom in atoms.items()}
-    return len(subjects) < len(atoms) and any(notation(opposite(atom)) in flat for atom in atoms.values())
+    return len(subjects) < len(atoms) and any(notation(negate_atom(atom)) in flat for atom in atoms.values())
 
 
-def opposite(atom: Atom) -> Atom:
+def negate_atom(atom: Atom) -> Atom:
     """Return the atom that is true where SQL calls this one false."""
     match atom:
-        case Comparison(operator=symbol, left=left, right=right):
-            return Comparison(_OPPOSITE[symbol], left, right)
+        case ValueComparison(operator=symbol, left=left, right=right):
+            return ValueComparison(_OPPOSITE[symbol], left, right)
         case Truth(column=name, wanted=wanted):
             return Truth(name, not wanted)
         case Member(operand=operand, values=values, negated=negated):
@@ -308,28 +308,28 @@ def opposite(atom: Atom) -> Atom:
             assert_never(atom)
 
 
-def complement(tree: Boolean) -> Boolean:
-    """Return what is true of exactly the rows of which a tree is not: SQL's IS NOT TRUE."""
+def make_complement(tree: Boolean) -> Boolean:
+    """Return the condition that holds on exactly the rows where a tree does not: SQL's IS NOT TRUE."""
     match tree:
         case Constant(value=value):
             return Constant(not value)
         case And(children=children):
-            return disjunction(complement(child) for child in children)
+            return disjoin(make_complement(child) for child in children)
         case Or(children=children):
-            return conjunction(complement(child) for child in children)
+            return conjoin(make_complement(child) for child in children)
         case Null():
-            return opposite(tree)
-        case Comparison(left=left, right=right):
-            return disjunction((opposite(tree), null(left), null(right)))
+            return negate_atom(tree)
+        case ValueComparison(left=left, right=right):
+            return disjoin((negate_atom(tree), make_null(left), make_null(right)))
         case Truth(column=name):
-            return disjunction((opposite(tree), null(Field(name, "boolean"))))
+            return disjoin((negate_atom(tree), make_null(Field(name, "boolean"))))
         case Member(operand=operand) | Like(operand=operand):
-            return disjunction((opposite(tree), null(operand)))
+            return disjoin((negate_atom(tree), make_null(operand)))
         case _:
             assert_never(tree)
 
 
-def null(operand: Scalar, *, negated: bool = False) -> Boolean:
+def make_null(operand: Scalar, *, negated: bool = False) -> Boolean:
     """Return the test for NULL and NaN, made of the innermost operand that decides it."""
     if isinstance(operand, Missing):
         return Constant(not negated)
@@ -337,14 +337,14 @@ def null(operand: Scalar, *, negated: bool = False) -> Boolean:
         return Constant(negated)
     match operand:
         case Negate(operand=inner) | Function(name="ABS" | "LENGTH" | "LOWER" | "UPPER", operands=(inner,)):
-            return null(inner, negated=negated)
+            return make_null(inner, negated=negated)
         case Convert(operand=inner, type="real"):
-            return null(inner, negated=negated)
+            return make_null(inner, negated=negated)
         case _:
             return Null(operand, negated)
 
 
-def comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
+def make_comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
     """Return a comparison with the constant on the right; an integer is compared with a constant exactly."""
     if isinstance(left, Missing) or isinstance(right, Missing):
         return _FALSE
@@ -352,17 +352,17 @@ def comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
         symbol, left, right = _FLIPPED[symbol], right, left
     if isinstance(right, Number) and left.type == "integer" and not isinstance(left, Number):
         if right.type == "integer" and symbol in ("=", "<>", ">", "<=") and right.value < HIGHEST:
-            return Comparison(symbol, left, right)
+            return ValueComparison(symbol, left, right)
         return _with_integer(symbol, left, right)
     if left.type != right.type:
         left, right = unify((left, right), where=f"the comparison {symbol}")
     if isinstance(left, (Number, Text)) and isinstance(right, (Number, Text)):
         return Constant(bool(COMPARE[symbol](left.value, right.value)))
     if left == right:
-        return null(left, negated=True) if symbol in ("=", "<=", ">=") else _FALSE
+        return make_null(left, negated=True) if symbol in ("=", "<=", ">=") else _FALSE
     if not isinstance(right, (Number, Text)) and notation(right) < notation(left):
         symbol, left, right = _FLIPPED[symbol], right, left
-    return Comparison(symbol, left, right)
+    return ValueComparison(symbol, left, right)
 
 
 def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
@@ -371,38 +371,39 @@ def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
     floor = math.floor(value)
     if symbol in ("=", "<>"):
         if floor == value and LOWEST <= floor <= HIGHEST:
-            return Comparison(symbol, left, Number(floor))
-        return null(left, negated=True) if symbol == "<>" else _FALSE
+            return ValueComparison(symbol, left, Number(floor))
+        return make_null(left, negated=True) if symbol == "<>" else _FALSE
     if symbol in (">=", "<"):
         floor = math.ceil(value) - 1
     above = symbol in (">", ">=")
     if LOWEST <= floor < HIGHEST:
         exact = right if floor == value and right.type == "integer" else Number(floor)
-        return Comparison(">" if above else "<=", left, exact)
-    return null(left, negated=True) if above == (floor < LOWEST) else _FALSE
+        return ValueComparison(">" if above else "<=", left, exact)
+    return make_null(left, negated=True) if above == (floor < LOWEST) else _FALSE
 
 
-def member(operand: Scalar, values: Sequence[Number | Text], *, negated: bool = False) -> Boolean:
+def make_member(operand: Scalar, values: Sequence[Number | Text], *, negated: bool = False) -> Boolean:
     """Return IN or NOT IN a list of constants."""
     if isinstance(operand, (Missing, Number, Text)):
         if negated:
-            return conjunction((null(operand, negated=True), *(comparison("<>", operand, value) for value in values)))
-        return disjunction(comparison("=", operand, value) for value in values)
+            return conjoin((make_null(operand, negated=True), *(make_comparison("<>", operand, value) for value in values)))
+        return disjoin(make_comparison("=", operand, value) for value in values)
     kinds = {value.type for value in values}
     kind = operand.type
     if kinds and (("text" in kinds and len(kinds) > 1) or (kind == "text") != (kinds == {"text"})):
         message = "IN mixes text and numbers; put single quotes around text, and none around numbers"
         raise UnsupportedQuery(message)
-    found = {value for value in (_exactly(value.value, kind) for value in values) if value is not None}
+    found = {value for value in (_convert_exactly(value.value, kind) for value in values) if value is not None}
     kept = tuple(sorted(found))
     if len(kept) < 2:  # noqa: PLR2004 - one value is a comparison
         if not kept:
-            return null(operand, negated=True) if negated else _FALSE
-        return comparison("<>" if negated else "=", operand, Text(kept[0]) if isinstance(kept[0], str) else Number(kept[0]))
+            return make_null(operand, negated=True) if negated else _FALSE
+        constant = Text(kept[0]) if isinstance(kept[0], str) else Number(kept[0])
+        return make_comparison("<>" if negated else "=", operand, constant)
     return Member(operand, kept, negated)  # type: ignore[arg-type]  # one type, that of the operand
 
 
-def _exactly(value: float | str, kind: str) -> int | float | str | None:
+def _convert_exactly(value: float | str, kind: str) -> int | float | str | None:
     """Return a listed value in the operand's type, or None for one that the operand can never equal."""
     if isinstance(value, str):
         return value
@@ -412,7 +413,7 @@ def _exactly(value: float | str, kind: str) -> int | float | str | None:
     return whole if whole == value and LOWEST <= whole <= HIGHEST else None
 
 
-def like(operand: Scalar, pattern: str, *, negated: bool = False) -> Boolean:
+def make_like(operand: Scalar, pattern: str, *, negated: bool = False) -> Boolean:
     """Return LIKE or NOT LIKE a pattern."""
     if isinstance(operand, Missing):
         return _FALSE
@@ -420,10 +421,10 @@ def like(operand: Scalar, pattern: str, *, negated: bool = False) -> Boolean:
         message = "LIKE takes text, not a number"
         raise UnsupportedQuery(message)
     if isinstance(operand, Text):
-        return Constant(matcher(pattern)(operand.value) != negated)
+        return Constant(compile_pattern(pattern)(operand.value) != negated)
     pattern = simplify_pattern(pattern)
     if pattern == "%":
-        return _FALSE if negated else null(operand, negated=True)
+        return _FALSE if negated else make_null(operand, negated=True)
     if not set("%_") & set(pattern):
-        return comparison("<>" if negated else "=", operand, Text(pattern))
+        return make_comparison("<>" if negated else "=", operand, Text(pattern))
     return Like(operand, pattern, negated)

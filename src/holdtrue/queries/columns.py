@@ -82,7 +82,7 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty)
     try:
         if kind == "text":
-            return kind, _text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
+            return kind, _read_text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if pa.types.is_decimal(array.type) and kind == "real":
@@ -92,7 +92,7 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
             array = array.cast(pa.int8())
         target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
         array = array.cast(target, safe=kind == "integer")
-        data, valid = _numbers(array)
+        data, valid = _read_numbers(array)
         return kind, Values(data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
     except (pa.ArrowException, ValueError, OverflowError):
         pass
@@ -102,11 +102,11 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
 
 def flags_of(array: "pa.Array") -> Flags:
     """Return the cells of a boolean Arrow array, NULL as false."""
-    data, valid = _numbers(array)
+    data, valid = _read_numbers(array)
     return data & valid
 
 
-def _numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
+def _read_numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
     """Return the cells of a boolean array or of one of 64-bit numbers, 0 where there is none, and which of them are there.
 
     Read from Arrow's own memory: its ``to_numpy`` and ``fill_null`` import pandas, which takes longer than most columns do.
@@ -117,26 +117,26 @@ def _numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
     there, held = array.buffers()
     if not len(array):
         return np.zeros(0, dtype=kind), np.zeros(0, dtype=np.bool_)
-    valid = _bits(there, array) if array.null_count else np.ones(len(array), dtype=np.bool_)
+    valid = _read_bits(there, array) if array.null_count else np.ones(len(array), dtype=np.bool_)
     if kind is np.bool_:
-        return _bits(held, array) & valid, valid
+        return _read_bits(held, array) & valid, valid
     data = np.frombuffer(held, dtype=kind, count=len(array), offset=8 * array.offset)
     return np.where(valid, data, kind(0)) if array.null_count else data, valid
 
 
-def _bits(packed: "pa.Buffer", array: "pa.Array") -> Flags:
-    """Return the bits of the cells of an array, one a byte."""
+def _read_bits(packed: "pa.Buffer", array: "pa.Array") -> Flags:
+    """Return the bits of the cells of an array, one per byte."""
     first, skipped = divmod(array.offset, 8)
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8)[first:], count=skipped + len(array), bitorder="little")
     return bits[skipped:].view(np.bool_)
 
 
-def _text(array: "pa.Array") -> Values:
+def _read_text(array: "pa.Array") -> Values:
     """Return text as places in a list that holds each string once and no NULL; a place of -1 is NULL."""
     import pyarrow as pa
 
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    places, valid = _numbers(encoded.indices.cast(pa.int64(), safe=True))
+    places, valid = _read_numbers(encoded.indices.cast(pa.int64(), safe=True))
     strings: Sequence[str | None] = encoded.dictionary.cast(pa.large_string()).to_pylist()
     numbers: dict[str, int] = {}
     renamed = np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1])
@@ -159,7 +159,7 @@ def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[st
     mixed = False
     try:
         if array is not None and array.dtype.kind in "biuf" and array.dtype.isnative:
-            arrow = _arrow(array, missing)
+            arrow = _make_arrow(array, missing)
         else:
             arrow = pa.array(source, mask=missing, from_pandas=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -170,7 +170,7 @@ def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[st
     return cells_of_arrow(name, arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow, wanted=wanted)
 
 
-def _arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
+def _make_arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
     """Return an array of numbers as Arrow's, without its ``array``, which imports pandas."""
     import pyarrow as pa
 
@@ -180,7 +180,7 @@ def _arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
 
 
 def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
-    """Return the columns of a table in memory, and the number of rows; refuse what is no table, naming the column."""
+    """Return the columns of a table in memory and the number of rows; refuse anything else, naming the column."""
     if isinstance(data, np.ndarray):
         if data.dtype.names is None or data.ndim != 1:
             message = "a NumPy array needs names for its columns: give a structured array, or a dict with an array a column"
@@ -195,7 +195,7 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
         names = [str(name) for name in arrow.column_names]
         check_names(names, types)
         table = {
-            name: cells_of_arrow(name, _whole(arrow.column(number)), wanted=types.get(name))
+            name: cells_of_arrow(name, _combine_chunks(arrow.column(number)), wanted=types.get(name))
             for number, name in enumerate(names)
         }
     if isinstance(data, Mapping) or type(data).__module__.startswith("pandas"):
@@ -208,7 +208,7 @@ def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
     return table, lengths.pop()
 
 
-def _whole(column: "pa.ChunkedArray") -> "pa.Array":
+def _combine_chunks(column: "pa.ChunkedArray") -> "pa.Array":
     import pyarrow as pa
 
     whole = column.combine_chunks()
@@ -218,7 +218,7 @@ def _whole(column: "pa.ChunkedArray") -> "pa.Array":
 
 
 def open_masked(action: Callable[[], T], *, failure: str | Callable[[Exception], str]) -> T:
-    """Return what an action of the custodian returns; whatever else it raises becomes a RequestError that quotes no cell."""
+    """Return what an action of the custodian returns; any other error it raises becomes a RequestError without cells."""
     try:
         return action()
     except HoldtrueError:
@@ -269,7 +269,7 @@ def choose_type(  # noqa: PLR0913 - what is known of one column
 
 
 def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
-    """Refuse a table without columns, names that are one but for case, and a type for a column that is not there."""
+    """Refuse a table without columns, names that differ only in case, and a type for a column that does not exist."""
     if not names:
         message = "the data have no columns"
         raise RequestError(message)
@@ -280,7 +280,7 @@ def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
             raise RequestError(message)
         twin = seen.setdefault(name.casefold(), name)
         if twin != name:
-            message = f"the columns {twin!r} and {name!r} differ in nothing but the case of letters; rename one of them"
+            message = f"the columns {twin!r} and {name!r} differ only in case; rename one of them"
             raise RequestError(message)
     unknown = next((name for name in types if name not in names), None)
     if unknown is not None:

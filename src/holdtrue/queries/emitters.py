@@ -22,8 +22,7 @@ from holdtrue.queries.syntax_tree import (
     And,
     Arithmetic,
     Boolean,
-    Case,
-    Comparison,
+    CaseWhen,
     Constant,
     Convert,
     Field,
@@ -41,34 +40,35 @@ from holdtrue.queries.syntax_tree import (
     Text,
     Tree,
     Truth,
+    ValueComparison,
     checked_bits,
 )
 
-__all__ = ["DuckDB", "Postgres", "Spark", "duckdb", "duckdb_condition", "postgres", "spark"]
+__all__ = ["DuckDB", "Postgres", "Spark", "duckdb_condition", "emit_duckdb", "emit_postgres", "emit_spark"]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def duckdb(query: Query, bits: int) -> str:
+def emit_duckdb(query: Query, bits: int) -> str:
     """Return DuckDB's expression for the grid value of each row."""
-    return _Emitter(DuckDB()).value(query.tree, bits)
+    return _Emitter(DuckDB()).write_value(query.tree, bits)
 
 
-def spark(query: Query, bits: int) -> str:
+def emit_spark(query: Query, bits: int) -> str:
     """Return Spark SQL's expression for the grid value of each row."""
-    return _Emitter(Spark()).value(query.tree, bits)
+    return _Emitter(Spark()).write_value(query.tree, bits)
 
 
-def postgres(query: Query, bits: int) -> str:
+def emit_postgres(query: Query, bits: int) -> str:
     """Return PostgreSQL's expression for the grid value of each row."""
-    return _Emitter(Postgres()).value(query.tree, bits)
+    return _Emitter(Postgres()).write_value(query.tree, bits)
 
 
 def duckdb_condition(tree: Boolean) -> str:
     """Return DuckDB's expression for a condition: TRUE or FALSE on every row."""
     if not isinstance(tree, Boolean):
         raise InvalidParameter("tree", type(tree).__name__, "a condition")
-    return f"COALESCE({_Emitter(DuckDB()).condition(tree)}, FALSE)"
+    return f"COALESCE({_Emitter(DuckDB()).write_condition(tree)}, FALSE)"
 
 
 class DuckDB:
@@ -77,52 +77,52 @@ class DuckDB:
     types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "VARCHAR"}  # noqa: RUF012 - never written to
     quote = '"'
 
-    def name(self, name: str) -> str:
+    def quote_name(self, name: str) -> str:
         """Return a quoted identifier."""
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
-    def text(self, value: str) -> str:
+    def write_text(self, value: str) -> str:
         """Return a quoted constant."""
         return "'" + value.replace("'", "''") + "'"
 
-    def number(self, value: float) -> str:
+    def write_number(self, value: float) -> str:
         """Return a constant: the shortest digits that read back as the same 64 bits."""
         written = repr(value).replace("inf", "Infinity")
         kind: Type = "integer" if type(value) is int else "real"
         return f"CAST('{written}' AS {self.types[kind]})"
 
-    def cast(self, operand: str, kind: Type) -> str:
+    def write_cast(self, operand: str, kind: Type) -> str:
         """Return a conversion that cannot fail."""
         return f"CAST({operand} AS {self.types[kind]})"
 
-    def field(self, name: str, kind: Type) -> str:
+    def write_field(self, name: str, kind: Type) -> str:
         """Return a column in its type on the card, NULL where a stored value is beyond it."""
-        return f"TRY_CAST({self.name(name)} AS {self.types[kind]})"
+        return f"TRY_CAST({self.quote_name(name)} AS {self.types[kind]})"
 
-    def cut(self, operand: str) -> str:
+    def write_truncation(self, operand: str) -> str:
         """Return a real cut towards zero, as an integer, or NULL where it does not fit."""
         return f"TRY_CAST(trunc({operand}) AS BIGINT)"
 
-    def collated(self, operand: str) -> str:
+    def add_collation(self, operand: str) -> str:
         """Return a text to be compared by code points."""
         return operand
 
-    def real(self, symbol: Symbol, left: str, right: str, *, zero: bool) -> str:
+    def write_real(self, symbol: Symbol, left: str, right: str, *, zero: bool) -> str:
         """Return arithmetic on doubles; ``zero`` says whether the divisor may be zero."""
-        done = self.divided(left, right) if symbol == "/" else f"({left} {symbol} {right})"
+        done = self.write_quotient(left, right) if symbol == "/" else f"({left} {symbol} {right})"
         if symbol == "/" and zero:
-            return f"(CASE WHEN {right} = {self.number(0.0)} THEN {self.number(0.0)} ELSE {done} END)"
+            return f"(CASE WHEN {right} = {self.write_number(0.0)} THEN {self.write_number(0.0)} ELSE {done} END)"
         return done
 
-    def divided(self, left: str, right: str) -> str:
+    def write_quotient(self, left: str, right: str) -> str:
         """Return a quotient of doubles."""
         return f"({left} / {right})"
 
-    def like(self, operand: str, pattern: str, *, negated: bool) -> str:
+    def write_like(self, operand: str, pattern: str, *, negated: bool) -> str:
         """Return a match without an escape character."""
-        return f"({operand} {'NOT ' * negated}LIKE {self.text(pattern)})"
+        return f"({operand} {'NOT ' * negated}LIKE {self.write_text(pattern)})"
 
-    def halved(self, operand: str) -> str:
+    def write_half(self, operand: str) -> str:
         """Return a whole number, 0 or above, as an integer halved upwards: floor((n + 1) / 2)."""
         return f"((CAST({operand} AS BIGINT) + 1) >> 1)"
 
@@ -133,30 +133,30 @@ class Spark(DuckDB):
     types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "STRING"}  # noqa: RUF012 - never written to
     quote = "`"
 
-    def text(self, value: str) -> str:
+    def write_text(self, value: str) -> str:
         """Return a quoted constant; Spark reads backslashes as escapes."""
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
-    def cut(self, operand: str) -> str:
+    def write_truncation(self, operand: str) -> str:
         """Return a real cut towards zero; the range is tested here, since Spark takes 2^63 for an integer of 64 bits."""
-        low, high = self.number(-(2.0**63)), self.number(2.0**63)
+        low, high = self.write_number(-(2.0**63)), self.write_number(2.0**63)
         return f"(CASE WHEN {operand} >= {low} AND {operand} < {high} THEN TRY_CAST({operand} AS BIGINT) END)"
 
-    def divided(self, left: str, right: str) -> str:
+    def write_quotient(self, left: str, right: str) -> str:
         """Return a quotient; plain division raises in ANSI mode wherever the optimiser may have moved it."""
         return f"try_divide({left}, {right})"
 
-    def like(self, operand: str, pattern: str, *, negated: bool) -> str:
+    def write_like(self, operand: str, pattern: str, *, negated: bool) -> str:
         """Return a match; a backslash escapes in Spark's patterns, and so escapes itself."""
-        return super().like(operand, pattern.replace("\\", "\\\\"), negated=negated)
+        return super().write_like(operand, pattern.replace("\\", "\\\\"), negated=negated)
 
-    def halved(self, operand: str) -> str:
+    def write_half(self, operand: str) -> str:
         """Return a whole number halved upwards."""
         return f"shiftright(CAST({operand} AS BIGINT) + 1, 1)"
 
 
 class Postgres(DuckDB):
-    """PostgreSQL, which raises where a double overflows or underflows: what would is found out beforehand.
+    """PostgreSQL, which raises where a double overflows or underflows: such operations are recognised and avoided.
 
     A product or quotient within one part in 2^53 of half the least positive double counts as zero; all else is as on
     the other engines.
@@ -164,36 +164,36 @@ class Postgres(DuckDB):
 
     types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE PRECISION", "text": "TEXT"}  # noqa: RUF012 - never written to
 
-    def text(self, value: str) -> str:
+    def write_text(self, value: str) -> str:
         """Return a quoted constant that reads the same under both settings of standard_conforming_strings."""
         return "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
-    def field(self, name: str, kind: Type) -> str:
+    def write_field(self, name: str, kind: Type) -> str:
         """Return a column, whose type is that of the card."""
-        return self.cast(self.name(name), kind)
+        return self.write_cast(self.quote_name(name), kind)
 
-    def cut(self, operand: str) -> str:
+    def write_truncation(self, operand: str) -> str:
         """Return a real cut towards zero."""
-        low, high = self.number(-(2.0**63)), self.number(2.0**63)
+        low, high = self.write_number(-(2.0**63)), self.write_number(2.0**63)
         return f"(CASE WHEN {operand} >= {low} AND {operand} < {high} THEN CAST(trunc({operand}) AS BIGINT) END)"
 
-    def collated(self, operand: str) -> str:
+    def add_collation(self, operand: str) -> str:
         """Return a text to be compared by code points."""
         return f'({operand} COLLATE "C")'
 
-    def like(self, operand: str, pattern: str, *, negated: bool) -> str:
+    def write_like(self, operand: str, pattern: str, *, negated: bool) -> str:
         """Return a match without an escape character."""
-        return f"({operand} {'NOT ' * negated}LIKE {self.text(pattern)} ESCAPE '')"
+        return f"({operand} {'NOT ' * negated}LIKE {self.write_text(pattern)} ESCAPE '')"
 
-    def real(self, symbol: Symbol, left: str, right: str, *, zero: bool) -> str:
+    def write_real(self, symbol: Symbol, left: str, right: str, *, zero: bool) -> str:
         """Return arithmetic on doubles; both operands are named once by a subquery without a table."""
         if symbol == "-":
             symbol, right = "+", f"(-{right})"
-        body = self._sum() if symbol == "+" else self._scaled(symbol, zero=zero)
+        body = self._write_sum() if symbol == "+" else self._write_scaled(symbol, zero=zero)
         return f"(SELECT {body} FROM (SELECT {left} AS l, {right} AS r OFFSET 0) AS q)"  # noqa: S608 - our own text
 
-    def _sum(self) -> str:
-        half, infinity = self.number(2.0**1023 * (1 - 2.0**-53)), self.number(float("inf"))
+    def _write_sum(self) -> str:
+        half, infinity = self.write_number(2.0**1023 * (1 - 2.0**-53)), self.write_number(float("inf"))
         return (
             f"CASE WHEN abs(q.l) <= {half} AND abs(q.r) <= {half} THEN q.l + q.r "
             f"WHEN abs(q.l) >= {infinity} OR abs(q.r) >= {infinity} THEN q.l + q.r "
@@ -202,14 +202,15 @@ class Postgres(DuckDB):
             "ELSE q.l + q.r END"
         )
 
-    def _scaled(self, symbol: Symbol, *, zero: bool) -> str:
-        """Return a product or quotient: tried on operands brought near 1 by powers of two, done only where it fits."""
-        infinity = self.number(float("inf"))
-        first = f"WHEN q.r = 0 THEN {self.number(0.0)} " if symbol == "/" and zero else ""
+    def _write_scaled(self, symbol: Symbol, *, zero: bool) -> str:
+        """Return a product or quotient: operands are scaled to about 1 by powers of two, to see first whether it fits."""
+        number = self.write_number
+        infinity = number(float("inf"))
+        first = f"WHEN q.r = 0 THEN {number(0.0)} " if symbol == "/" and zero else ""
         if symbol == "/":
-            first += f"WHEN abs(q.r) = {infinity} AND abs(q.l) < {infinity} THEN {self.number(0.0)} "
-        high, low = self.number(2.0**500), self.number(2.0**-400)
-        down, up = self.number(2.0**-600), self.number(2.0**600)
+            first += f"WHEN abs(q.r) = {infinity} AND abs(q.l) < {infinity} THEN {number(0.0)} "
+        high, low = number(2.0**500), number(2.0**-400)
+        down, up = number(2.0**-600), number(2.0**600)
 
         def near(one: str) -> str:
             tiny = f"WHEN abs({one}) < {low} THEN {one} * {up}"
@@ -220,11 +221,11 @@ class Postgres(DuckDB):
 
         sign = "+" if symbol == "*" else "-"
         size, scale = f"abs({near('q.l')} {symbol} {near('q.r')})", f"{power('q.l')} {sign} {power('q.r')}"
-        large = f"(t.k = 1 AND t.m >= {self.number(2.0**424)}) OR (t.k = 2 AND t.m >= {self.number(2.0**-176)})"
-        small = f"(t.k = -1 AND t.m <= {self.number(2.0**-475)}) OR (t.k = -2 AND t.m <= {self.number(2.0**125)})"
+        large = f"(t.k = 1 AND t.m >= {number(2.0**424)}) OR (t.k = 2 AND t.m >= {number(2.0**-176)})"
+        small = f"(t.k = -1 AND t.m <= {number(2.0**-475)}) OR (t.k = -2 AND t.m <= {number(2.0**125)})"
         judged = (
             f"SELECT CASE WHEN {large} THEN CASE WHEN (q.l > 0) = (q.r > 0) THEN {infinity} ELSE -{infinity} END "  # noqa: S608 - our own text
-            f"WHEN {small} THEN {self.number(0.0)} ELSE q.l {symbol} q.r END "
+            f"WHEN {small} THEN {number(0.0)} ELSE q.l {symbol} q.r END "
             f"FROM (SELECT {size} AS m, {scale} AS k OFFSET 0) AS t"
         )
         plain = f"q.l = 0 OR abs(q.l) >= {infinity} OR abs(q.r) >= {infinity}" + (" OR q.r = 0" if symbol == "*" else "")
@@ -234,49 +235,49 @@ class Postgres(DuckDB):
 class _Emitter:
     def __init__(self, dialect: DuckDB) -> None:
         self._dialect = dialect
-        self._infinity = dialect.number(math.inf)
+        self._infinity = dialect.write_number(math.inf)
 
-    def value(self, tree: Tree, bits: int) -> str:
-        one, zero = self._dialect.number(2 ** checked_bits(bits)), self._dialect.number(0)
+    def write_value(self, tree: Tree, bits: int) -> str:
+        one, zero = self._dialect.write_number(2 ** checked_bits(bits)), self._dialect.write_number(0)
         if isinstance(tree, Boolean):
-            return f"(CASE WHEN {self.condition(tree)} THEN {one} ELSE {zero} END)"
-        emitted = self.scalar(tree)
+            return f"(CASE WHEN {self.write_condition(tree)} THEN {one} ELSE {zero} END)"
+        emitted = self.emit(tree)
         if tree.type == "integer":
             return f"(CASE WHEN {emitted} > {zero} THEN {one} ELSE {zero} END)"
         # Clamped below zero rather than above: LEAST takes 0 over NaN and over NULL. The scaling is exact, and halves
         # are counted in whole numbers: floor(y + 1/2) is floor((floor(2 y) + 1) / 2).
-        clamped = f"GREATEST(LEAST((-{emitted}), {self._dialect.number(0.0)}), {self._dialect.number(-1.0)})"
-        return self._dialect.halved(f"floor((-{clamped}) * {self._dialect.number(2.0 ** (bits + 1))})")
+        clamped = f"GREATEST(LEAST((-{emitted}), {self._dialect.write_number(0.0)}), {self._dialect.write_number(-1.0)})"
+        return self._dialect.write_half(f"floor((-{clamped}) * {self._dialect.write_number(2.0 ** (bits + 1))})")
 
     # Conditions: NULL where SQL says NULL, which counts as false wherever it can get to
 
-    def condition(self, tree: Boolean) -> str:
+    def write_condition(self, tree: Boolean) -> str:
         match tree:
             case Constant(value=value):
                 return "TRUE" if value else "FALSE"
             case And(children=children):
-                return f"({' AND '.join(self.condition(child) for child in children)})"
+                return f"({' AND '.join(self.write_condition(child) for child in children)})"
             case Or(children=children):
-                return f"({' OR '.join(self.condition(child) for child in children)})"
+                return f"({' OR '.join(self.write_condition(child) for child in children)})"
             case Truth(column=name, wanted=wanted):
-                field = self._dialect.field(name, "boolean")
+                field = self._dialect.write_field(name, "boolean")
                 return field if wanted else f"(NOT {field})"
-            case Comparison():
-                return self._comparison(tree)
+            case ValueComparison():
+                return self._write_comparison(tree)
             case Member():
-                return self._member(tree)
+                return self._write_member(tree)
             case Like(operand=operand, pattern=pattern, negated=negated):
-                return self._dialect.like(self.scalar(operand), pattern, negated=negated)
+                return self._dialect.write_like(self.emit(operand), pattern, negated=negated)
             case Null():
-                return self._null(tree)
+                return self._write_null(tree)
             case _:
                 assert_never(tree)
 
-    def _comparison(self, tree: Comparison) -> str:
+    def _write_comparison(self, tree: ValueComparison) -> str:
         kind = tree.left.type
-        left, right = self.scalar(tree.left), self.scalar(tree.right)
+        left, right = self.emit(tree.left), self.emit(tree.right)
         if kind == "text":
-            left, right = self._dialect.collated(left), self._dialect.collated(right)
+            left, right = self._dialect.add_collation(left), self._dialect.add_collation(right)
         plain = f"({left} {tree.operator} {right})"
         if kind != "real":
             return plain
@@ -287,7 +288,7 @@ class _Emitter:
                 guarded = [right] if right in doubtful else []
             case ">" | ">=":
                 if left in doubtful and isinstance(tree.right, Number) and not isinstance(tree.left, Field):
-                    return f"((-{left}) {tree.operator.replace('>', '<')} {self._dialect.number(-tree.right.value)})"
+                    return f"((-{left}) {tree.operator.replace('>', '<')} {self._dialect.write_number(-tree.right.value)})"
                 guarded = [left] if left in doubtful else []
             case "=":
                 guarded = doubtful[:1] if len(doubtful) > 1 else []
@@ -295,20 +296,21 @@ class _Emitter:
                 guarded = doubtful
         return f"({' AND '.join([plain, *(f'{side} <= {self._infinity}' for side in guarded)])})"
 
-    def _member(self, tree: Member) -> str:
-        operand = self.scalar(tree.operand)
+    def _write_member(self, tree: Member) -> str:
+        operand = self.emit(tree.operand)
         listed = ", ".join(
-            self._dialect.text(value) if isinstance(value, str) else self._dialect.number(value) for value in tree.values
+            self._dialect.write_text(value) if isinstance(value, str) else self._dialect.write_number(value)
+            for value in tree.values
         )
         if tree.operand.type == "text":
-            operand = self._dialect.collated(operand)
+            operand = self._dialect.add_collation(operand)
         found = f"{operand} {'NOT ' * tree.negated}IN ({listed})"
         if tree.negated and tree.operand.type == "real" and range_of(tree.operand).nan:
             return f"({found} AND {operand} <= {self._infinity})"
         return f"({found})"
 
-    def _null(self, tree: Null) -> str:
-        operand = self.scalar(tree.operand)
+    def _write_null(self, tree: Null) -> str:
+        operand = self.emit(tree.operand)
         if tree.operand.type != "real" or not range_of(tree.operand).nan:
             return f"({operand} IS {'NOT ' * tree.negated}NULL)"
         there = f"{operand} <= {self._infinity}"
@@ -316,42 +318,42 @@ class _Emitter:
 
     # Scalars
 
-    def scalar(self, tree: Scalar) -> str:  # noqa: C901 - one case for each kind of scalar
+    def emit(self, tree: Scalar) -> str:  # noqa: C901 - one case for each kind of scalar
         dialect = self._dialect
         match tree:
             case Number(value=value):
-                return dialect.number(value)
+                return dialect.write_number(value)
             case Text(value=value):
-                return dialect.text(value)
+                return dialect.write_text(value)
             case Missing(type=kind):
-                return dialect.cast("NULL", kind)
+                return dialect.write_cast("NULL", kind)
             case Field(column=name, type=kind):
-                return dialect.field(name, kind)
+                return dialect.write_field(name, kind)
             case Negate(operand=operand):
-                return f"(-{self.scalar(operand)})"
+                return f"(-{self.emit(operand)})"
             case Convert(operand=operand, type=kind):
-                inner = self.scalar(operand)
-                return dialect.cast(inner, kind) if kind == "real" else dialect.cut(inner)
+                inner = self.emit(operand)
+                return dialect.write_cast(inner, kind) if kind == "real" else dialect.write_truncation(inner)
             case Arithmetic(operator=symbol, left=left, right=right):
                 if left.type == "real":
-                    return dialect.real(symbol, self.scalar(left), self.scalar(right), zero=range_of(right).holds(0))
-                return f"({self.scalar(left)} {symbol} {self.scalar(right)})"
-            case Case(branches=branches, default=default):
-                arms = " ".join(f"WHEN {self.condition(test)} THEN {self.scalar(value)}" for test, value in branches)
-                return f"(CASE {arms} ELSE {self.scalar(default)} END)"
+                    return dialect.write_real(symbol, self.emit(left), self.emit(right), zero=range_of(right).may_hold(0))
+                return f"({self.emit(left)} {symbol} {self.emit(right)})"
+            case CaseWhen(branches=branches, default=default):
+                arms = " ".join(f"WHEN {self.write_condition(test)} THEN {self.emit(value)}" for test, value in branches)
+                return f"(CASE {arms} ELSE {self.emit(default)} END)"
             case Function():
-                return self._function(tree)
+                return self._write_function(tree)
             case _:
                 assert_never(tree)
 
-    def _function(self, tree: Function) -> str:
-        operands = [self.scalar(operand) for operand in tree.operands]
+    def _write_function(self, tree: Function) -> str:
+        operands = [self.emit(operand) for operand in tree.operands]
         real = tree.operands[0].type == "real"
         match tree.name:
             case "ABS":
                 return f"abs({operands[0]})"
             case "LENGTH":
-                return self._dialect.cast(f"length({operands[0]})", "integer")
+                return self._dialect.write_cast(f"length({operands[0]})", "integer")
             case "LOWER":
                 return f"translate({operands[0]}, '{_LETTERS}', '{_LETTERS.lower()}')"
             case "UPPER":

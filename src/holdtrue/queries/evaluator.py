@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.queries.like import matcher
+from holdtrue.queries.like import compile_pattern
 from holdtrue.queries.scalars import lower_ascii, upper_ascii
 from holdtrue.queries.syntax_tree import (
     COMPARE,
     And,
     Arithmetic,
     Boolean,
-    Case,
-    Comparison,
+    CaseWhen,
     Constant,
     Convert,
     Field,
@@ -38,6 +37,7 @@ from holdtrue.queries.syntax_tree import (
     Scalar,
     Text,
     Truth,
+    ValueComparison,
     checked_bits,
 )
 
@@ -65,7 +65,7 @@ Columns: TypeAlias = Mapping[str, Values]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """Integers or codes with the rows where they are there; reals have NaN instead."""
+    """Integers or codes, and the rows that have one; reals have NaN where there is none."""
 
     data: npt.NDArray[Any]
     there: Mask
@@ -75,14 +75,14 @@ class _Held:
 def evaluate(query: Query, columns: Columns, bits: int, *, rows: int | None = None) -> Integers:
     """Return the grid value of each row: round(clamp(value, 0, 1) * 2^bits), halves up, NULL and NaN counting 0.
 
-    ``columns`` holds the columns that the query reads; ``rows`` need be given only where that may be none.
+    ``columns`` holds the columns that the query reads; ``rows`` is needed only where there may be none.
     """
     one = 1 << checked_bits(bits)
     tree = query.tree
     if isinstance(tree, Boolean):
         return satisfies(tree, columns, rows=rows).astype(np.int64) * one
     with np.errstate(all="ignore"):
-        held = _Evaluation(columns, rows).scalar(tree)
+        held = _Evaluation(columns, rows).find_values(tree)
         if tree.type == "integer":
             return (held.there & (held.data > 0)).astype(np.int64) * one
         clamped = np.where(held.there, np.clip(held.data, 0.0, 1.0), 0.0)
@@ -90,97 +90,97 @@ def evaluate(query: Query, columns: Columns, bits: int, *, rows: int | None = No
 
 
 def satisfies(tree: Boolean, columns: Columns, *, rows: int | None = None) -> Mask:
-    """Return the rows of which a condition is true; ``rows`` need be given only where there may be no columns."""
+    """Return which rows satisfy a condition; ``rows`` is needed only where there may be no columns."""
     with np.errstate(all="ignore"):
-        return _Evaluation(columns, rows).condition(tree)
+        return _Evaluation(columns, rows).find_rows(tree)
 
 
 class _Evaluation:
     def __init__(self, columns: Columns, rows: int | None) -> None:
         self._columns = columns
         if rows is None and not columns:
-            raise InvalidParameter("columns", {}, "one column at least, where rows is not given")
+            raise InvalidParameter.saying("columns", "give rows where there are no columns")
         self._rows = len(next(iter(columns.values())).data) if rows is None else rows
         self._fields: dict[str, _Held] = {}
 
-    def _everywhere(self, *, value: bool) -> Mask:
+    def _fill_rows(self, *, value: bool) -> Mask:
         return np.full(self._rows, value)
 
-    def condition(self, tree: Boolean) -> Mask:
+    def find_rows(self, tree: Boolean) -> Mask:
         match tree:
             case Constant(value=value):
-                return self._everywhere(value=value)
+                return self._fill_rows(value=value)
             case And(children=children):
                 # One at a time: a list of all would need the memory of all.
-                return functools.reduce(np.logical_and, (self.condition(child) for child in children))
+                return functools.reduce(np.logical_and, (self.find_rows(child) for child in children))
             case Or(children=children):
-                return functools.reduce(np.logical_or, (self.condition(child) for child in children))
+                return functools.reduce(np.logical_or, (self.find_rows(child) for child in children))
             case Truth(column=name, wanted=wanted):
-                held = self.scalar(Field(name, "boolean"))
-                return _mask(held.there & (held.data == wanted))
-            case Comparison(operator=symbol, left=left, right=right):
-                return self._compared(COMPARE[symbol], left, right)
+                held = self.find_values(Field(name, "boolean"))
+                return _to_mask(held.there & (held.data == wanted))
+            case ValueComparison(operator=symbol, left=left, right=right):
+                return self._compare_operands(COMPARE[symbol], left, right)
             case Member(operand=operand, values=values, negated=negated):
-                held = self.scalar(operand)
+                held = self.find_values(operand)
                 texts = operand.type == "text"
-                found = _chosen(held, set(values).__contains__) if texts else np.isin(held.data, np.array(values))
-                return _mask(held.there & (found != negated))
+                found = _test_words(held, set(values).__contains__) if texts else np.isin(held.data, np.array(values))
+                return _to_mask(held.there & (found != negated))
             case Like(operand=operand, pattern=pattern, negated=negated):
-                held = self.scalar(operand)
-                return _mask(held.there & (_chosen(held, matcher(pattern)) != negated))
+                held = self.find_values(operand)
+                return _to_mask(held.there & (_test_words(held, compile_pattern(pattern)) != negated))
             case Null(operand=operand, negated=negated):
-                return _mask(self.scalar(operand).there == negated)
+                return _to_mask(self.find_values(operand).there == negated)
             case _:
                 assert_never(tree)
 
-    def _compared(self, compare: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Mask:
-        one = self.scalar(left)
+    def _compare_operands(self, compare: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Mask:
+        one = self.find_values(left)
         if isinstance(right, Text):
-            return _mask(one.there & _chosen(one, lambda word: bool(compare(word, right.value))))
-        other = self.scalar(right)
+            return _to_mask(one.there & _test_words(one, lambda word: bool(compare(word, right.value))))
+        other = self.find_values(right)
         there = one.there & other.there
         if left.type != "text":
-            return _mask(there & compare(one.data, other.data))
+            return _to_mask(there & compare(one.data, other.data))
         # Ranks in one order of code points take the place of the texts.
         ranks = {word: rank for rank, word in enumerate(sorted({*one.words, *other.words}))}
         first, second = (
-            _taken(held, np.array([ranks[word] for word in held.words], dtype=np.int64)) for held in (one, other)
+            _look_up(held, np.array([ranks[word] for word in held.words], dtype=np.int64)) for held in (one, other)
         )
-        return _mask(there & compare(first, second))
+        return _to_mask(there & compare(first, second))
 
-    def scalar(self, tree: Scalar) -> _Held:  # noqa: C901 - one case for each kind of scalar
+    def find_values(self, tree: Scalar) -> _Held:  # noqa: C901 - one case for each kind of scalar
         match tree:
             case Number(value=value):
                 return _Held(
                     np.full(self._rows, value, dtype=np.float64 if tree.type == "real" else np.int64),
-                    self._everywhere(value=True),
+                    self._fill_rows(value=True),
                 )
             case Text(value=value):
-                return _Held(np.zeros(self._rows, dtype=np.int64), self._everywhere(value=True), (value,))
+                return _Held(np.zeros(self._rows, dtype=np.int64), self._fill_rows(value=True), (value,))
             case Missing(type=kind):
                 data = np.full(self._rows, np.nan) if kind == "real" else np.zeros(self._rows, dtype=np.int64)
-                return _Held(data, self._everywhere(value=False))
+                return _Held(data, self._fill_rows(value=False))
             case Field(column=name, type=kind):
                 if name not in self._fields:
-                    self._fields[name] = _column(self._columns[name], kind)
+                    self._fields[name] = _read_column(self._columns[name], kind)
                 return self._fields[name]
             case Negate(operand=operand):
-                held = self.scalar(operand)
+                held = self.find_values(operand)
                 return _Held(-held.data, held.there)
             case Convert(operand=operand, type=kind):
-                held = self.scalar(operand)
-                return _real(np.where(held.there, held.data, np.nan)) if kind == "real" else _cut(held)
+                held = self.find_values(operand)
+                return _to_real(np.where(held.there, held.data, np.nan)) if kind == "real" else _truncate_reals(held)
             case Arithmetic():
-                return self._arithmetic(tree)
-            case Case(branches=branches, default=default):
-                return self._case(branches, default)
+                return self._apply_operator(tree)
+            case CaseWhen(branches=branches, default=default):
+                return self._choose_branch(branches, default)
             case Function():
-                return self._function(tree)
+                return self._apply_function(tree)
             case _:
                 assert_never(tree)
 
-    def _arithmetic(self, tree: Arithmetic) -> _Held:
-        left, right = self.scalar(tree.left), self.scalar(tree.right)
+    def _apply_operator(self, tree: Arithmetic) -> _Held:
+        left, right = self.find_values(tree.left), self.find_values(tree.right)
         match tree.operator:
             case "+":
                 done = left.data + right.data
@@ -190,34 +190,34 @@ class _Evaluation:
                 done = left.data * right.data
             case "/":
                 done = np.where(right.data == 0, 0.0, left.data / right.data)
-        return _real(done) if tree.type == "real" else _Held(done, left.there & right.there)
+        return _to_real(done) if tree.type == "real" else _Held(done, left.there & right.there)
 
-    def _case(self, branches: tuple[tuple[Boolean, Scalar], ...], default: Scalar) -> _Held:
-        last = self.scalar(default)
+    def _choose_branch(self, branches: tuple[tuple[Boolean, Scalar], ...], default: Scalar) -> _Held:
+        last = self.find_values(default)
         data, there = last.data, last.there
         for condition, value in reversed(branches):
-            chosen, held = self.condition(condition), self.scalar(value)
+            chosen, held = self.find_rows(condition), self.find_values(value)
             data, there = np.where(chosen, held.data, data), np.where(chosen, held.there, there)
         return _Held(data, there)
 
-    def _function(self, tree: Function) -> _Held:
-        operands = [self.scalar(operand) for operand in tree.operands]
+    def _apply_function(self, tree: Function) -> _Held:
+        operands = [self.find_values(operand) for operand in tree.operands]
         first = operands[0]
         match tree.name:
             case "ABS":
                 return _Held(np.abs(first.data), first.there)
             case "LENGTH":
-                return _Held(_taken(first, np.array([len(word) for word in first.words], dtype=np.int64)), first.there)
+                return _Held(_look_up(first, np.array([len(word) for word in first.words], dtype=np.int64)), first.there)
             case "LOWER" | "UPPER":
                 change = lower_ascii if tree.name == "LOWER" else upper_ascii
-                return _coded(first, [change(word) for word in first.words])
+                return _recode_words(first, [change(word) for word in first.words])
             case "NULLIF":
-                same = self._compared(np.equal, *tree.operands)
+                same = self._compare_operands(np.equal, *tree.operands)
                 if tree.type == "real":
-                    return _real(np.where(same, np.nan, first.data))
+                    return _to_real(np.where(same, np.nan, first.data))
                 return _Held(first.data, first.there & ~same, first.words)
             case "COALESCE":
-                first, *rest = _shared(operands) if tree.type == "text" else operands
+                first, *rest = _share_words(operands) if tree.type == "text" else operands
                 for held in rest:
                     first = _Held(np.where(first.there, first.data, held.data), first.there | held.there, first.words)
                 return first
@@ -231,24 +231,24 @@ class _Evaluation:
                 assert_never(tree.name)
 
 
-def _mask(rows: npt.ArrayLike) -> Mask:
+def _to_mask(rows: npt.ArrayLike) -> Mask:
     return np.asarray(rows, dtype=np.bool_)
 
 
-def _real(data: npt.NDArray[np.float64]) -> _Held:
+def _to_real(data: npt.NDArray[np.float64]) -> _Held:
     return _Held(data, ~np.isnan(data))
 
 
-def _cut(held: _Held) -> _Held:
+def _truncate_reals(held: _Held) -> _Held:
     there = held.there & (held.data >= -(2.0**63)) & (held.data < 2.0**63)
     return _Held(np.where(there, held.data, 0.0).astype(np.int64), there)
 
 
-def _column(values: Values, kind: str) -> _Held:
+def _read_column(values: Values, kind: str) -> _Held:
     valid = np.ones(len(values.data), dtype=np.bool_) if values.valid is None else values.valid
     match kind:
         case "real":
-            return _real(np.where(valid, values.data, np.nan).astype(np.float64))
+            return _to_real(np.where(valid, values.data, np.nan).astype(np.float64))
         case "integer":
             return _Held(np.where(valid, values.data, 0).astype(np.int64), valid)
         case "boolean":
@@ -256,37 +256,37 @@ def _column(values: Values, kind: str) -> _Held:
         case _ if values.dictionary is not None:
             return _Held(np.where(valid, values.data, 0).astype(np.int64), valid, values.dictionary)
         case _:
-            return _encoded(values.data, valid)
+            return _encode_texts(values.data, valid)
 
 
-def _encoded(data: npt.NDArray[Any], valid: Mask) -> _Held:
+def _encode_texts(data: npt.NDArray[Any], valid: Mask) -> _Held:
     codes: dict[str, int] = {}
     there = valid & np.array([isinstance(word, str) for word in data], dtype=np.bool_)
     listed = [codes.setdefault(word, len(codes)) if here else 0 for word, here in zip(data, there, strict=True)]
     return _Held(np.array(listed, dtype=np.int64), there, tuple(codes))
 
 
-def _taken(held: _Held, by_word: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _look_up(held: _Held, by_word: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return for each row what was found for its text; anything at all where there is none."""
     return by_word[held.data] if held.words else np.zeros(len(held.data), dtype=by_word.dtype)
 
 
-def _chosen(held: _Held, test: Callable[[str], bool]) -> Mask:
-    return _taken(held, np.array([test(word) for word in held.words], dtype=np.bool_))
+def _test_words(held: _Held, test: Callable[[str], bool]) -> Mask:
+    return _look_up(held, np.array([test(word) for word in held.words], dtype=np.bool_))
 
 
-def _coded(held: _Held, words: list[str]) -> _Held:
+def _recode_words(held: _Held, words: list[str]) -> _Held:
     """Return texts with each word replaced by another, equal ones under one code."""
     codes: dict[str, int] = {}
     by_word = np.array([codes.setdefault(word, len(codes)) for word in words], dtype=np.int64)
-    return _Held(_taken(held, by_word), held.there, tuple(codes))
+    return _Held(_look_up(held, by_word), held.there, tuple(codes))
 
 
-def _shared(operands: list[_Held]) -> list[_Held]:
+def _share_words(operands: list[_Held]) -> list[_Held]:
     """Return texts coded into one list of words."""
     words = list(dict.fromkeys(word for held in operands for word in held.words))
     places = {word: place for place, word in enumerate(words)}
     return [
-        _Held(_taken(held, np.array([places[word] for word in held.words], dtype=np.int64)), held.there, tuple(words))
+        _Held(_look_up(held, np.array([places[word] for word in held.words], dtype=np.int64)), held.there, tuple(words))
         for held in operands
     ]

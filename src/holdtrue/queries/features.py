@@ -27,11 +27,11 @@ __all__ = [
     "Numbers",
     "columns_of",
     "default_features",
-    "feature",
     "hash_bytes",
     "hash_keys",
-    "matrix",
+    "parse_feature",
     "read_features",
+    "read_given_rows",
     "read_matrix",
 ]
 
@@ -64,7 +64,7 @@ class Keys:
 Feature: TypeAlias = Numbers | Labelled | Keys | Query
 
 
-def feature(text: str, card: Card) -> Numbers | Query:
+def parse_feature(text: str, card: Card) -> Numbers | Query:
     """Return the feature that a text names: a column of numbers, or else a yes-or-no question.
 
     Text columns are refused, and so are questions with other answers than yes and no.
@@ -83,10 +83,10 @@ def feature(text: str, card: Card) -> Numbers | Query:
 
 
 def default_features(card: Card, used: Collection[str | None]) -> list[str]:
-    """Return the columns of numbers that are not used otherwise, for a learner that was told of none."""
+    """Return the columns of numbers that are not used otherwise: the default features of a learner."""
     named = [column.name for column in card.columns if column.type in _NUMBERS and column.name not in used]
     if not named:
-        raise InvalidParameter("features", None, "given: no column of numbers is left beside those of the target")
+        raise InvalidParameter.saying("features", "name the features: apart from the target's there is no column of numbers")
     return named
 
 
@@ -97,31 +97,31 @@ def columns_of(features: Sequence[Feature]) -> list[str]:
 
 
 def read_features(features: Sequence[Feature], columns: Mapping[str, Values], *, rows: int) -> list[npt.NDArray[Any]]:
-    """Return features of some rows: floats, flags, places or hashes, an array each."""
-    return [_read(item, columns, rows) for item in features]
+    """Return features of some rows: floats, flags, places or hashes, one array per feature."""
+    return [_evaluate_feature(item, columns, rows) for item in features]
 
 
-def _read(item: Feature, columns: Mapping[str, Values], rows: int) -> npt.NDArray[Any]:
+def _evaluate_feature(item: Feature, columns: Mapping[str, Values], rows: int) -> npt.NDArray[Any]:
     match item:
         case Numbers(column=column):
-            return _floats(columns[column])
+            return _to_floats(columns[column])
         case Labelled(column=column, labels=labels):
-            return _places(columns[column], labels)
+            return _find_labels(columns[column], labels)
         case Keys(column=column):
-            return _hashes(columns[column])
+            return _hash_column(columns[column])
         case _:
             tree: Boolean = item.tree  # type: ignore[assignment]  # a question with yes and no for answers
             return satisfies(tree, columns, rows=rows)
 
 
-def _floats(values: Values) -> npt.NDArray[np.float64]:
+def _to_floats(values: Values) -> npt.NDArray[np.float64]:
     numbers = values.data.astype(np.float64)
     if values.valid is not None:
         numbers[~values.valid] = np.nan
     return numbers
 
 
-def _places(values: Values, labels: Sequence[str | int | float | bool]) -> npt.NDArray[np.int64]:
+def _find_labels(values: Values, labels: Sequence[str | int | float | bool]) -> npt.NDArray[np.int64]:
     there = np.ones(values.data.size, dtype=np.bool_) if values.valid is None else values.valid
     places = np.full(values.data.size, -1, dtype=np.int64)
     if values.dictionary is not None:
@@ -135,7 +135,7 @@ def _places(values: Values, labels: Sequence[str | int | float | bool]) -> npt.N
     return places
 
 
-def _hashes(values: Values) -> npt.NDArray[np.int64]:
+def _hash_column(values: Values) -> npt.NDArray[np.int64]:
     """Return the hash of each key; rows without one have the hash of an empty text."""
     there = np.ones(values.data.size, dtype=np.bool_) if values.valid is None else values.valid
     found = np.full(values.data.size, hash_keys([""], rows=1)[0], dtype=np.int64)
@@ -156,24 +156,24 @@ def hash_keys(keys: object, *, rows: int) -> npt.NDArray[np.int64]:
     """
     array = np.asarray(keys)
     if array.shape != (rows,) or array.dtype.kind not in "iuU":
-        raise InvalidParameter("keys", describe_array(array), f"{rows} whole numbers or strings, public, one for each row")
+        raise InvalidParameter("keys", describe_array(array), f"{rows} public whole numbers or strings, one per row")
     distinct, places = np.unique(array, return_inverse=True)
     hashed = np.array([hash_bytes(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
     return hashed[places] if rows else np.zeros(0, dtype=np.int64)
 
 
 def hash_bytes(content: bytes) -> int:
-    """Return the whole number of 63 bits by which something is put into a part."""
+    """Return the 63-bit number that decides which part something belongs to."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1
 
 
-def matrix(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
-    """Return features of rows that somebody brings, by the same rules as those of the rows held: a table or one record."""
+def read_given_rows(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
+    """Return features of rows that a caller gives, a table or one record, by the same rules as for the private rows."""
     return read_matrix(rows, features, {name: card.column(name).type for name in columns_of(features)})
 
 
 def read_matrix(rows: Any, features: Sequence[Feature], types: Mapping[str, str]) -> npt.NDArray[np.float64]:  # noqa: ANN401 - likewise
-    """Return features of rows that somebody brings; ``types`` are those of the columns that the features read."""
+    """Return features of rows that a caller gives; ``types`` are those of the columns that the features read."""
     held = names_of(rows) or []
     missing = [name for name in types if name not in held]
     if missing:

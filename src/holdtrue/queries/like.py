@@ -3,31 +3,31 @@
 import re
 from collections.abc import Callable
 
-__all__ = ["matcher", "simplify_pattern"]
+__all__ = ["compile_pattern", "simplify_pattern"]
 
 
 def simplify_pattern(pattern: str) -> str:
-    """Return the one spelling of a pattern: in a run of wildcards all _ come first, then one %."""
+    """Return the canonical spelling of a pattern: in a run of wildcards all _ come first, then one %."""
     return re.sub("[%_]*%[%_]*", lambda run: "_" * run[0].count("_") + "%", pattern)
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """Return a function that says whether a text matches.
 
     It takes at most (length of text) x (length of pattern) steps: pieces between % are found leftmost first, so there is
     no going back.
     """
-    first, *rest = (_Piece(piece) for piece in pattern.split("%"))
+    first, *rest = (_Segment(piece) for piece in pattern.split("%"))
     if not rest:
-        return first.whole
+        return first.matches_whole
     *middle, last = rest
 
     def matches(text: str) -> bool:
-        if len(text) < first.length + last.length or not first.at(text, 0) or not last.at(text, len(text) - last.length):
-            return False
         place, end = first.length, len(text) - last.length
+        if end < place or not first.matches_at(text, 0) or not last.matches_at(text, end):
+            return False
         for piece in middle:
-            place = piece.after(text, place, end)
+            place = piece.find_end(text, place, end)
             if place < 0:
                 return False
         return True
@@ -35,7 +35,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
-class _Piece:
+class _Segment:
     """A stretch of a pattern without %."""
 
     def __init__(self, piece: str) -> None:
@@ -44,13 +44,13 @@ class _Piece:
         # Only single-character wildcards: the expression cannot backtrack.
         self._expression = re.compile("".join("." if one == "_" else re.escape(one) for one in piece), re.DOTALL)
 
-    def at(self, text: str, place: int) -> bool:
+    def matches_at(self, text: str, place: int) -> bool:
         return self._expression.match(text, place) is not None
 
-    def whole(self, text: str) -> bool:
-        return len(text) == self.length and self.at(text, 0)
+    def matches_whole(self, text: str) -> bool:
+        return len(text) == self.length and self.matches_at(text, 0)
 
-    def after(self, text: str, place: int, end: int) -> int:
+    def find_end(self, text: str, place: int, end: int) -> int:
         """Return where the leftmost match between two places ends, or -1."""
         if self._plain is not None:
             found = text.find(self._plain, place, end)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from holdtrue.errors import RequestError, UnsupportedQuery
 from holdtrue.queries.canonical import digest_of, to_query
 from holdtrue.queries.cards import Card
-from holdtrue.queries.checking import check
-from holdtrue.queries.sql_words import LACKING, REFUSED_SIGNS, RESERVED, outside
-from holdtrue.queries.syntax_tree import DEEPEST, LONGEST, MOST_NODES, And, Comparison, Node, Query, Truth, notation
+from holdtrue.queries.checking import check_tree
+from holdtrue.queries.sql_words import LACKING, REFUSED_SIGNS, RESERVED, refusal_of
+from holdtrue.queries.syntax_tree import DEEPEST, LONGEST, MOST_NODES, And, Node, Query, Truth, ValueComparison, notation
 
 __all__ = ["parse", "read"]
 
@@ -78,7 +78,7 @@ _KINDS = {
 }
 _QUOTES = frozenset("'\"")
 _NULL = Node("NULL")
-_STATEMENT = outside("a statement is", "write the condition alone, as it would stand after WHERE")
+_STATEMENT = refusal_of("a statement is", "write the condition alone, as it would stand after WHERE")
 _TOO_DEEP = f"the query is nested more than {DEEPEST} deep (parentheses count); flatten it"
 _SHOWN = 40
 
@@ -102,7 +102,7 @@ def parse(text: str, card: Card) -> Query:
 
 
 def _parse_whole(text: str, card: Card) -> Query:
-    return to_query(check(read(text), card))
+    return to_query(check_tree(read(text), card))
 
 
 def _parse_in_thread(text: str, card: Card) -> Query:
@@ -129,7 +129,7 @@ class _Test(NamedTuple):
 
     card: Card
     query: Query
-    tree: Comparison | Truth
+    tree: ValueComparison | Truth
     notation: str
     subject: str
 
@@ -170,13 +170,13 @@ def _parse_tests(text: str, card: Card) -> Query | None:
 
 
 def _keep_test(text: str, card: Card) -> _Test | None:
-    """Parse one plain test and keep it; None where it is refused, in words that are the whole text's affair."""
+    """Parse one plain test and keep it; None where it is refused: the message is left to the parser of the whole text."""
     try:
         query = _parse_whole(text, card)
     except RequestError:
         return None
     tree = query.tree
-    if not isinstance(tree, (Comparison, Truth)):
+    if not isinstance(tree, (ValueComparison, Truth)):
         return None
     if len(_KNOWN) >= _MOST_KNOWN:
         _KNOWN.clear()
@@ -188,7 +188,7 @@ def _keep_test(text: str, card: Card) -> _Test | None:
 
 def read(text: str) -> Node:
     """Return the expression that a text holds, short and shallow enough; raise UnsupportedQuery where it holds none."""
-    reader = _Reader(_split(text))
+    reader = _Reader(_split_tokens(text))
     node = reader.read_expression(_OR)
     reader.expect(_END)
     if reader.nodes > MOST_NODES:
@@ -197,7 +197,7 @@ def read(text: str) -> Node:
     return node
 
 
-def _split(text: str) -> list[str]:
+def _split_tokens(text: str) -> list[str]:
     """Return the tokens of a text, words of the language in capital letters, and an empty one at the end."""
     try:
         size = len(text) if text.isascii() else len(text.encode())
@@ -205,7 +205,7 @@ def _split(text: str) -> list[str]:
         message = "the query holds a character that is not Unicode"
         raise UnsupportedQuery(message) from None
     if size > LONGEST:
-        message = f"the query has {size} bytes; {LONGEST} is the most"
+        message = f"the query has {size} bytes; at most {LONGEST} are allowed"
         raise UnsupportedQuery(message)
     if "\0" in text:
         message = "the query holds a NUL character"
@@ -234,7 +234,7 @@ class _Reader:
         self.nodes = 0
 
     def read_expression(self, least: int) -> Node:
-        """Read an expression whose operators bind at least so tightly."""
+        """Read an expression whose operators bind at least this tightly."""
         left = self._read_operand()
         while True:
             token = self._tokens[self._at]
@@ -255,7 +255,7 @@ class _Reader:
             raise self._refuse_token()
         self._at += 1
 
-    def _take(self, token: str) -> bool:
+    def _skip_if(self, token: str) -> bool:
         taken = self._tokens[self._at] == token
         self._at += taken
         return taken
@@ -270,7 +270,7 @@ class _Reader:
         return node
 
     def _make_node(self, kind: str, operands: tuple[Node, ...], text: str = "", *, nodes: int = 1) -> Node:
-        """Return a node above others; it counts as so many."""
+        """Return a node with operands; ``nodes`` is how many it counts as."""
         depth = 1 + max(map(_depth, operands))
         if depth > DEEPEST:
             raise UnsupportedQuery(_TOO_DEEP)
@@ -279,34 +279,34 @@ class _Reader:
 
     def _read_chain(self, first: Node, word: str, level: int) -> Node:
         operands = [first]
-        while self._take(word):
+        while self._skip_if(word):
             operands.append(self.read_expression(level + 1))
         return self._make_node(word, tuple(operands), nodes=len(operands) - 1)
 
     # Tests
 
     def _read_test(self, operand: Node) -> Node:
-        if self._take("IS"):
+        if self._skip_if("IS"):
             return self._read_is(operand)
-        if self._take("ISNULL"):
+        if self._skip_if("ISNULL"):
             return self._make_node("IS NULL", (operand,), nodes=2)
-        denied = self._take("NOT")
-        if self._take("LIKE"):
+        denied = self._skip_if("NOT")
+        if self._skip_if("LIKE"):
             return self._read_pattern(operand, denied=denied)
-        if self._take("IN"):
+        if self._skip_if("IN"):
             node = self._make_node("IN", (operand, *self._read_list()))
-        elif self._take("BETWEEN"):
+        elif self._skip_if("BETWEEN"):
             low = self.read_expression(_SUM)
             self.expect("AND")
             node = self._make_node("BETWEEN", (operand, low, self.read_expression(_SUM)))
-        elif self._take("NULL" if denied else "NOTNULL"):
+        elif self._skip_if("NULL" if denied else "NOTNULL"):
             node, denied = self._make_node("IS NULL", (operand,), nodes=2), True
         else:
             raise self._refuse_token()
         return self._make_node("NOT", (node,)) if denied else node
 
     def _read_is(self, operand: Node) -> Node:
-        denied = self._take("NOT")
+        denied = self._skip_if("NOT")
         word = self._tokens[self._at]
         if word not in ("NULL", "TRUE", "FALSE"):
             raise self._refuse_token()
@@ -326,7 +326,7 @@ class _Reader:
             message = "LIKE needs a pattern in single quotes, with % and _ as wildcards"
             raise UnsupportedQuery(message)
         self._at += 1
-        node = self._make_node("LIKE", (operand,), _unquote(pattern), nodes=2)
+        node = self._make_node("LIKE", (operand,), _remove_quotes(pattern), nodes=2)
         # NOT LIKE counts as one operator.
         return Node("NOT", (node,), "", node.depth) if denied else node
 
@@ -351,7 +351,7 @@ class _Reader:
         else:
             self._at += 1
             self.nodes += 1
-            node = Node(kind, (), _unquote(here) if here[0] in _QUOTES else here)
+            node = Node(kind, (), _remove_quotes(here) if here[0] in _QUOTES else here)
         while self._tokens[self._at] == "::":
             self._at += 1
             node = self._make_node("CAST", (node,), self._read_type())
@@ -373,7 +373,7 @@ class _Reader:
         self.expect("(")
         kind, operands, text, depth = self._read_nested()
         if self._tokens[self._at] == ",":
-            raise UnsupportedQuery(outside("a list of values is", "a list stands only after IN"))
+            raise UnsupportedQuery(refusal_of("a list of values is", "a list may come only after IN"))
         self.expect(")")
         if depth == DEEPEST:
             raise UnsupportedQuery(_TOO_DEEP)
@@ -383,7 +383,7 @@ class _Reader:
         """Read expressions between parentheses, with commas between them."""
         self.expect("(")
         found = [self._read_nested()]
-        while self._take(","):
+        while self._skip_if(","):
             found.append(self._read_nested())
         self.expect(")")
         return tuple(found)
@@ -398,9 +398,9 @@ class _Reader:
             operands.append(self._read_nested())
             self.expect("THEN")
             operands.append(self._read_nested())
-            if not self._take("WHEN"):
+            if not self._skip_if("WHEN"):
                 break
-        operands.append(self._read_nested() if self._take("ELSE") else _NULL)
+        operands.append(self._read_nested() if self._skip_if("ELSE") else _NULL)
         self.expect("END")
         return self._make_node(kind, tuple(operands))
 
@@ -432,7 +432,7 @@ class _Reader:
     def _read_type(self) -> str:
         word = self._tokens[self._at].upper()
         if word not in _TYPES or self._tokens[self._at + 1] == "(":
-            message = "CAST is to INTEGER (64 bits, cut towards zero) or to DOUBLE only"
+            message = "CAST converts only to INTEGER (64 bits, truncated towards zero) or to DOUBLE"
             raise UnsupportedQuery(message)
         self._at += 1
         if word == "DOUBLE" and self._tokens[self._at].upper() == "PRECISION":
@@ -445,7 +445,7 @@ class _Reader:
         """Return the message for a function that the language lacks."""
         if any(token.upper() == "OVER" for token in self._tokens[self._at :]):
             return LACKING["OVER"]
-        return LACKING.get(name.upper()) or outside(f"the function {name[:_SHOWN]!r} is")
+        return LACKING.get(name.upper()) or refusal_of(f"the function {name[:_SHOWN]!r} is")
 
     def _refuse_token(self) -> UnsupportedQuery:
         """Return the error for a token that cannot stand here."""
@@ -453,13 +453,13 @@ class _Reader:
         if token.upper() in LACKING:
             return UnsupportedQuery(LACKING[token.upper()])
         if token.startswith("'"):
-            return UnsupportedQuery(outside("a word or a text right before a text is", "compare them one by one"))
+            return UnsupportedQuery(refusal_of("a word or a text right before a text is", "compare them one by one"))
         near = f"look near {token[:_SHOWN]!r}" if token else "it ends too early"
         if token.upper() in RESERVED and token not in _SPELLINGS:
             near += "; a column of that name stands in double quotes"
         return UnsupportedQuery(f"the query cannot be read as one SQL expression; {near}")
 
 
-def _unquote(token: str) -> str:
+def _remove_quotes(token: str) -> str:
     quote = token[0]
     return token[1:-1].replace(quote + quote, quote)

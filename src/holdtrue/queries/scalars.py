@@ -21,7 +21,7 @@ from holdtrue.queries.cards import HIGHEST, LOWEST, Type
 from holdtrue.queries.syntax_tree import (
     Arithmetic,
     Boolean,
-    Case,
+    CaseWhen,
     Constant,
     Convert,
     Field,
@@ -38,12 +38,12 @@ from holdtrue.queries.syntax_tree import (
 
 __all__ = [
     "Range",
-    "arithmetic",
     "case",
     "convert",
-    "fits",
+    "fits_integer",
     "function",
     "lower_ascii",
+    "make_arithmetic",
     "negate",
     "never_null",
     "range_of",
@@ -82,7 +82,7 @@ def convert(tree: Scalar, kind: Type) -> Scalar:
     if held == kind:
         return tree
     if "text" in (held, kind) or "boolean" in (held, kind):
-        message = f"a value of type {held} cannot be converted to {kind}; CAST is between numbers only"
+        message = f"a value of type {held} cannot be converted to {kind}; CAST converts only between numbers"
         raise UnsupportedQuery(message)
     if isinstance(tree, Number):
         if kind == "real":
@@ -103,10 +103,10 @@ def unify(trees: Iterable[Scalar], *, where: str) -> tuple[Scalar, ...]:
     return tuple(convert(tree, kind) for tree in held)
 
 
-def arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
+def make_arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
     """Return ``left symbol right``: of integers where the result is proven to fit, of reals otherwise."""
-    left, right = numbers((left, right), where=f"the operator {symbol}")
-    if symbol == "/" or not (left.type == "real" or fits(Arithmetic(symbol, left, right))):
+    left, right = unify_numbers((left, right), where=f"the operator {symbol}")
+    if symbol == "/" or not (left.type == "real" or fits_integer(Arithmetic(symbol, left, right))):
         left, right = convert(left, "real"), convert(right, "real")
     if symbol == "/" and isinstance(right, Number) and right.value == 0:
         return Number(0.0)
@@ -116,12 +116,12 @@ def arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
         folded = _OPERATIONS[symbol](left.value, right.value)
         if math.isfinite(folded):
             return Number(folded)
-    if symbol in ("+", "*") and _place(symbol, right) < _place(symbol, left):
+    if symbol in ("+", "*") and _sort_key(symbol, right) < _sort_key(symbol, left):
         left, right = right, left
     return Arithmetic(symbol, left, right)
 
 
-def _place(symbol: Symbol, operand: Scalar) -> tuple[bool, str]:
+def _sort_key(symbol: Symbol, operand: Scalar) -> tuple[bool, str]:
     """Return what operands that commute are sorted by: chains first, since they need no parentheses on the left."""
     level = ("+", "-") if symbol == "+" else ("*", "/")
     return not (isinstance(operand, Arithmetic) and operand.operator in level), notation(operand)
@@ -129,7 +129,7 @@ def _place(symbol: Symbol, operand: Scalar) -> tuple[bool, str]:
 
 def negate(operand: Scalar) -> Scalar:
     """Return the number with its sign changed."""
-    (operand,) = numbers((operand,), where="unary minus")
+    (operand,) = unify_numbers((operand,), where="unary minus")
     match operand:
         case Missing():
             return Missing()
@@ -138,10 +138,10 @@ def negate(operand: Scalar) -> Scalar:
         case Number(value=value):
             return Number(float(-value) if value == LOWEST else -value)
         case _:
-            return Negate(operand if fits(Negate(operand)) or operand.type == "real" else convert(operand, "real"))
+            return Negate(operand if fits_integer(Negate(operand)) or operand.type == "real" else convert(operand, "real"))
 
 
-def numbers(trees: Sequence[Scalar], *, where: str) -> tuple[Scalar, ...]:
+def unify_numbers(trees: Sequence[Scalar], *, where: str) -> tuple[Scalar, ...]:
     """Return scalars brought to one type of numbers; refuse text."""
     if any(tree.type == "text" for tree in trees):
         message = f"{where} takes numbers, not text"
@@ -158,12 +158,12 @@ def case(branches: Iterable[tuple[Boolean, Scalar]], default: Scalar) -> Scalar:
             break
         if condition != Constant(value=False):
             kept.append((condition, value))
-    *values, default = numbers([*(value for _, value in kept), default], where="CASE")
+    *values, default = unify_numbers([*(value for _, value in kept), default], where="CASE")
     kept = [(condition, value) for (condition, _), value in zip(kept, values, strict=True)]
     while kept and kept[-1][1] == default:
         kept.pop()
     if kept:
-        return Case(tuple(kept), default)
+        return CaseWhen(tuple(kept), default)
     return Missing() if isinstance(default, Missing) else default
 
 
@@ -171,18 +171,18 @@ def function(name: Name, operands: Sequence[Scalar]) -> Scalar:
     """Return the application of a function of the language."""
     match name:
         case "ABS":
-            return _absolute(*numbers(operands, where=name))
+            return _simplify_absolute(*unify_numbers(operands, where=name))
         case "LEAST" | "GREATEST":
-            return _extreme(name, numbers(operands, where=name))
+            return _simplify_extreme(name, unify_numbers(operands, where=name))
         case "COALESCE":
-            return _coalesce(unify(operands, where=name))
+            return _simplify_coalesce(unify(operands, where=name))
         case "NULLIF":
-            return _nullif(*unify(operands, where=name))
+            return _simplify_nullif(*unify(operands, where=name))
         case "LENGTH" | "LOWER" | "UPPER":
-            return _textual(name, operands[0])
+            return _simplify_text(name, operands[0])
 
 
-def _absolute(operand: Scalar) -> Scalar:
+def _simplify_absolute(operand: Scalar) -> Scalar:
     match operand:
         case Missing():
             return Missing()
@@ -190,10 +190,10 @@ def _absolute(operand: Scalar) -> Scalar:
             return Number(float(-value) if value == LOWEST else abs(value))
         case _:
             tree = Function("ABS", (operand,))
-            return tree if operand.type == "real" or fits(tree) else Function("ABS", (convert(operand, "real"),))
+            return tree if operand.type == "real" or fits_integer(tree) else Function("ABS", (convert(operand, "real"),))
 
 
-def _flatten(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
+def _flatten_operands(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
     flat: dict[Scalar, None] = {}
     for operand in operands:
         if isinstance(operand, Function) and operand.name == name:
@@ -203,8 +203,8 @@ def _flatten(name: Name, operands: Iterable[Scalar]) -> list[Scalar]:
     return list(flat)
 
 
-def _extreme(name: Name, operands: Sequence[Scalar]) -> Scalar:
-    flat = _flatten(name, operands)
+def _simplify_extreme(name: Name, operands: Sequence[Scalar]) -> Scalar:
+    flat = _flatten_operands(name, operands)
     constants = [operand for operand in flat if isinstance(operand, Number)]
     if constants:
         pick = min if name == "LEAST" else max
@@ -215,8 +215,8 @@ def _extreme(name: Name, operands: Sequence[Scalar]) -> Scalar:
     return flat[0] if len(flat) == 1 else Function(name, tuple(sorted(flat, key=notation)))
 
 
-def _coalesce(operands: Sequence[Scalar]) -> Scalar:
-    flat = _flatten("COALESCE", operands)
+def _simplify_coalesce(operands: Sequence[Scalar]) -> Scalar:
+    flat = _flatten_operands("COALESCE", operands)
     constant = next((place for place, operand in enumerate(flat) if isinstance(operand, (Number, Text))), len(flat))
     flat = flat[: constant + 1]
     if not flat:
@@ -224,7 +224,7 @@ def _coalesce(operands: Sequence[Scalar]) -> Scalar:
     return flat[0] if len(flat) == 1 else Function("COALESCE", tuple(flat))
 
 
-def _nullif(operand: Scalar, unwanted: Scalar) -> Scalar:
+def _simplify_nullif(operand: Scalar, unwanted: Scalar) -> Scalar:
     if isinstance(operand, Missing) or operand == unwanted:
         return Missing()
     constants = (Number, Text)
@@ -233,7 +233,7 @@ def _nullif(operand: Scalar, unwanted: Scalar) -> Scalar:
     return Function("NULLIF", (operand, unwanted))
 
 
-def _textual(name: Name, operand: Scalar) -> Scalar:
+def _simplify_text(name: Name, operand: Scalar) -> Scalar:
     if isinstance(operand, Missing):
         return Missing()
     if operand.type != "text":
@@ -247,7 +247,7 @@ def _textual(name: Name, operand: Scalar) -> Scalar:
         case "UPPER", Text(value=value):
             return Text(upper_ascii(value))
         case "LENGTH" | "LOWER" | "UPPER", Function(name="LOWER" | "UPPER", operands=(inner,)):
-            return _textual(name, inner)
+            return _simplify_text(name, inner)
         case _:
             return Function(name, (operand,))
 
@@ -260,7 +260,7 @@ class Range:
     high: _Number
     nan: bool = False
 
-    def holds(self, value: _Number) -> bool:
+    def may_hold(self, value: _Number) -> bool:
         """Return whether a value lies between the ends."""
         return self.low <= value <= self.high
 
@@ -273,7 +273,7 @@ class Range:
 _ANYTHING = Range(-math.inf, math.inf, nan=True)
 
 
-def fits(tree: Scalar) -> bool:
+def fits_integer(tree: Scalar) -> bool:
     """Return whether every value of an integer tree is proven to fit into 64 bits."""
     found = range_of(tree)
     return found.low >= LOWEST and found.high <= HIGHEST
@@ -292,14 +292,14 @@ def range_of(tree: Scalar) -> Range:
             inner = range_of(operand)
             return Range(-inner.high, -inner.low, inner.nan)
         case Convert(operand=operand, type=kind):
-            return _converted(range_of(operand), real=kind == "real")
-        case Case(branches=branches, default=default):
-            return _hull(range_of(value) for value in (*(value for _, value in branches), default))
+            return _range_of_conversion(range_of(operand), real=kind == "real")
+        case CaseWhen(branches=branches, default=default):
+            return _join_ranges(range_of(value) for value in (*(value for _, value in branches), default))
         case Arithmetic(operator=symbol, left=left, right=right):
             ends = range_of(left), range_of(right)
-            return _real(symbol, *ends) if left.type == "real" else _integer(symbol, *ends)
+            return _range_of_reals(symbol, *ends) if left.type == "real" else _range_of_integers(symbol, *ends)
         case Function():
-            return _function(tree)
+            return _range_of_function(tree)
         case Text():
             return Range(0, 0)
         case _:
@@ -317,23 +317,23 @@ def never_null(tree: Scalar) -> bool:
             return False
 
 
-def _hull(ranges: Iterable[Range]) -> Range:
+def _join_ranges(ranges: Iterable[Range]) -> Range:
     held = list(ranges)
     return Range(min(one.low for one in held), max(one.high for one in held), any(one.nan for one in held))
 
 
-def _converted(inner: Range, *, real: bool) -> Range:
+def _range_of_conversion(inner: Range, *, real: bool) -> Range:
     if real:
         return Range(float(inner.low), float(inner.high))
-    return Range(_whole(inner.low), _whole(inner.high))
+    return Range(_truncate_end(inner.low), _truncate_end(inner.high))
 
 
-def _whole(end: _Number) -> int:
+def _truncate_end(end: _Number) -> int:
     """Return an end cut towards zero; beyond 64 bits the conversion gives NULL, so the last integer is end enough."""
     return LOWEST if end <= LOWEST else HIGHEST if end >= HIGHEST else math.trunc(end)
 
 
-def _function(tree: Function) -> Range:
+def _range_of_function(tree: Function) -> Range:
     match tree.name:
         case "LENGTH":
             return Range(0, _LONGEST_TEXT)
@@ -344,14 +344,14 @@ def _function(tree: Function) -> Range:
         case "ABS":
             inner = range_of(tree.operands[0])
             ends = sorted((abs(inner.low), abs(inner.high)))
-            return Range(0 if inner.holds(0) else ends[0], ends[1], inner.nan)
+            return Range(0 if inner.may_hold(0) else ends[0], ends[1], inner.nan)
         case "COALESCE":
             ranges = [range_of(operand) for operand in tree.operands]
-            hull = _hull(ranges)
+            hull = _join_ranges(ranges)
             return Range(hull.low, hull.high, ranges[-1].nan)
         case "LEAST" | "GREATEST":
             ranges = [range_of(operand) for operand in tree.operands]
-            hull = _hull(ranges)
+            hull = _join_ranges(ranges)
             there = [one for one, operand in zip(ranges, tree.operands, strict=True) if never_null(operand)]
             if not there:
                 return hull
@@ -362,21 +362,21 @@ def _function(tree: Function) -> Range:
             assert_never(tree.name)
 
 
-def _integer(symbol: Symbol, left: Range, right: Range) -> Range:
+def _range_of_integers(symbol: Symbol, left: Range, right: Range) -> Range:
     operate = _OPERATIONS[symbol]
     ends = [operate(one, other) for one, other in itertools.product((left.low, left.high), (right.low, right.high))]
     return Range(min(ends), max(ends))
 
 
-def _real(symbol: Symbol, left: Range, right: Range) -> Range:
+def _range_of_reals(symbol: Symbol, left: Range, right: Range) -> Range:
     match symbol:
         case "+" | "-":
             undefined = left.infinite and right.infinite
         case "*":
-            undefined = (left.infinite and right.holds(0)) or (right.infinite and left.holds(0))
+            undefined = (left.infinite and right.may_hold(0)) or (right.infinite and left.may_hold(0))
         case "/":
             undefined = left.infinite and right.infinite
-            if right.holds(0):
+            if right.may_hold(0):
                 return Range(-math.inf, math.inf, left.nan or right.nan or undefined)
     nan = left.nan or right.nan or undefined
     operate = _OPERATIONS[symbol]

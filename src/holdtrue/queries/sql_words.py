@@ -1,6 +1,6 @@
-"""Words and signs of SQL: which of them a column needs quotes for, and what is said of those that the language lacks."""
+"""Words and signs of SQL: which column names need quotes, and the messages for what the language lacks."""
 
-__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "outside"]
+__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "refusal_of"]
 
 # Words that name no column unless they stand in double quotes.
 _RESERVED_WORDS = """
@@ -32,15 +32,15 @@ RESERVED = frozenset(_RESERVED_WORDS.split())
 QUOTED = RESERVED.union(_OTHER_WORDS.split())
 
 
-def outside(what: str, way: str = "") -> str:
-    """Return the message for what the language lacks, and what to write instead."""
+def refusal_of(what: str, way: str = "") -> str:
+    """Return the message for something outside the language, and what to write instead."""
     return f"{what} outside the query language" + (f"; {way}" if way else "")
 
 
 _ONE_ROW = "a query looks at one row at a time"
 _SAME = "a query is the same every time"
 _PATTERN = "write LIKE with % and _"
-_CUT = "write CAST(... AS INTEGER), which cuts towards zero"
+_CUT = "write CAST(... AS INTEGER), which truncates towards zero"
 _MEAN = f"{_ONE_ROW}, and the answer is its mean over all rows"
 _AGGREGATES = """
 AVG MEAN AVERAGE SUM COUNT COUNT_IF MIN MAX MEDIAN MODE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP CORR
@@ -49,43 +49,43 @@ COVAR_POP COVAR_SAMP QUANTILE PERCENTILE_CONT PERCENTILE_DISC ANY_VALUE ARRAY_AG
 # Signs that stand nowhere in the language.
 REFUSED_SIGNS = {
     **dict.fromkeys(("'", '"'), "a quote is not closed; text stands in '...', a name with spaces in \"...\""),
-    **dict.fromkeys(("--", "/*"), outside("comments are")),
-    **dict.fromkeys(("[", "]", "{", "}", "?", "@"), outside("brackets, braces and parameters are")),
-    ";": outside("a semicolon is", "a query is one expression"),
-    "&&": outside("the operator && is", "write AND"),
-    "||": outside("the operator || is", "between conditions write OR"),
-    "//": outside("the operator // is", "write CAST(a / b AS INTEGER)"),
-    "%": outside("the operator % is"),
-    "^": outside("the operator ^ is", "multiply"),
-    "~": outside("the operator ~ is", _PATTERN),
-    "!": outside("the operator ! is", "write NOT"),
+    **dict.fromkeys(("--", "/*"), refusal_of("comments are")),
+    **dict.fromkeys(("[", "]", "{", "}", "?", "@"), refusal_of("brackets, braces and parameters are")),
+    ";": refusal_of("a semicolon is", "a query is one expression"),
+    "&&": refusal_of("the operator && is", "write AND"),
+    "||": refusal_of("the operator || is", "between conditions write OR"),
+    "//": refusal_of("the operator // is", "write CAST(a / b AS INTEGER)"),
+    "%": refusal_of("the operator % is"),
+    "^": refusal_of("the operator ^ is", "multiply"),
+    "~": refusal_of("the operator ~ is", _PATTERN),
+    "!": refusal_of("the operator ! is", "write NOT"),
 }
 # Words and signs that stand elsewhere, if at all, and functions.
 LACKING = {
-    ".": outside("a dotted name is", "put a name with dots in double quotes"),
-    "*": outside("* is", "name the columns"),
-    "DIV": outside("the operator DIV is", "write CAST(a / b AS INTEGER)"),
-    "XOR": outside("XOR is", "write it with AND, OR and NOT"),
-    "ILIKE": outside("ILIKE is", "write LOWER(column) LIKE 'pattern'"),
-    "ESCAPE": outside("ESCAPE is", "only % and _ are wildcards, all else stands for itself"),
-    "COLLATE": outside("COLLATE is", "texts are compared by code points"),
-    "SIMILAR": outside("SIMILAR TO is", _PATTERN),
-    "INTERVAL": outside("INTERVAL is"),
-    "DISTINCT": outside("DISTINCT is", "compare with =, <> and IS NULL"),
-    "SYMMETRIC": outside("BETWEEN SYMMETRIC is", "write the lower end first"),
-    "SELECT": outside("a subquery is", _ONE_ROW),
-    "EXISTS": outside("EXISTS is", _ONE_ROW),
-    "FILTER": outside("FILTER is", _ONE_ROW),
-    "OVER": outside("a window function is", _ONE_ROW),
-    "TRY_CAST": outside("TRY_CAST is", "write CAST, which gives NULL where a number does not fit"),
-    **dict.fromkeys(("REGEXP", "RLIKE", "REGEXP_LIKE", "REGEXP_MATCHES"), outside("a regular expression is", _PATTERN)),
-    **dict.fromkeys(("POW", "POWER"), outside("a power is", "multiply")),
-    **dict.fromkeys(("CONCAT", "CONCAT_WS"), outside("joining texts is")),
-    **dict.fromkeys(("FLOOR", "CEIL", "CEILING", "ROUND", "TRUNC"), outside("rounding is", _CUT)),
-    **dict.fromkeys(("RAND", "RANDOM"), outside("RANDOM is", _SAME)),
+    ".": refusal_of("a dotted name is", "put a name with dots in double quotes"),
+    "*": refusal_of("* is", "name the columns"),
+    "DIV": refusal_of("the operator DIV is", "write CAST(a / b AS INTEGER)"),
+    "XOR": refusal_of("XOR is", "write it with AND, OR and NOT"),
+    "ILIKE": refusal_of("ILIKE is", "write LOWER(column) LIKE 'pattern'"),
+    "ESCAPE": refusal_of("ESCAPE is", "only % and _ are wildcards, all else stands for itself"),
+    "COLLATE": refusal_of("COLLATE is", "texts are compared by code points"),
+    "SIMILAR": refusal_of("SIMILAR TO is", _PATTERN),
+    "INTERVAL": refusal_of("INTERVAL is"),
+    "DISTINCT": refusal_of("DISTINCT is", "compare with =, <> and IS NULL"),
+    "SYMMETRIC": refusal_of("BETWEEN SYMMETRIC is", "write the lower end first"),
+    "SELECT": refusal_of("a subquery is", _ONE_ROW),
+    "EXISTS": refusal_of("EXISTS is", _ONE_ROW),
+    "FILTER": refusal_of("FILTER is", _ONE_ROW),
+    "OVER": refusal_of("a window function is", _ONE_ROW),
+    "TRY_CAST": refusal_of("TRY_CAST is", "write CAST, which gives NULL where a number does not fit"),
+    **dict.fromkeys(("REGEXP", "RLIKE", "REGEXP_LIKE", "REGEXP_MATCHES"), refusal_of("a regular expression is", _PATTERN)),
+    **dict.fromkeys(("POW", "POWER"), refusal_of("a power is", "multiply")),
+    **dict.fromkeys(("CONCAT", "CONCAT_WS"), refusal_of("joining texts is")),
+    **dict.fromkeys(("FLOOR", "CEIL", "CEILING", "ROUND", "TRUNC"), refusal_of("rounding is", _CUT)),
+    **dict.fromkeys(("RAND", "RANDOM"), refusal_of("RANDOM is", _SAME)),
     **{
-        name: outside(f"the function {name} is", _SAME)
+        name: refusal_of(f"the function {name} is", _SAME)
         for name in ("NOW", *(word for word in RESERVED if "CURRENT_" in word))
     },
-    **{name: outside(f"the aggregate {name} is", _MEAN) for name in _AGGREGATES.split()},
+    **{name: refusal_of(f"the aggregate {name} is", _MEAN) for name in _AGGREGATES.split()},
 }

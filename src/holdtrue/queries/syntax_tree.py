@@ -33,8 +33,7 @@ __all__ = [
     "Arithmetic",
     "Atom",
     "Boolean",
-    "Case",
-    "Comparison",
+    "CaseWhen",
     "Constant",
     "Convert",
     "Field",
@@ -55,9 +54,10 @@ __all__ = [
     "Text",
     "Tree",
     "Truth",
+    "ValueComparison",
     "checked_bits",
-    "children",
     "columns",
+    "list_children",
     "notation",
 ]
 
@@ -93,7 +93,7 @@ class Node(NamedTuple):
 
 
 class _Spelled:
-    """Any part of a tree; it keeps its notation once that was asked for."""
+    """Any part of a tree; it keeps its notation once it is known."""
 
     __slots__ = ("spelling",)
     spelling: str
@@ -171,7 +171,7 @@ class Convert(_Spelled):
 
 
 @dataclass(frozen=True, slots=True)
-class Case(_Spelled):
+class CaseWhen(_Spelled):
     """The value of the first branch whose condition is true, or the default; all values are of one type."""
 
     branches: tuple[tuple["Boolean", "Scalar"], ...]
@@ -218,8 +218,8 @@ class Or(_Spelled):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(_Spelled):
-    """True where both sides are there and stand in this order; texts are compared by code points."""
+class ValueComparison(_Spelled):
+    """True where neither side is NULL and the comparison holds; texts are compared by code points."""
 
     operator: Operator
     left: "Scalar"
@@ -260,8 +260,8 @@ class Null(_Spelled):
     negated: bool = False
 
 
-Scalar: TypeAlias = Number | Text | Missing | Field | Arithmetic | Negate | Convert | Case | Function
-Atom: TypeAlias = Comparison | Truth | Member | Like | Null
+Scalar: TypeAlias = Number | Text | Missing | Field | Arithmetic | Negate | Convert | CaseWhen | Function
+Atom: TypeAlias = ValueComparison | Truth | Member | Like | Null
 Boolean: TypeAlias = Constant | And | Or | Atom
 Tree: TypeAlias = Scalar | Boolean
 
@@ -281,18 +281,18 @@ class Query:
 
 
 def checked_bits(bits: int) -> int:
-    """Return the fineness of the grid: each row gives a multiple of 2^-bits."""
+    """Return the bits of the grid, checked: each row gives a multiple of 2^-bits."""
     if count("bits", bits, least=0) > MOST_BITS:
         raise InvalidParameter("bits", bits, f"a whole number, 0 to {MOST_BITS}")
     return int(bits)
 
 
-def children(tree: Tree) -> Iterator[Tree]:
-    """Yield the trees right below a tree."""
+def list_children(tree: Tree) -> Iterator[Tree]:
+    """Yield the direct children of a tree."""
     match tree:
         case Number() | Text() | Missing() | Field() | Constant() | Truth():
             return
-        case Comparison(left=left, right=right) | Arithmetic(left=left, right=right):
+        case ValueComparison(left=left, right=right) | Arithmetic(left=left, right=right):
             yield left
             yield right
         case And(children=below) | Or(children=below) | Function(operands=below):
@@ -305,7 +305,7 @@ def children(tree: Tree) -> Iterator[Tree]:
             | Convert(operand=inner)
         ):
             yield inner
-        case Case(branches=branches, default=default):
+        case CaseWhen(branches=branches, default=default):
             for condition, value in branches:
                 yield condition
                 yield value
@@ -325,26 +325,26 @@ def columns(tree: Tree) -> dict[str, Type]:
                 found[name] = "boolean"
             case Number() | Text():
                 pass
-            case Comparison(left=one, right=other):
+            case ValueComparison(left=one, right=other):
                 left += (one, other)
             case _:
-                left.extend(children(node))
+                left.extend(list_children(node))
     return dict(sorted(found.items()))
 
 
 def notation(tree: Tree) -> str:
-    """Return the one spelling of a tree, different for different trees: what is sorted by and what is hashed."""
+    """Return the unique spelling of a tree, by which trees are sorted and hashed."""
     known: str | None = getattr(tree, "spelling", None)
     if known is None:
-        known = _spell(tree)
+        known = _spell_tree(tree)
         object.__setattr__(tree, "spelling", known)
     return known
 
 
-def _spell(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each kind of tree
+def _spell_tree(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each kind of tree
     # The commonest kinds come first, since every case is tried in turn.
     match tree:
-        case Arithmetic(operator=symbol, left=left, right=right) | Comparison(operator=symbol, left=left, right=right):
+        case Arithmetic(operator=symbol, left=left, right=right) | ValueComparison(operator=symbol, left=left, right=right):
             return f"({symbol} {notation(left)} {notation(right)})"
         case Field(column=name, type=kind):
             return f"(field {quote(name)} {kind})"
@@ -371,7 +371,7 @@ def _spell(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each kind o
             return f"(minus {notation(operand)})"
         case Convert(operand=operand, type=kind):
             return f"({kind} {notation(operand)})"
-        case Case(branches=branches, default=default):
+        case CaseWhen(branches=branches, default=default):
             listed = "".join(f"({notation(condition)} {notation(value)})" for condition, value in branches)
             return f"(case {listed} {notation(default)})"
         case Function(name=name, operands=operands):

@@ -182,7 +182,7 @@ class Curation(Protocol):
 
     @property
     def progress(self) -> Callable[[float], None] | None:
-        """Return whom to tell how far a long measurement is."""
+        """Return the callback for the progress of a long measurement."""
         ...
 
     @property
@@ -194,8 +194,8 @@ class Curation(Protocol):
         """Return the responses to a request."""
         ...
 
-    def reading(self) -> AbstractContextManager[Answered]:
-        """Give the ledger, read up to now, while no request of this process is served."""
+    def lock_index(self) -> AbstractContextManager[Answered]:
+        """Yield the up-to-date index of the ledger while no request of this process is served."""
         ...
 
     def used_for(self, key: str) -> str | None:

@@ -13,7 +13,7 @@ from holdtrue import events
 from holdtrue.codec import encode
 from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
 from holdtrue.events import Event, NoCost, Repeated
-from holdtrue.exact import array_of, listed
+from holdtrue.exact import array_of, read_list
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
 from holdtrue.planning.plans import AnyPlan, find_intervals
@@ -23,10 +23,10 @@ from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Answer, Certificate, Interval, Response
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, plan_single
 
-__all__ = ["NOT_INDEPENDENT", "Asking", "cached_parser", "part_of", "part_of_values", "read_texts"]
+__all__ = ["NOT_INDEPENDENT", "QuestionRule", "cached_parser", "part_of", "part_of_values", "read_texts"]
 
 NOT_INDEPENDENT = "the rows were not declared independent draws from a population (iid=True)"
-_NO_THEOREM = "the plan's theorem is about queries, not about per-row numbers; plan by the transfer theorem"
+_NO_THEOREM = "the plan's theorem covers queries, not per-row numbers; plan by the transfer theorem"
 _TEXTS = 4096
 _BY_POSITION = "transfer theorem, by position (T5, T6b)"
 
@@ -48,16 +48,16 @@ def cached_parser(card: Card) -> Callable[[str], Query]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asking:
-    """How every question of one curator is answered: all that a plan and a number of rows settle beforehand."""
+class QuestionRule:
+    """How every question of one curator is answered, as fixed by the plan and the number of rows."""
 
     plan: AnyPlan
     rows: int
     mechanism: AdditiveMechanism
 
     @classmethod
-    def under(cls, plan: AnyPlan, *, rows: int) -> "Asking":
-        """Return the noise of one answer over so many rows: the plan's deviation, on the integer sum in units of 2^-bits.
+    def from_plan(cls, plan: AnyPlan, *, rows: int) -> "QuestionRule":
+        """Return the rule for this many rows: the plan's deviation, on the integer sum in units of 2^-bits.
 
         With more rows than the plan needs, the same deviation of the mean is more noise on the sum, and costs less than
         planned.
@@ -72,7 +72,7 @@ class Asking:
             case events.DiscreteLaplace(epsilon=epsilon):
                 return cls(plan, rows, Laplace(epsilon=epsilon, sensitivity=unit))
             case _:
-                message = f"the method {plan.method} keeps no privacy: a curator answers by one that does"
+                message = f"the method {plan.method} is not private; open the curator with a plan by another method"
                 raise NotCertified(message)
 
     def plan_queries(self, texts: Sequence[str], parse: Callable[[str], Query], answered: Answered) -> Planned:
@@ -81,34 +81,34 @@ class Asking:
         parts = tuple([part_of(query) for query in queries])
         fresh = {part: query for part, query in zip(parts, queries, strict=True) if not answered.has(part)}
         request = encode({"queries": [query.text for query in queries], "verb": "ask"})
-        return Planned(parts, self.queries(list(fresh.values())), request)
+        return Planned(parts, self.release_queries(list(fresh.values())), request)
 
     def ask_values(
         self, curation: Curation, values: object, *, known_as: str, key: str | None, analyst: str | None
     ) -> Answer:
         """Return the mean of private per-row numbers, one for each row; ``known_as`` is their public name."""
-        numbers = _clamped(values, rows=self.rows)
+        numbers = _clamp_values(values, rows=self.rows)
         measure = partial(curation.engine.sum_values, numbers, bits=self.plan.bits)
-        plan = partial(plan_single, self.values(known_as), measure=lambda: [measure()])
+        plan = partial(plan_single, self.release_values(known_as), measure=lambda: [measure()])
         (found,) = curation.run(Job(plan, key, analyst))
         return found  # type: ignore[return-value]  # the response to a question
 
-    def queries(self, queries: Sequence[Query]) -> Release:
+    def release_queries(self, queries: Sequence[Query]) -> Release:
         """Return the release of answers to several different queries, charged and measured together."""
         parts = tuple(part_of(query) for query in queries)
-        return self._release(parts, {"queries": [query.text for query in queries]}, tuple(queries), by_position=False)
+        return self._make_release(parts, {"queries": [query.text for query in queries]}, tuple(queries), by_position=False)
 
-    def values(self, name: str) -> Release:
+    def release_values(self, name: str) -> Release:
         """Return the release of the mean of per-row numbers, which the ledger knows by a public name only."""
-        return self._release((part_of_values(name),), {"values": name}, (), by_position=True)
+        return self._make_release((part_of_values(name),), {"values": name}, (), by_position=True)
 
-    def _release(
+    def _make_release(
         self, parts: tuple[str, ...], request: dict[str, object], queries: tuple[Query, ...], *, by_position: bool
     ) -> Release:
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             first = standing.draws - len(parts) + 1
             return [
-                self._answer(value, certificate, first + place, standing.spent, by_position=by_position)
+                self._make_answer(value, certificate, first + place, standing.spent, by_position=by_position)
                 for place, value in enumerate(drawn)
             ]
 
@@ -116,7 +116,7 @@ class Asking:
             verb="ask",
             request=request,
             parts=parts,
-            event=_times(self.mechanism.event, len(parts)),
+            event=_repeat_event(self.mechanism.event, len(parts)),
             cost=self.plan.cost * len(parts),
             draws=len(parts),
             queries=queries,
@@ -124,8 +124,8 @@ class Asking:
             respond=respond,
         )
 
-    def _answer(self, drawn: int, certificate: Certificate, draw: int, spent: int, *, by_position: bool) -> Answer:
-        """Say what a noisy sum says: its mean, clipped to [0, 1], and what it proves about the rows and the population."""
+    def _make_answer(self, drawn: int, certificate: Certificate, draw: int, spent: int, *, by_position: bool) -> Answer:
+        """Return the answer of a noisy sum: its mean, clipped to [0, 1], and intervals for the rows and the population."""
         plan, grid = self.plan, self.rows << self.plan.bits
         value = min(max(drawn, 0), grid) / grid
         rows, ends = find_intervals(plan, value, draw=draw, spent=spent, by_position=by_position)
@@ -133,12 +133,12 @@ class Asking:
         sample = Interval(*rows, sure, "sample")
         if ends is None:
             reason = _NO_THEOREM if plan.iid else NOT_INDEPENDENT
-            return Answer(value, None, sample, certificate.proving(None) if by_position else certificate, reason=reason)
-        proven = certificate.proving(_BY_POSITION) if by_position else certificate
+            return Answer(value, None, sample, certificate.with_theorem(None) if by_position else certificate, reason=reason)
+        proven = certificate.with_theorem(_BY_POSITION) if by_position else certificate
         return Answer(value, Interval(*ends, sure, "population"), sample, proven)
 
 
-def _times(event: Event, times: int) -> Event:
+def _repeat_event(event: Event, times: int) -> Event:
     match times:
         case 0:
             return NoCost()
@@ -151,14 +151,14 @@ def _times(event: Event, times: int) -> Event:
 def read_texts(queries: object) -> tuple[str, ...]:
     """Return one question or several as texts."""
     expected = "a question in text, or a list of them"
-    several = [queries] if isinstance(queries, str) else listed("queries", queries, expected=expected)
+    several = [queries] if isinstance(queries, str) else read_list("queries", queries, expected=expected)
     texts = tuple([text for text in several if isinstance(text, str)])
     if len(texts) < len(several):
         raise InvalidParameter("queries", type(queries).__name__, expected)
     return texts
 
 
-def _clamped(values: object, *, rows: int) -> npt.NDArray[np.float64]:
+def _clamp_values(values: object, *, rows: int) -> npt.NDArray[np.float64]:
     """Return per-row numbers in [0, 1] by a rule that never fails on a value: clamped, and 0 where not a number."""
     expected, numbers = "an array of numbers, one for each row", None
     with suppress(Exception):  # values are private, and so is what NumPy says of them
@@ -166,5 +166,5 @@ def _clamped(values: object, *, rows: int) -> npt.NDArray[np.float64]:
     if numbers is None:
         raise InvalidParameter("values", type(values).__name__, expected)
     if numbers.shape != (rows,):
-        raise InvalidParameter("values", f"an array of shape {numbers.shape}", f"one number for each of {rows} rows")
+        raise InvalidParameter.saying("values", f"values has shape {numbers.shape}; expected {rows} numbers, one per row")
     return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)

@@ -18,7 +18,7 @@ from holdtrue.verbs.predicting import Offer, plan_purchase, predict
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model
 
-__all__ = ["Student", "distil", "group"]
+__all__ = ["Student", "release_groups", "teach_student"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Student:
         return f"<Student of {self.name!r}, taught with {self.labels:,} labels>"
 
 
-def distil(  # noqa: PLR0913 - what is bought, and who is taught
+def teach_student(  # noqa: PLR0913 - what is bought, and who is taught
     curation: Curation,
     model: Model,
     public: object,
@@ -55,18 +55,18 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
     screen: Number | None,
     analyst: str | None,
 ) -> Student:
-    """Buy labels for public points, as many as asked for, and teach a student with them.
+    """Buy ``labels`` labels for public points and train a student on them.
 
-    With ``groups`` the points are gathered into so many groups of like ones, by public numbers only, and one label is bought
-    for all of a group at the price of one point; all groups are one charge. BudgetExceeded means that nothing was spent.
+    With ``groups`` the points are clustered into that many groups, by public numbers only, and one label is bought
+    for each group at the price of one point; all groups are one charge. BudgetExceeded means that nothing was spent.
     """
-    learner = _copy(student)  # refused before anything is bought
-    points = model.points(public)
+    learner = _copy_student(student)  # refused before anything is bought
+    points = model.read_points(public)
     if groups is not None:
         if mu is not None or screen is not None:
-            raise InvalidParameter("groups", groups, "left out, or mu and screen: a group has a label by soft majority")
-        bought = _grouped(curation, model, points, count("groups", groups), epsilon, analyst)
-        return Student(model.asked.name, _taught(learner, model.read(points), bought), groups, model)
+            raise InvalidParameter.saying("groups", "groups are labelled by soft majority; leave out mu and screen")
+        bought = _label_groups(curation, model, points, count("groups", groups), epsilon, analyst)
+        return Student(model.asked.name, _fit_student(learner, model.read(points), bought), groups, model)
     number = len(points) if labels is None else count("labels", labels)
     if number > len(points) or not points:
         raise InvalidParameter("labels", labels, f"at most the number of public points, {len(points)}")
@@ -79,11 +79,11 @@ def distil(  # noqa: PLR0913 - what is bought, and who is taught
     if not kept:
         message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
         raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
-    taught = _taught(learner, model.read([taken[place] for place in kept]), [told[place].label for place in kept])
+    taught = _fit_student(learner, model.read([taken[place] for place in kept]), [told[place].label for place in kept])
     return Student(model.asked.name, taught, len(kept), model)
 
 
-def _copy(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
+def _copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
     from sklearn.base import clone
 
     try:
@@ -95,7 +95,7 @@ def _copy(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
     return copy
 
 
-def group(
+def release_groups(
     groups: Sequence[Sequence[Mapping[str, object]]], *, curation: Curation, model: Model, epsilon: Number
 ) -> tuple[Offer, Release]:
     """Return the release of one label for each of several groups of public points, each at the cost of one prediction.
@@ -112,16 +112,16 @@ def group(
         return [rule.release(counts) for rule, counts in zip(rules, pooled, strict=True)]
 
     offer = Offer.of(model, rules[0], curation.limit)
-    named = [_whole(points) for points in groups]
-    return offer, offer.release({offer.part(whole): whole for whole in named}, draw=draw)
+    named = [_name_group(points) for points in groups]
+    return offer, offer.release({offer.name_part(whole): whole for whole in named}, draw=draw)
 
 
-def _whole(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return what names a group: how many points it has, and the digest of all of them."""
+def _name_group(points: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return the public name of a group: its number of points and their digest."""
     return {"points": len(points), "digest": digest_of({"points": [dict(point) for point in points]})}
 
 
-def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
+def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
     curation: Curation,
     model: Model,
     points: list[dict[str, object]],
@@ -131,21 +131,21 @@ def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
 ) -> list[Any]:
     """Return a label for every point; those of the groups that have none yet are bought by one charge."""
     if model.asked.labels is None:
-        raise InvalidParameter("groups", groups, "left out: it is about labels, and this model gives numbers")
+        raise InvalidParameter.saying("groups", "leave out groups: they need labels, and this model predicts numbers")
     if not groups <= len(points):
         raise InvalidParameter("groups", groups, f"at most the number of public points, {len(points)}")
     privacy = epsilon_of_use(curation.plan) if epsilon is None else epsilon
     features = model.read(points)
-    members = _gathered(features, groups)
+    members = _gather_points(features, groups)
     gathered = [[points[place] for place in places] for places in members]
-    offer, whole = group(gathered, curation=curation, model=model, epsilon=privacy)
+    offer, whole = release_groups(gathered, curation=curation, model=model, epsilon=privacy)
     request = encode({"verb": "predict"} | whole.request)
 
     def plan(answered: Answered) -> Planned:
         new = [number for number, part in enumerate(whole.parts) if not answered.has(part)]
         release = whole.without_parts()
         if new:
-            _, release = group([gathered[number] for number in new], curation=curation, model=model, epsilon=privacy)
+            _, release = release_groups([gathered[one] for one in new], curation=curation, model=model, epsilon=privacy)
         places = [place for number in new for place in members[number]]
         return plan_purchase(offer, whole.parts, release, features[places], request)
 
@@ -157,8 +157,8 @@ def _grouped(  # noqa: PLR0913, PLR0917 - one purchase
     return found
 
 
-def _gathered(features: npt.NDArray[np.float64], groups: int) -> list[list[int]]:
-    """Return the places of the points of each group: like ones together, by public numbers only."""
+def _gather_points(features: npt.NDArray[np.float64], groups: int) -> list[list[int]]:
+    """Return the places of the points of each group: similar points together, by public numbers only."""
     from sklearn.cluster import KMeans
     from sklearn.preprocessing import StandardScaler
 
@@ -168,8 +168,8 @@ def _gathered(features: npt.NDArray[np.float64], groups: int) -> list[list[int]]
     return [found for found in listed if found]
 
 
-def _taught(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator
-    """Return a student that was fitted; one label among all of them is learned by heart."""
+def _fit_student(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator
+    """Return a fitted student; if all labels are equal, one that always predicts that label."""
     from sklearn.dummy import DummyClassifier
 
     if len(set(labels)) > 1 or isinstance(labels[0], float):

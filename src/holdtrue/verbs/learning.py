@@ -15,7 +15,7 @@ from holdtrue.codec import digest_of, encode
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost
-from holdtrue.exact import Number, count, listed, positive, probability
+from holdtrue.exact import Number, count, positive, probability, read_list
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
@@ -23,14 +23,14 @@ from holdtrue.planning.learning import plan_learning
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, Numbers, default_features, feature, matrix
+from holdtrue.queries.features import Feature, Numbers, default_features, parse_feature, read_given_rows
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Hypothesis, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.selecting import epsilon_of_use
 
-__all__ = ["FIXED", "TRANSFERRED", "Excess", "Learning", "LearningTask", "learn"]
+__all__ = ["FIXED", "TRANSFERRED", "Excess", "LearningTask", "LearningTerms", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (P3)"
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
@@ -45,7 +45,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learning:
+class LearningTerms:
     """What is fixed before the charge: the class, its scores' handicaps, and the privacy and failure of one pick."""
 
     hypotheses: HypothesisClass
@@ -65,54 +65,72 @@ class Learning:
         """Return the whole errors that are added to the counts of each class; public, and 0 for a single class."""
         return self.hypotheses.handicaps(self.epsilon) if isinstance(self.hypotheses, Union) else [0]
 
-    def shortfall(self) -> float:
-        """Return by how many errors on these rows the pick may miss the best, whichever class that is in."""
+    def bound_shortfall(self) -> float:
+        """Return by how many errors on these rows the pick may miss the best of any class."""
         if isinstance(self.hypotheses, Union):
             return max(self.hypotheses.shortfalls(epsilon=self.epsilon, beta=self.beta))
         size = self.hypotheses.size
         return selection_shortfall(size, epsilon=self.epsilon, beta=self.beta) if size > 1 else 0.0
 
-    def excess(self, standing: Standing) -> Excess:
+    def bound_excess(self, standing: Standing) -> Excess:
         """Return the best bound whose needs are met where this charge stands.
 
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
         cannot. P3 is claimed for that one alone, S2 for all. Each pick is promised by itself, but for its own beta.
         """
-        found = [Excess(min(1.0, self._transferred(standing.spent)), TRANSFERRED)]
+        found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED)]
         if standing.charges == 0:
-            found.append(Excess(self._fixed(), FIXED))
+            found.append(Excess(self._fixed_excess(), FIXED))
         return min(found, key=lambda excess: excess.alpha)
 
-    def required(self, alpha: float, standing: Standing) -> int | None:
+    def count_required_rows(self, alpha: float, standing: Standing) -> int | None:
         """Return the fewest rows that would certify alpha here; None where no number would under this ledger's cap."""
         if standing.charges == 0:
             return plan_learning(size=sum(self.sizes), alpha=alpha, beta=self.beta, epsilon=self.epsilon).rows
         gap, share = self.plan.joint_gap(self.beta, spent=standing.spent)
         return adaptive_rows(
-            max(self._log_seen()), alpha=alpha, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked()
+            max(self._log_seen()), alpha=alpha, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked_epsilon()
         )
 
-    def scores(self, counts: Measured) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    def score_members(self, counts: Measured) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
         """Return the integer scores of the pick: minus the errors, minus the handicap of the class."""
         errors = np.asarray(counts, dtype=np.int64)
-        return -(self.hypotheses.handicapped(errors, epsilon=self.epsilon) if isinstance(self.hypotheses, Union) else errors)
+        return -(self.hypotheses.handicap(errors, epsilon=self.epsilon) if isinstance(self.hypotheses, Union) else errors)
+
+    def make_response(
+        self, index: int, certificate: Certificate, standing: Standing, *, columns: tuple[str, ...], document: str | None
+    ) -> Hypothesis:
+        """Return the picked hypothesis with what is certified of it where its charge stands."""
+        excess = self.bound_excess(standing) if self.plan.iid else None
+        return Hypothesis(
+            text=self.hypotheses.describe(index),
+            index=index,
+            size=self.hypotheses.size,
+            excess_error=None if excess is None else excess.alpha,
+            confidence=1 - self.beta,
+            shortfall=self.bound_shortfall(),
+            columns=columns,
+            document=document,
+            certificate=certificate.with_theorem(None if excess is None else excess.theorem),
+            reason=NOT_INDEPENDENT if excess is None else None,
+        )
 
     def _log_seen(self) -> list[float]:
         rate, sizes, added = float(self.epsilon) / 2, self.sizes, self.handicaps
         return [log_seen_size(sizes, handicaps=added, place=place, rate=rate) for place in range(len(sizes))]
 
-    def _booked(self) -> Fraction:
-        """Return the epsilon that S2 sets an overshoot aside for: the plan's own, as this pick's may come from answers."""
+    def _booked_epsilon(self) -> Fraction:
+        """Return the epsilon that S2 reserves for an overshoot: the plan's own, since this pick's may depend on answers."""
         plan = self.plan
         return epsilon_of_use(plan) if plan.use_units > 0 else Fraction(plan.epsilon or 1) / plan.uses
 
-    def _transferred(self, spent: int) -> float:
+    def _transferred_excess(self, spent: int) -> float:
         gap, share = self.plan.joint_gap(self.beta, spent=spent)
         return adaptive_excess(
-            max(self._log_seen()), rows=self.rows, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked()
+            max(self._log_seen()), rows=self.rows, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked_epsilon()
         )
 
-    def _fixed(self) -> float:
+    def _fixed_excess(self) -> float:
         excess = partial(fixed_excess, rows=self.rows, epsilon=self.epsilon, beta=self.beta)
         sizes, added = self.sizes, self.handicaps
         return max(excess(sizes, handicaps=added, place=place) for place in range(len(sizes)))
@@ -143,12 +161,12 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
         raise InvalidParameter("target", target.text, "a yes-or-no question, such as income > 50000")
     privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
     failure = plan.beta if beta is None else float(probability("beta", beta))
-    task = Learning(hypotheses, plan, count("rows", rows), privacy, failure)
+    task = LearningTerms(hypotheses, plan, count("rows", rows), privacy, failure)
     kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
     mechanism = kind(epsilon=privacy, sensitivity=1)
     if alpha is not None:
         _check_rows(task, float(probability("alpha", alpha)), standing, limit.cost(mechanism.event), anyway=anyway)
-    document = _document(hypotheses)
+    document = _write_document(hypotheses)
     request: dict[str, object] = {
         "target": target.text,
         "columns": list(columns),
@@ -158,21 +176,7 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
     }
 
     def respond(drawn: Sequence[int], certificate: Certificate, where: Standing) -> list[Response]:
-        excess = task.excess(where) if plan.iid else None
-        return [
-            Hypothesis(
-                text=hypotheses.describe(drawn[0]),
-                index=drawn[0],
-                size=hypotheses.size,
-                excess_error=None if excess is None else excess.alpha,
-                confidence=1 - failure,
-                shortfall=task.shortfall(),
-                columns=tuple(columns),
-                document=document,
-                certificate=certificate.proving(None if excess is None else excess.theorem),
-                reason=NOT_INDEPENDENT if excess is None else None,
-            )
-        ]
+        return [task.make_response(drawn[0], certificate, where, columns=tuple(columns), document=document)]
 
     event = mechanism.event if hypotheses.size > 1 else NoCost()
     return Release(
@@ -183,27 +187,27 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
         cost=limit.cost(event),
         draws=0,
         queries=(target,),
-        draw=lambda counts: [int(mechanism.release(task.scores(counts))) if hypotheses.size > 1 else 0],
+        draw=lambda counts: [int(mechanism.release(task.score_members(counts))) if hypotheses.size > 1 else 0],
         respond=respond,
     )
 
 
-def _check_rows(task: Learning, alpha: float, standing: Standing, cost: int, *, anyway: bool) -> None:
+def _check_rows(task: LearningTerms, alpha: float, standing: Standing, cost: int, *, anyway: bool) -> None:
     if not task.plan.iid:
-        raise InvalidParameter("alpha", alpha, f"left out: {NOT_INDEPENDENT}, so there is no excess error to certify")
+        raise InvalidParameter.saying("alpha", f"leave out alpha: {NOT_INDEPENDENT}, so no excess error can be certified")
     paid = Standing(standing.draws, standing.spent + cost, standing.charges)
-    found = task.excess(paid)
+    found = task.bound_excess(paid)
     if found.alpha > alpha and not anyway:
-        required = task.required(alpha, paid)
-        needs = f"{required:,} would do" if required else "no number of rows would, under this ledger's cap"
+        required = task.count_required_rows(alpha, paid)
+        needs = f"{required:,} rows would do" if required else "no number of rows is enough under this cap"
         message = (
-            f"{task.rows:,} rows certify an excess error of {found.alpha:.4g}, not {alpha:.4g}; {needs}. "
-            "Go on anyway to have what they certify"
+            f"{task.rows:,} rows certify an excess error of {found.alpha:.4g}, not {alpha:.4g}; {needs}; "
+            f"pass anyway=True to accept {found.alpha:.4g}"
         )
         raise InsufficientSamples(message, required=required)
 
 
-def _document(hypotheses: HypothesisClass) -> str | None:
+def _write_document(hypotheses: HypothesisClass) -> str | None:
     """Return the class as canonical JSON; None for classes made of code."""
     try:
         return encode(hypotheses.document)
@@ -231,25 +235,22 @@ class LearningTask:
         features: Sequence[str] | None,
         weights: Sequence[Number] | None,
     ) -> "LearningTask":
-        """Lay a class, or several joined, over the columns of a card. Nothing is read but the card."""
-        joined = _joined(hypotheses, weights)
+        """Return the task of a class, or of several joined, over the columns of a card. Reads only the card."""
+        joined = _join_all(hypotheses, weights)
         question = curation.parse(target)
         if joined.columns is not None:
             if features is not None:
-                raise InvalidParameter("features", features, "left out: the class names its columns")
+                raise InvalidParameter.saying("features", "leave out features: the class names its columns")
             names = joined.columns
         else:
-            names = tuple(
-                default_features(curation.card, question.columns)
-                if features is None
-                else listed("features", features, expected="a list of columns or questions")
-            )
+            given = default_features(curation.card, question.columns) if features is None else features
+            names = tuple(read_list("features", given, expected="a list of columns or questions"))
             joined = joined.over(names)
         # Both refuse before anything is charged: what would take too long, and what would not fit into memory.
         joined.check_work(curation.card.rows)
-        joined.blank()
-        read = tuple(feature(name, curation.card) for name in names)
-        joined.try_out(_invented(read, curation.card))
+        joined.make_totals()
+        read = tuple(parse_feature(name, curation.card) for name in names)
+        joined.try_out(_invent_row(read, curation.card))
         return cls(curation, joined, names, read, question)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
@@ -262,7 +263,7 @@ class LearningTask:
         key: str | None,
         analyst: str | None,
     ) -> Hypothesis:
-        """Return the pick, with its class at hand so that it predicts."""
+        """Return the pick with its class, so that it can predict."""
         curation, nonce = self.curation, SYSTEM.words(2).tobytes().hex()
 
         def plan(answered: Answered) -> Planned:
@@ -280,41 +281,40 @@ class LearningTask:
                 anyway=anyway,
                 nonce=nonce,
             )
-            return plan_single(release, answered, measure=self._counts)
+            return plan_single(release, answered, measure=self._count_errors)
 
         (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
         if not isinstance(found, Hypothesis):
-            raise InvalidParameter("key", key, "a key of its own: this one was used for another request")
-        return found.with_class(partial(self._labels, index=found.index))
+            raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
+        return found.with_class(partial(self._label_rows, index=found.index))
 
-    def _counts(self) -> Measured:
+    def _count_errors(self) -> Measured:
         engine, progress = self.curation.engine, self.curation.progress
         return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
 
-    def _labels(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
-        read = matrix(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
+    def _label_rows(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
+        read = read_given_rows(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
         return self.hypotheses.evaluate(read, index)
 
 
-def _joined(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
+def _join_all(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:
     expected = "a class such as Stumps, or a list of them"
-    classes = (
-        [hypotheses] if isinstance(hypotheses, HypothesisClass) else listed("hypotheses", hypotheses, expected=expected)
-    )
+    given = [hypotheses] if isinstance(hypotheses, HypothesisClass) else hypotheses
+    classes: list[HypothesisClass] = read_list("hypotheses", given, expected=expected)
     for item in classes:
         if not isinstance(item, HypothesisClass):
             raise InvalidParameter("hypotheses", type(item).__name__, expected)
     if not classes:
-        raise InvalidParameter("hypotheses", [], "one class or more")
+        raise InvalidParameter.saying("hypotheses", "give at least one class")
     if len(classes) == 1:
         if weights is not None:
-            raise InvalidParameter("weights", weights, "left out with a single class")
+            raise InvalidParameter.saying("weights", "leave out weights: there is only one class")
         return classes[0]
     return Union(classes, weights=weights)
 
 
-def _invented(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:
-    """Return one row of the card's types that no data were read for: the middle of declared bounds, 1 or yes otherwise."""
+def _invent_row(features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:
+    """Return an invented row of the card's types, from no data: the middle of declared bounds, 1 or yes otherwise."""
     declared = {column.name: column.bounds for column in card.columns if column.bounds is not None}
     middles = [sum(declared.get(item.column, (1.0, 1.0))) / 2 if isinstance(item, Numbers) else 1.0 for item in features]
     return np.array([middles], dtype=np.float64)

@@ -25,7 +25,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Certificate, Prediction, Response
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing
 from holdtrue.verbs.selecting import epsilon_of_use
-from holdtrue.verbs.training import Asked, Model
+from holdtrue.verbs.training import Model, ModelFacts
 
 __all__ = ["Method", "Offer", "PublicPoints", "plan_purchase", "predict", "predictions_left", "rule_of", "screen_of"]
 
@@ -38,7 +38,7 @@ _HASHED = (type(None), int, float, str, Fraction)
 
 
 def rule_of(
-    model: Asked,
+    model: ModelFacts,
     *,
     plan: AnyPlan,
     epsilon: Number | None,
@@ -52,38 +52,36 @@ def rule_of(
     moves. Failure: InvalidParameter for both of them, or for one that the rule or the ledger does not take.
     """
     if epsilon is not None and mu is not None:
-        raise InvalidParameter("mu", mu, "left out, or epsilon")
+        raise InvalidParameter.saying("mu", "give either epsilon or mu")
     if mu is not None and plan.ledger == "pure":
-        raise InvalidParameter("mu", mu, "left out, with epsilon in its place: a pure ledger takes no normal noise")
+        raise InvalidParameter.saying("mu", "give epsilon instead of mu: a pure ledger cannot charge for normal noise")
     votes = model.cut.votes
     normal = epsilon is None and plan.ledger != "pure"
     if model.bounds is not None:
         low, high = model.bounds
-        pure, gaussian = (None, _mu(plan, mu)) if normal else (_epsilon(plan, epsilon), None)
+        pure, gaussian = (None, _choose_mu(plan, mu)) if normal else (_choose_epsilon(plan, epsilon), None)
         return NoisyAverage(model.parts, low=low, high=high, epsilon=pure, mu=gaussian, members=votes)
     match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority" | "agnostic" if mu is not None:
-            raise InvalidParameter("mu", mu, "left out, with epsilon in its place; method='noisy-max' takes mu")
+            raise InvalidParameter.saying("mu", f"method {method!r} takes epsilon; method='noisy-max' takes mu")
         case "soft-majority":
-            return SoftMajority(_epsilon(plan, epsilon), points=votes)
+            return SoftMajority(_choose_epsilon(plan, epsilon), points=votes)
         case "agnostic":
             if model.labels is None or len(model.labels) != 2:  # noqa: PLR2004 - yes and no
-                raise InvalidParameter("method", method, "another one: it answers for two labels only")
+                raise InvalidParameter.saying("method", "method 'agnostic' needs a model with two labels")
             limit: Literal["ratio", "log-odds"] = "ratio" if plan.ledger == "pure" else "log-odds"
-            return Agnostic(model.parts, epsilon=_epsilon(plan, epsilon), limit=limit, votes=votes)
-        case "noisy-max":
-            if normal:
-                return NoisyMax(mu=_mu(plan, mu), points=votes)
-            return LaplaceMax(_epsilon(plan, epsilon), points=votes)
+            return Agnostic(model.parts, epsilon=_choose_epsilon(plan, epsilon), limit=limit, votes=votes)
         case _:
-            raise InvalidParameter("method", method, "'soft-majority', 'agnostic' or 'noisy-max'")
+            if normal:
+                return NoisyMax(mu=_choose_mu(plan, mu), points=votes)
+            return LaplaceMax(_choose_epsilon(plan, epsilon), points=votes)
 
 
-def _epsilon(plan: AnyPlan, epsilon: Number | None) -> Fraction:
+def _choose_epsilon(plan: AnyPlan, epsilon: Number | None) -> Fraction:
     return epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
 
 
-def _mu(plan: AnyPlan, mu: Number | None) -> Fraction:
+def _choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
     """Return a mu, or what an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
     if mu is not None:
         return positive("mu", mu)
@@ -92,15 +90,15 @@ def _mu(plan: AnyPlan, mu: Number | None) -> Fraction:
     return Fraction(math.sqrt(total if plan.ledger == "gdp" else 2 * total) * _SHADE)
 
 
-def screen_of(model: Asked, share: Number) -> Screen:
+def screen_of(model: ModelFacts, share: Number) -> Screen:
     """Return the mechanism that says whether the vote at a point is clear; InvalidParameter for a model of numbers."""
     if model.labels is None:
-        raise InvalidParameter("screen", share, "left out: it is about votes, and this model gives numbers")
+        raise InvalidParameter.saying("screen", "leave out screen: it screens votes, and this model predicts numbers")
     deviation = max(1.0, _SCREEN_DEVIATION * model.parts)
     return Screen(probability("screen", share, one=True) * model.parts, sigma=deviation, points=model.cut.votes)
 
 
-def theorem_of(model: Asked, rule: Mechanism) -> str:
+def theorem_of(model: ModelFacts, rule: Mechanism) -> str:
     """Return the theorem that an answer rests on, and what it counts on about the order of rows."""
     match rule:
         case NoisyAverage(noise=Laplace()):
@@ -128,8 +126,8 @@ class PublicPoints:
         """Return the names of the responses."""
         return tuple(self.named)
 
-    def among(self, wanted: Callable[[str], bool]) -> "PublicPoints":
-        """Return those whose names are wanted."""
+    def keep_wanted(self, wanted: Callable[[str], bool]) -> "PublicPoints":
+        """Return the points whose names are wanted."""
         places = [place for place, part in enumerate(self.named) if wanted(part)]
         if len(places) == len(self.named):
             return self
@@ -153,11 +151,11 @@ class Offer:
         verb: Literal["predict", "screen"] = "screen" if isinstance(rule, Screen) else "predict"
         return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), limit.cost(rule.event))
 
-    def part(self, point: Mapping[str, object]) -> str:
-        """Return the name under which the response to a point is found again."""
-        return self.model.asked.part(self.verb, point, rule=self.rule if self.verb == "screen" else None)
+    def name_part(self, point: Mapping[str, object]) -> str:
+        """Return the name by which a repeated request finds the response to a point."""
+        return self.model.asked.name_part(self.verb, point, rule=self.rule if self.verb == "screen" else None)
 
-    def request(self, points: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    def describe_request(self, points: Iterable[Mapping[str, object]]) -> dict[str, object]:
         """Return what the ledger keeps of a request, all of it public."""
         asked, listed = self.model.asked, [dict(point) for point in points]
         return {"model": asked.name, "made of": asked.digest, "points": listed, "rule": self.words}
@@ -174,21 +172,21 @@ class Offer:
         event: Event = Repeated(rule.event, times) if times > 1 else rule.event if times else NoCost()
         return Release(
             verb=self.verb,
-            request=self.request(points.values()),
+            request=self.describe_request(points.values()),
             parts=tuple(points),
             event=event,
             cost=times * self.price,
             draws=0,
             queries=(),
             draw=(lambda seen: [rule.release(row) for row in seen]) if draw is None else draw,  # type: ignore[attr-defined]  # every rule has one
-            respond=self._respond,
+            respond=self._make_responses,
         )
 
-    def _respond(self, drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
-        proven = certificate.proving(self.theorem)
-        return [Prediction(self._label(answer), proven) for answer in drawn]
+    def _make_responses(self, drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
+        proven = certificate.with_theorem(self.theorem)
+        return [Prediction(self._find_label(answer), proven) for answer in drawn]
 
-    def _label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
+    def _find_label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
         if self.verb == "screen":
             return bool(answer)
         labels = self.model.asked.labels
@@ -232,16 +230,16 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     answers need after the screens were charged, that is a ReleaseError with their entry; what was bought is in the ledger,
     and the same request again finds it.
     """
-    listed = model.points(rows)
+    listed = model.read_points(rows)
     offer = offer_of(curation, model, epsilon=epsilon, mu=mu, method=method)
-    parts = [offer.part(point) for point in listed]
+    parts = [offer.name_part(point) for point in listed]
     distinct = dict(zip(parts, listed, strict=True))
     # They are public: what cannot be read is refused before anything is charged.
     points = PublicPoints(distinct, model.read(list(distinct.values())))
     # Named by all its points, also those that others asked for meanwhile: sent again, it is the same request.
-    whole: dict[str, object] = {"verb": "predict"} | offer.request(distinct.values())
+    whole: dict[str, object] = {"verb": "predict"} | offer.describe_request(distinct.values())
     if screen is None:
-        found = _answer(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
+        found = _answer_points(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
     else:
         screening = Offer.of(model, screen_of(model.asked, screen), curation.limit)
         request = encode(whole | {"screen": screening.words})
@@ -249,13 +247,13 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     return [found[part] for part in parts]
 
 
-def _answer(  # noqa: PLR0913 - one purchase, and who makes it
+def _answer_points(  # noqa: PLR0913 - one purchase, and who makes it
     curation: Curation, offer: Offer, points: PublicPoints, *, request: str, key: str | None, analyst: str | None
 ) -> dict[str, Prediction]:
     """Return predictions by part; those that were not answered before are charged together."""
 
     def plan(answered: Answered) -> Planned:
-        fresh = points.among(lambda part: not answered.has(part))
+        fresh = points.keep_wanted(lambda part: not answered.has(part))
         return plan_purchase(offer, points.parts, offer.release(fresh.named), fresh.features, request)
 
     if not points.named and key is None:
@@ -268,7 +266,9 @@ def plan_purchase(
     offer: Offer, parts: tuple[str, ...], release: Release, features: npt.NDArray[np.float64], request: str
 ) -> Planned:
     """Return a purchase for which the members vote on points; without a caller's key it is named by what it is for."""
-    return Planned(parts, release, request, lambda: offer.model.seen(features) if len(features) else [], _name_of(release))
+    return Planned(
+        parts, release, request, lambda: offer.model.measure(features) if len(features) else [], _name_of(release)
+    )
 
 
 def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who makes them
@@ -282,29 +282,29 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
     analyst: str | None,
 ) -> dict[str, Prediction]:
     """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
-    with curation.reading() as answered:
-        fresh = points.among(lambda part: not answered.has(part))
+    with curation.lock_index() as answered:
+        fresh = points.keep_wanted(lambda part: not answered.has(part))
         _refuse_used_key(curation, key, request)
-        names = {part: screening.part(point) for part, point in fresh.named.items()}
-        unclear = _screen(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
-        clear = points.among(lambda part: part not in unclear)
+        names = {part: screening.name_part(point) for part, point in fresh.named.items()}
+        unclear = _screen_points(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
+        clear = points.keep_wanted(lambda part: part not in unclear)
         try:
-            return unclear | _answer(curation, offer, clear, request=request, key=key, analyst=analyst)
+            return unclear | _answer_points(curation, offer, clear, request=request, key=key, analyst=analyst)
         except BudgetExceeded:
             if not fresh.named:
                 raise
-        raise _overtaken(answered, names.values())
+        raise _make_overtaken(answered, names.values())
 
 
 def _refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
     """Refuse a key that names another request, before anything is charged."""
     used = None if key is None else curation.used_for(key)
     if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
-        message = f"request id {key!r} was used for another request; take a new id for a new request"
+        message = f"request id {key!r} was used for another request; use a new one"
         raise RefusedError(message)
 
 
-def _screen(  # noqa: PLR0913 - what is screened, and what comes after it
+def _screen_points(  # noqa: PLR0913 - what is screened, and what comes after it
     curation: Curation,
     offer: Offer,
     screening: Offer,
@@ -319,9 +319,9 @@ def _screen(  # noqa: PLR0913 - what is screened, and what comes after it
 
     ``names`` has the name of each point's screen.
     """
-    new = fresh.among(lambda part: not answered.has(names[part]))
+    new = fresh.keep_wanted(lambda part: not answered.has(names[part]))
     release = screening.release({names[part]: point for part, point in new.named.items()})
-    possible = fresh.among(lambda part: part in new.named or _says_yes(answered.answer(names[part])))
+    possible = fresh.keep_wanted(lambda part: part in new.named or _says_yes(answered.answer(names[part])))
     _refuse_unless_affordable(curation, [(release, None), (offer.release(possible.named), key)], analyst=analyst)
     planned = plan_purchase(
         screening, tuple(names.values()), release, new.features, encode({"verb": "screen"} | release.request)
@@ -357,22 +357,22 @@ def _refuse_unless_affordable(
         raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=f"{curation.limit.currency} for predictions")
 
 
-def _overtaken(answered: Answered, screens: Iterable[str]) -> ReleaseError:
-    """Return the error of a request whose screens were charged, and whose answers are no longer paid for."""
+def _make_overtaken(answered: Answered, screens: Iterable[str]) -> ReleaseError:
+    """Return the error of a request whose screens were charged and whose answers can no longer be paid for."""
     said = [answered.answer(part) for part in screens]
     entries = [found.certificate.entry for found in said if found is not None]
-    message = "other requests took what the answers need; the screens were charged, and the same request again finds them"
+    message = "other requests spent what the answers need; the screens were charged, and repeating the request reuses them"
     return ReleaseError(message, entry=max(entries, default=None))
 
 
 def predictions_left(curation: Curation, models: Sequence[Model], *, epsilon: Number | None, mu: Number | None) -> int:
-    """Return how many predictions the reserve and the cap still pay for: of the dearest of some models.
+    """Return how many predictions the reserve and the cap still pay for, by the most expensive of some models.
 
     Where there is no model yet, of labels by soft majority.
     """
     if not models and (epsilon is None or mu is not None):
-        raise InvalidParameter("epsilon", epsilon, "given, without mu, where no model is trained yet")
+        raise InvalidParameter.saying("epsilon", "give epsilon, and no mu: no model is trained yet")
     prices = [offer_of(curation, model, epsilon=epsilon, mu=mu).price for model in models]
-    with curation.reading():
+    with curation.lock_index():
         left = curation.left_beside_asks(None)
     return left // max(prices or [curation.limit.cost(SoftMajority(epsilon or 1).event)])

@@ -10,7 +10,7 @@ from holdtrue.bounds.prediction import epsilon_each
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import UNIT, Number, integer, listed, positive
+from holdtrue.exact import UNIT, Number, integer, positive, read_list
 from holdtrue.mechanisms import Exponential, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
@@ -25,7 +25,7 @@ _CANDIDATES = "queries or whole scores by name, or a list of queries"
 def epsilon_of_use(plan: AnyPlan) -> Fraction:
     """Return the epsilon that an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
     if plan.use_units < 1:
-        message = "this plan keeps no reserve for verbs other than ask; plan with reserve=0.25, say"
+        message = "this plan has no reserve for verbs other than ask; plan with, for example, reserve=0.25"
         raise RefusedError(message)
     total = plan.use_units * UNIT
     match plan.ledger:
@@ -47,12 +47,12 @@ def choose(  # noqa: PLR0913 - one request, and who makes it
     key: str | None,
     analyst: str | None,
 ) -> Choice:
-    """Return the candidate that most rows speak for; ``known_as`` names whole scores, which are private, by ``name`` or not.
+    """Return the candidate that the most rows satisfy; ``known_as`` is the public name of whole scores, which are private.
 
     Failure: InvalidParameter for candidates that are neither queries nor whole scores, and for a name of queries, which are
     known by their text.
     """
-    listing = candidates if isinstance(candidates, Mapping) else listed("candidates", candidates, expected=_CANDIDATES)
+    listing = candidates if isinstance(candidates, Mapping) else read_list("candidates", candidates, expected=_CANDIDATES)
     named = dict(listing) if isinstance(listing, Mapping) else {str(text): text for text in listing}
     prepared: dict[str, Query | int] = {
         str(label): curation.parse(value) if isinstance(value, str) else integer("candidates", value)
@@ -60,7 +60,7 @@ def choose(  # noqa: PLR0913 - one request, and who makes it
     }
     scores = any(isinstance(value, int) for value in prepared.values())
     if name is not None and not scores:
-        raise InvalidParameter("name", name, "left out: queries are known by their text")
+        raise InvalidParameter.saying("name", "leave out name: queries are known by their text")
     release = select(prepared, plan=curation.plan, limit=curation.limit, epsilon=epsilon, scored=known_as if scores else "")
     (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
     return found  # type: ignore[return-value]  # the response to a selection
@@ -76,11 +76,11 @@ def select(
     The exponential mechanism on a GDP or zCDP ledger, permute-and-flip on a pure one, which is where it costs less (B3).
     """
     if not candidates:
-        raise InvalidParameter("candidates", dict(candidates), "one candidate or more")
+        raise InvalidParameter.saying("candidates", "give at least one candidate")
     names = list(candidates)
     queries = tuple(candidate for candidate in candidates.values() if isinstance(candidate, Query))
     if queries and len(queries) != len(names):
-        raise InvalidParameter("candidates", "queries and numbers mixed", "all queries, or all whole scores")
+        raise InvalidParameter.saying("candidates", "candidates must be all queries or all whole scores")
     unit = 1 << plan.bits if queries else 1
     privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
     kind = PermuteAndFlip if plan.ledger == "pure" else Exponential

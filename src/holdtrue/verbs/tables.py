@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
-from holdtrue.exact import Number, count, listed, rational
+from holdtrue.exact import Number, count, rational, read_list
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import TablePrice, price_table
@@ -32,7 +32,7 @@ def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
     >>> cut("age", [18, 65]).points
     (18.0, 65.0)
     """
-    given = [float(rational("points", point)) for point in listed("points", points, expected="a list of numbers")]
+    given = [float(rational("points", point)) for point in read_list("points", points, expected="a list of numbers")]
     if len(given) < 1 + inside or any(high <= low for low, high in pairwise(given)):
         raise InvalidParameter("points", list(points), "increasing numbers, each above the one before")
     return Cut(column, tuple(given), inside)
@@ -200,7 +200,7 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     if labels is None:
         message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
         raise NotCertified(message)
-    given = listed("keys", labels, expected="a list of labels")
+    given = read_list("keys", labels, expected="a list of labels")
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):
         raise InvalidParameter("keys", list(given), "different labels, one or more")
     return [_Cell(label, f"{_quote_name(name)} = {_quote_label(label)}") for label in given]

@@ -16,7 +16,7 @@ from holdtrue.auditing.ledger.ledger_rules import Found, LedgerRules
 from holdtrue.codec import convert, decode
 from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RequestError
 from holdtrue.events import Event
-from holdtrue.exact import listed
+from holdtrue.exact import read_list
 from holdtrue.ledgers import Entry, EntryKind, Ledger, Receipt, Terms, verify
 from holdtrue.ledgers.entries import LARGEST, is_private
 from holdtrue.ledgers.opening import store_at
@@ -42,7 +42,7 @@ def audit_ledger(
     holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
     UnknownName where there is none.
     """
-    held = listed("receipts", receipts, expected="a list of receipts, answers or certificates")
+    held = read_list("receipts", receipts, expected="a list of receipts, answers or certificates")
     kept = [_read_receipt(each) for each in held]
     verdict = _find_recount_error(where, kept)
     try:

@@ -1,7 +1,7 @@
 """Spark clusters: how a session is started, and what is looked at before a row is.
 
 A driver holds secrets (the key of the fingerprint, what is measured before noise), and executors hold rows. So a master
-that lets anybody in is refused, and executors must run the same Python and the same Holdtrue as the driver.
+without authentication is refused, and executors must run the same Python and the same Holdtrue as the driver.
 """
 
 import os
@@ -24,7 +24,7 @@ from holdtrue.silence import silence
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Cluster", "SparkRows", "check_access", "running", "start"]
+__all__ = ["Cluster", "SparkRows", "check_access", "find_session", "start"]
 
 LONGEST_WAIT = 60.0
 _OLDEST_JAVA = 17
@@ -71,7 +71,7 @@ class Cluster:
         document = read_toml(path)
         unknown = sorted(set(document) - set(_FIELDS))
         if unknown:
-            raise InvalidParameter("cluster", unknown[0], f"a file with {', '.join(_FIELDS)} and nothing else")
+            raise InvalidParameter.saying("cluster", f"unknown field {unknown[0]!r}; known are {', '.join(_FIELDS)}")
         settings = document.get("settings", {})
         if not isinstance(settings, Mapping):
             raise InvalidParameter("settings", settings, "a table of Spark's settings")
@@ -82,13 +82,13 @@ class Cluster:
             raise InvalidParameter("master", self.master, "an address such as spark://host:7077, or local[*]")
         if type(self.wait) not in (int, float) or not self.wait > 0:
             raise InvalidParameter("wait", self.wait, "a number of seconds")
-        held = {str(name): _setting(value) for name, value in self.settings.items()}
+        held = {str(name): _format_setting(value) for name, value in self.settings.items()}
         if "spark.authenticate.secret" in held:
-            raise InvalidParameter("settings", "spark.authenticate.secret", "in secret_file: settings are shown to many")
+            raise InvalidParameter.saying("settings", "put spark.authenticate.secret into secret_file: settings are public")
         object.__setattr__(self, "settings", held)
 
 
-def _setting(value: object) -> str:
+def _format_setting(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -99,28 +99,28 @@ def start(cluster: Cluster) -> "SparkSession":
     nobody answers at the master's address, RefusedError where the cluster would let anybody in. No wait is longer than
     ``cluster.wait`` seconds. The secret is on no command line.
     """
-    spark = _pyspark()
+    spark = _import_pyspark()
     _check_java()
-    session = running()
+    session = find_session()
     if session is not None:
         if session.sparkContext.master != cluster.master:
-            message = f"this process has a session on {session.sparkContext.master} already; stop it, or use that master"
+            message = f"this process already has a session on {session.sparkContext.master}; stop it, or use that master"
             raise RequestError(message)
         return session
     check_access(cluster.master, cluster.settings, insecure_cluster=cluster.insecure_cluster)
     _check_reachable(cluster.master, cluster.wait)
     with silence():  # PySpark warns of versions of pandas, which is not used here
-        return _started(spark, cluster)
+        return _start_session(spark, cluster)
 
 
-def running() -> "SparkSession | None":
+def find_session() -> "SparkSession | None":
     """Return the session of this process; None where there is none, or where it was stopped."""
-    session: Any = _pyspark().SparkSession._instantiatedSession  # noqa: SLF001 - of any thread, unlike getActiveSession
+    session: Any = _import_pyspark().SparkSession._instantiatedSession  # noqa: SLF001 - of any thread, unlike getActiveSession
     stopped = session is None or session.sparkContext._jsc is None  # noqa: SLF001 - there is no other way to ask
     return None if stopped else session
 
 
-def _pyspark() -> Any:  # noqa: ANN401 - a module
+def _import_pyspark() -> Any:  # noqa: ANN401 - a module
     try:
         import pyspark.sql
     except ImportError:
@@ -129,7 +129,7 @@ def _pyspark() -> Any:  # noqa: ANN401 - a module
 
 
 def _check_java() -> None:
-    """Say that Java is missing or too old before Spark does, at length."""
+    """Refuse a missing or outdated Java with a short message, before Spark fails with a long one."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     wanted = f"Spark needs Java {_OLDEST_JAVA} or newer: install it, and set JAVA_HOME or PATH"
@@ -142,21 +142,21 @@ def _check_java() -> None:
 
 
 def check_access(master: str, settings: Mapping[str, str], *, insecure_cluster: bool) -> None:
-    """Refuse a cluster that lets anybody in: no authentication, or a master that takes programs from anybody over REST."""
+    """Refuse a cluster without authentication, or whose master accepts programs over REST without it."""
     if insecure_cluster or re.fullmatch(r"local(\[[^\]]*\])?", master):
         return
     way = "or say insecure_cluster=True where nobody else can reach it"
     if settings.get("spark.authenticate", "false").lower() != "true":
-        message = f"{master} lets anybody in: set spark.authenticate to true on master, workers and driver, {way}"
+        message = f"{master} has no authentication: set spark.authenticate to true on master, workers and driver, {way}"
         raise RefusedError(message)
     port = int(settings.get("spark.master.rest.port", _REST_PORT))
-    for host, _ in _addresses(master):
+    for host, _ in _list_masters(master):
         if settings.get("spark.master.rest.enabled", "false").lower() == "true" or _takes_programs(host, port):
-            message = f"{master} takes programs over REST from anybody: set spark.master.rest.enabled to false, {way}"
+            message = f"{master} takes programs over REST without a secret: set spark.master.rest.enabled to false, {way}"
             raise RefusedError(message)
 
 
-def _addresses(master: str) -> Iterator[tuple[str, int]]:
+def _list_masters(master: str) -> Iterator[tuple[str, int]]:
     """Yield host and port of each of a standalone cluster's masters."""
     if master.startswith("spark://"):
         for address in master.removeprefix("spark://").split(","):
@@ -180,7 +180,7 @@ def _takes_programs(host: str, port: int) -> bool:
 
 
 def _check_reachable(master: str, wait: float) -> None:
-    found = list(_addresses(master))
+    found = list(_list_masters(master))
     for address in found:
         try:
             socket.create_connection(address, timeout=min(wait, LONGEST_WAIT) / len(found)).close()
@@ -192,16 +192,16 @@ def _check_reachable(master: str, wait: float) -> None:
         raise RequestError(message)
 
 
-def _started(spark: Any, cluster: Cluster) -> "SparkSession":  # noqa: ANN401 - a module
-    """Start a session in a thread of its own, since Spark retries for minutes what it cannot reach."""
+def _start_session(spark: Any, cluster: Cluster) -> "SparkSession":  # noqa: ANN401 - a module
+    """Start a session in its own thread, since Spark retries for minutes when it cannot reach a master."""
     found: list[Any] = []
-    secret = _secret(cluster)
+    secret = _read_secret(cluster)
     settings = {**_SETTINGS, **cluster.settings, "spark.master": cluster.master}
     python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
 
     def work() -> None:
         with suppress(Exception):  # nothing in `found` says it
-            _launch(settings)
+            _launch_java(settings)
             builder = spark.SparkSession.builder.appName("holdtrue")
             for name, value in (settings | secret).items():
                 builder = builder.config(name, value)
@@ -214,14 +214,14 @@ def _started(spark: Any, cluster: Cluster) -> "SparkSession":  # noqa: ANN401 - 
     worker.join(cluster.wait)
     if not found:
         message = (
-            f"no session on {cluster.master} within {cluster.wait:g} seconds: look whether the master runs the same "
-            "version of Spark, and has the same secret"
+            f"no session on {cluster.master} within {cluster.wait:g} seconds; check that the master runs the same "
+            "version of Spark and has the same secret"
         )
         raise RequestError(message)
     return found[0]  # type: ignore[no-any-return]
 
 
-def _launch(settings: Mapping[str, str]) -> None:
+def _launch_java(settings: Mapping[str, str]) -> None:
     """Start Java with the settings on its command line, which others may read: so without the secret."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -232,7 +232,7 @@ def _launch(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001 - as PySpark does it
 
 
-def _secret(cluster: Cluster) -> dict[str, str]:
+def _read_secret(cluster: Cluster) -> dict[str, str]:
     if cluster.secret_file is None:
         return {}
     try:

@@ -36,7 +36,7 @@ from holdtrue.engines.spark.tasks import (
     Reading,
     Tallying,
     check_versions,
-    versions,
+    list_versions,
 )
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
@@ -47,7 +47,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import open_masked
-from holdtrue.queries.emitters import spark as emitted
+from holdtrue.queries.emitters import emit_spark
 from holdtrue.queries.features import Feature
 from holdtrue.queries.syntax_tree import Query, checked_bits
 
@@ -90,17 +90,17 @@ class SparkEngine(Engine):
             for first in range(0, len(asked), _EXPRESSIONS):
                 some = asked[first : first + _EXPRESSIONS]
                 share = (first / len(asked), len(some) / len(asked))
-                found = self._collected(lambda some=some: self._aggregated(some, bits), _part(progress, *share))  # type: ignore[misc]
+                found = self._collect_rows(lambda some=some: self._sum_frame(some, bits), _share_progress(progress, *share))  # type: ignore[misc]
                 rows, *totals = next(iter(found.to_pylist())).values()
-                self._check(rows)
+                self._check_rows(rows)
                 sums += [
                     int(value or 0) << (bits if query.boolean else 0) for query, value in zip(some, totals, strict=True)
                 ]
             return sums
 
-        return self._run(take)
+        return self._run_masked(take)
 
-    def _aggregated(self, queries: Sequence[Query], bits: int) -> "DataFrame":
+    def _sum_frame(self, queries: Sequence[Query], bits: int) -> "DataFrame":
         """Return one row: how many rows there are, and each query's sum.
 
         A sum is of 64 bits where the public number of rows proves that it fits, and of 38 digits elsewhere.
@@ -110,7 +110,7 @@ class SparkEngine(Engine):
         fits = self.rows << bits < _WORD
         sums = []
         for number, query in enumerate(queries):
-            text = emitted(query, 0 if query.boolean else bits)
+            text = emit_spark(query, 0 if query.boolean else bits)
             whole = text if fits or query.boolean else f"CAST({text} AS DECIMAL(38, 0))"
             sums.append(functions.expr(f"SUM({whole})").alias(f"q{number}"))
         return self._frame.agg(functions.count("*").alias("rows"), *sums)
@@ -123,19 +123,19 @@ class SparkEngine(Engine):
         tally, merge = Tallying(reading, hypotheses), Merging(hypotheses)
 
         def made() -> "DataFrame":
-            read = self._frame.select(*_named(reading.names))
+            read = self._frame.select(*_name_columns(reading.names))
             several = isqrt(max(1, read.rdd.getNumPartitions() - 1)) + 1
-            return read.mapInArrow(_function(tally), TALLY).repartition(several).mapInArrow(_function(merge), TALLY)
+            return read.mapInArrow(_wrap_task(tally), TALLY).repartition(several).mapInArrow(_wrap_task(merge), TALLY)
 
         def take() -> Integers:
-            totals, rows = hypotheses.blank(), 0
-            for line in self._collected(made, progress).to_pylist():
+            totals, rows = hypotheses.make_totals(), 0
+            for line in self._collect_rows(made, progress).to_pylist():
                 rows += line["rows"]
                 totals += np.frombuffer(line["totals"], dtype=totals.dtype)
-            self._check(rows)
-            return hypotheses.errors(totals)
+            self._check_rows(rows)
+            return hypotheses.count_errors(totals)
 
-        return self._run(take)
+        return self._run_masked(take)
 
     def train(
         self,
@@ -158,25 +158,25 @@ class SparkEngine(Engine):
         def made() -> "DataFrame":
             from pyspark.sql import functions
 
-            read = self._read(reading, rule, used=share * recipe.parts)
+            read = self._read_rows(reading, rule, used=share * recipe.parts)
             parted = read.withColumn("part", functions.pmod(functions.col(POSITION), functions.lit(recipe.parts)))
-            return parted.groupBy("part").applyInArrow(_grouped(fitting), MEMBERS)
+            return parted.groupBy("part").applyInArrow(_wrap_grouped(fitting), MEMBERS)
 
         def take() -> Ensemble:
             held: dict[int, Any] = {}
             rows = 0
-            for line in self._collected(made, progress).to_pylist():
+            for line in self._collect_rows(made, progress).to_pylist():
                 if rule.by == "position" and line["rows"] != share:
                     raise ReleaseError(FAILED)
                 rows += line["rows"]
                 held[line["part"]] = member_from_bytes(line["member"], recipe=recipe)
             if rows != (share * recipe.parts if rule.by == "position" else self.rows):
                 raise ReleaseError(FAILED)
-            return recipe.ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
+            return recipe.make_ensemble(gather_members(recipe, [held.get(part) for part in range(recipe.parts)]))
 
-        return self._run(take)
+        return self._run_masked(take)
 
-    def _read(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
+    def _read_rows(self, reading: Reading, rule: PartRule, *, used: int) -> "DataFrame":
         """Return the features of rows as doubles, and the number that decides a row's part and its order in it."""
         from pyspark.sql import Window, functions
 
@@ -185,13 +185,13 @@ class SparkEngine(Engine):
         if rule.by == "position":
             frame = number_rows(self._source, self._expressions, card=self.card, key=self.key)
             kept = frame.where(functions.col(POSITION) < used)
-            return kept.select(*_named([*reading.names, POSITION])).mapInArrow(_function(reading), schema)
-        read = self._frame.select(*_named(reading.names)).mapInArrow(_function(reading), schema)
+            return kept.select(*_name_columns([*reading.names, POSITION])).mapInArrow(_wrap_task(reading), schema)
+        read = self._frame.select(*_name_columns(reading.names)).mapInArrow(_wrap_task(reading), schema)
         if rule.by == "key":
             return read
         copies = functions.row_number().over(Window.partitionBy(*listed).orderBy(listed[0])) - 1
         numbered = read.withColumn(POSITION, copies.cast("bigint"))
-        return numbered.mapInArrow(_function(Naming()), schema)
+        return numbered.mapInArrow(_wrap_task(Naming()), schema)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the schema and the rows in any order: those of every other engine on the same rows.
@@ -202,21 +202,21 @@ class SparkEngine(Engine):
         whole, task = Fingerprint(key, schema=schema), Fingerprinting(key, schema)
 
         def take() -> bytes:
-            found = self._collected(lambda: self._frame.mapInArrow(_function(task), FINGERPRINT), progress).to_pylist()
+            found = self._collect_rows(lambda: self._frame.mapInArrow(_wrap_task(task), FINGERPRINT), progress).to_pylist()
             for line in found:
                 left, right = (int.from_bytes(line[half], "little") for half in ("left", "right"))
                 whole.merge((line["rows"], left, right))
-            self._check(whole.totals()[0])
+            self._check_rows(whole.totals()[0])
             return whole.finish()
 
-        return self._run(take)
+        return self._run_masked(take)
 
     def sort(self, columns: Sequence[str] | None = None) -> None:
-        """Do nothing but look whether the columns are there: nothing is kept between questions."""
-        self._run(lambda: [self.card.column(name) for name in columns or ()])
+        """Only check that the columns exist: nothing is kept between questions."""
+        self._run_masked(lambda: [self.card.column(name) for name in columns or ()])
 
-    def _collected(self, made: "Callable[[], DataFrame]", progress: Progress | None) -> "pa.Table":
-        """Return the few rows of a frame, from files that are those of the opening, before and after."""
+    def _collect_rows(self, made: "Callable[[], DataFrame]", progress: Progress | None) -> "pa.Table":
+        """Return the few rows of a frame; check before and after that the files are the ones that were opened."""
         self._check_files()
         found = run_job(self._session, lambda: made().toArrow(), progress=progress)
         self._check_files()
@@ -226,17 +226,17 @@ class SparkEngine(Engine):
         if identify_files(self._source) != self._files:
             raise ReleaseError(FAILED)
 
-    def _check(self, rows: int) -> None:
+    def _check_rows(self, rows: int) -> None:
         if rows != self.rows:
             raise ReleaseError(FAILED)
 
-    def _release(self) -> None:
+    def _release_rows(self) -> None:
         """Do nothing: the rows are Spark's, and the session is its owner's."""
 
 
-def _function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _wrap_task(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a task as the plain function that Spark wants; an executor with other versions fails it."""
-    expected = versions()
+    expected = list_versions()
 
     def run(batches: Any) -> Any:  # noqa: ANN401 - Arrow batches
         check_versions(expected)
@@ -245,8 +245,8 @@ def _function(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
-def _grouped(task: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    expected = versions()
+def _wrap_grouped(task: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    expected = list_versions()
 
     def run(key: Any, table: Any) -> Any:  # noqa: ANN401 - a key of groups, and an Arrow table
         check_versions(expected)
@@ -255,19 +255,19 @@ def _grouped(task: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return run
 
 
-def _named(names: Sequence[str]) -> list[Any]:
-    """Return columns by their names, whatever signs those hold."""
+def _name_columns(names: Sequence[str]) -> list[Any]:
+    """Return columns by their names, whatever characters the names hold."""
     from pyspark.sql import functions
 
     return [functions.col("`" + name.replace("`", "``") + "`") for name in names]
 
 
-def _part(progress: Progress | None, begun: float, share: float) -> Progress | None:
+def _share_progress(progress: Progress | None, begun: float, share: float) -> Progress | None:
     return None if progress is None else lambda done: progress(min(1.0, begun + share * done))
 
 
 def open_rows(rows: SparkRows, *, declared: Declared) -> SparkEngine:
-    """Return an engine over rows that Spark reads, after a look at the cluster and at its executors."""
+    """Return an engine over rows that Spark reads, after checking the cluster and its executors."""
     frame = open_masked(lambda: open_frame(rows), failure="the rows could not be opened with Spark")
     context = frame.sparkSession.sparkContext
     check_access(str(context.master), dict(context.getConf().getAll()), insecure_cluster=rows.insecure_cluster)
@@ -276,7 +276,7 @@ def open_rows(rows: SparkRows, *, declared: Declared) -> SparkEngine:
     def read() -> SparkEngine:
         expressions, named = shape_columns(frame, declared=declared)
         counted = run_job(frame.sparkSession, frame.count)
-        card = declared.card(named, rows=int(counted))
+        card = declared.make_card(named, rows=int(counted))
         if rows.key is not None:
             number_rows(frame, expressions, card=card, key=rows.key)
         return SparkEngine(card, frame, expressions, key=rows.key)

@@ -15,7 +15,7 @@ from holdtrue.engines.base import FAILED
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.spark import SparkRows
-from holdtrue.engines.spark.tasks import POSITION, versions
+from holdtrue.engines.spark.tasks import POSITION, list_versions
 from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import check_names, choose_type
@@ -46,15 +46,15 @@ def open_frame(rows: SparkRows) -> "DataFrame":
     """Return the frame that a source means; refuse one whose rows are not the same each time they are read."""
     if isinstance(rows.source, str):
         if rows.session is None:
-            raise InvalidParameter("session", None, "a SparkSession, where the rows are named rather than given")
+            raise InvalidParameter.saying("session", "rows given by name need session=, a SparkSession")
         frame = _find_rows(rows.session, rows.source)
     else:
         frame = rows.source
     if type(frame).__module__ != "pyspark.sql.classic.dataframe":
         message = (
-            "Spark Connect has no place for tasks of this engine's; open the rows with a session of the driver itself"
+            "Spark Connect cannot run the tasks of this engine; open the rows with a classic session on the driver"
             if "connect" in type(frame).__module__
-            else f"a {type(frame).__name__} is no Spark DataFrame, table name or path"
+            else f"a {type(frame).__name__} is not a Spark DataFrame, a table name or a path"
         )
         raise RequestError(message)
     for name, wanted in _ASSUMED.items():
@@ -63,8 +63,8 @@ def open_frame(rows: SparkRows) -> "DataFrame":
             raise RequestError(message)
     if not frame._jdf.queryExecution().analyzed().deterministic():  # noqa: SLF001 - there is no other way to ask
         message = (
-            "these rows are made by chance or by how they are spread over tasks (rand, monotonically_increasing_id): "
-            "a task that is tried again would see others. Write them to Parquet, and open that"
+            "these rows depend on chance or on how they are spread over tasks (rand, monotonically_increasing_id): "
+            "a task that is retried would see other rows. Write them to Parquet, and open that"
         )
         raise RequestError(message)
     return frame
@@ -92,14 +92,14 @@ def _find_rows(session: "SparkSession", source: str) -> "DataFrame":
 def _has_delta(session: "SparkSession", source: str) -> bool:
     jvm: Any = session._jvm  # noqa: SLF001 - Hadoop's classes are reached no other way
     path = jvm.org.apache.hadoop.fs.Path(source, "_delta_log")
-    return bool(_filesystem(session, path).exists(path))
+    return bool(_find_filesystem(session, path).exists(path))
 
 
-def _filesystem(session: "SparkSession", path: Any) -> Any:  # noqa: ANN401 - a path and a file system of Hadoop's
+def _find_filesystem(session: "SparkSession", path: Any) -> Any:  # noqa: ANN401 - a path and a file system of Hadoop's
     return path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 - reached no other way
 
 
-def _path(jvm: Any, name: str) -> Any:  # noqa: ANN401 - Java's, and a path of Hadoop's
+def _make_path(jvm: Any, name: str) -> Any:  # noqa: ANN401 - Java's, and a path of Hadoop's
     """Return the path of a file that a frame lists: Spark lists addresses, with %20 for a space; others may list names."""
     try:
         return jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
@@ -120,13 +120,13 @@ def identify_files(frame: "DataFrame") -> bytes:
     jvm = gateway.jvm
     asked, listed = (gateway.new_array(kind, len(names)) for kind in (jvm.org.apache.hadoop.fs.Path, jvm.java.lang.Object))
     for place, name in enumerate(names):
-        asked[place] = _path(jvm, name)
+        asked[place] = _make_path(jvm, name)
     # Copied, since toString is looked up by the type of an array, and there is none for this one.
-    jvm.java.lang.System.arraycopy(_filesystem(session, asked[0]).listStatus(asked), 0, listed, 0, len(names))
+    jvm.java.lang.System.arraycopy(_find_filesystem(session, asked[0]).listStatus(asked), 0, listed, 0, len(names))
     told = str(jvm.java.util.Arrays.toString(listed))
     facts = re.findall(r"path=([^;]*);.*?length=(\d+);.*?modification_time=(\d+)", told)
     if len(facts) != len(names):
-        message = "the files behind a frame are not all there"
+        message = "some files behind the frame are missing"
         raise RequestError(message)
     return hashlib.blake2b(repr(sorted(facts)).encode(), digest_size=32).digest()
 
@@ -138,8 +138,8 @@ def shape_columns(frame: "DataFrame", *, declared: Declared) -> tuple[list[str],
     expressions, named = [], []
     for name, found in fields:
         wanted, as_text = declared.types.get(name), found in _AS_TEXT
-        kind = choose_type(name, found=found, kind=_type(found), wanted=wanted, as_text=as_text, empty=found == "void")
-        column = _DIALECT.name(name)
+        kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=as_text, empty=found == "void")
+        column = _DIALECT.quote_name(name)
         # Through text a decimal becomes the nearest double, as it does on every engine.
         inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") else column
         expressions.append(f"TRY_CAST({inner} AS {_DIALECT.types[kind]}) AS {column}")  # type: ignore[index]  # of the card
@@ -147,7 +147,7 @@ def shape_columns(frame: "DataFrame", *, declared: Declared) -> tuple[list[str],
     return expressions, named
 
 
-def _type(found: str) -> str | None:
+def _find_type(found: str) -> str | None:
     if found == "boolean":
         return "boolean"
     if found in _INTEGERS:
@@ -167,13 +167,13 @@ def number_rows(frame: "DataFrame", expressions: Sequence[str], *, card: Card, k
 
     if key is not None:
         if card.column(key).type != "integer":
-            raise InvalidParameter("key", key, "a column of whole numbers, one for each row and without gaps")
-        column = _DIALECT.name(key)
+            raise InvalidParameter("key", key, "a column of whole numbers, one per row and without gaps")
+        column = _DIALECT.quote_name(key)
         (found,) = frame.selectExpr(f"MIN({column})", f"MAX({column})", f"COUNT({column})").toArrow().to_pylist()
         low, high, there = found.values()
         if there != card.rows or high - low + 1 != card.rows:
-            raise InvalidParameter("key", key, "a column of whole numbers, one for each row and without gaps")
-        return frame.selectExpr(*expressions, f"{column} - {_DIALECT.number(low)} AS {POSITION}")
+            raise InvalidParameter("key", key, "a column of whole numbers, one per row and without gaps")
+        return frame.selectExpr(*expressions, f"{column} - {_DIALECT.write_number(low)} AS {POSITION}")
     needs = "parts of an ensemble need positions: open Parquet files, or SparkRows(..., key=) with a column of row numbers"
     if not frame.inputFiles():
         raise NotCertified(needs)
@@ -261,7 +261,7 @@ def _share_done(context: Any, group: str) -> float:  # noqa: ANN401 - a SparkCon
 
 
 def check_executors(session: "SparkSession", *, wait: float) -> None:
-    """Refuse executors that do not run this Python, this Holdtrue and these packages; asked once a session.
+    """Refuse executors that do not run this Python, this Holdtrue and these packages; checked once per session.
 
     Executors that join later are asked by every task, which fails there.
     """
@@ -269,14 +269,14 @@ def check_executors(session: "SparkSession", *, wait: float) -> None:
     name = (context.applicationId, context.pythonExec)
     if name in _seen:
         return
-    expected = versions()
+    expected = list_versions()
     needed = f"Python {expected['python']} with holdtrue[spark] {expected['holdtrue']}"
     try:
         found = run_job(session, lambda: _ask_executors(session), wait=wait)
     except TimeoutError:
-        message = f"no executor took a task within {wait:g} seconds: are there workers, with memory and cores to spare?"
+        message = f"no executor took a task within {wait:g} seconds; check that there are workers with free memory and cores"
     except ReleaseError:
-        message = f"executors run no tasks in Python: they need {needed} and its packages, at {context.pythonExec}"
+        message = f"executors cannot run Python tasks: they need {needed} and its packages, at {context.pythonExec}"
     else:
         odd = next((facts for facts in found if facts != expected), None)
         if odd is None:
@@ -298,7 +298,7 @@ def _ask_executors(session: "SparkSession") -> list[dict[str, str]]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
         try:
-            told = import_module("holdtrue.engines.spark.tasks").versions()
+            told = import_module("holdtrue.engines.spark.tasks").list_versions()
         except ImportError as error:
             told = {"missing": error.name or "holdtrue"}
         for _ in batches:

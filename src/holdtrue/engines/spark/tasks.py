@@ -42,7 +42,7 @@ __all__ = [
     "Reading",
     "Tallying",
     "check_versions",
-    "versions",
+    "list_versions",
 ]
 
 Batches: TypeAlias = "Iterator[pa.RecordBatch]"
@@ -56,7 +56,7 @@ _FAILED = "a task of Holdtrue failed"
 _WIDTH = 16
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Return what must be the same on the driver and on executors, for equal integers and equal members."""
     import cryptography
     import pyarrow as pa
@@ -73,12 +73,12 @@ def versions() -> dict[str, str]:
 
 def check_versions(expected: dict[str, str]) -> None:
     """Fail a task on an executor that joined with other versions than the driver's."""
-    if versions() != expected:
+    if list_versions() != expected:
         raise RuntimeError(_FAILED)
 
 
-def _silent(task: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a generator of a task fail with a fixed text, whatever it meets."""
+def _mask_errors(task: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the generator of a task fail with a fixed text, whatever goes wrong."""
 
     @wraps(task)
     def run(*arguments: Any) -> Any:  # noqa: ANN401 - what Spark gives
@@ -100,14 +100,14 @@ class Fingerprinting:
     key: bytes
     schema: tuple[tuple[str, str], ...]
 
-    @_silent
+    @_mask_errors
     def __call__(self, batches: Batches) -> Batches:
         """Yield one row: the totals of the partition."""
         import pyarrow as pa
 
         taken = Fingerprint(self.key, schema=self.schema)
         for batch in batches:
-            taken.add(_cells(batch, self.schema), rows=batch.num_rows)
+            taken.add(_read_cells(batch, self.schema), rows=batch.num_rows)
         rows, *sums = taken.totals()
         left, right = (pa.array([half.to_bytes(_WIDTH, "little")]) for half in sums)
         yield pa.record_batch([pa.array([rows]), left, right], names=["rows", "left", "right"])
@@ -127,13 +127,13 @@ class Reading:
         keyed = [] if self.key is None else [Keys(self.key)]
         return columns_of([*self.features, *keyed]) or [self.card.columns[0].name]
 
-    def arrays(self, batch: "pa.RecordBatch") -> Arrays:
-        """Return an array a feature."""
+    def read_arrays(self, batch: "pa.RecordBatch") -> Arrays:
+        """Return one array per feature."""
         schema = [(name, self.card.column(name).type) for name in self.names]
-        values = dict(zip(self.names, _cells(batch, schema), strict=True))
+        values = dict(zip(self.names, _read_cells(batch, schema), strict=True))
         return read_features(self.features, values, rows=batch.num_rows)
 
-    @_silent
+    @_mask_errors
     def __call__(self, batches: Batches) -> Batches:
         """Yield for each row its position, the hash of its key or 0, and its features as doubles."""
         import pyarrow as pa
@@ -141,22 +141,22 @@ class Reading:
         names = [POSITION, *(f"f{number}" for number in range(len(self.features)))]
         for batch in batches:
             place = batch.schema.get_field_index(POSITION)
-            columns = [pa.array(array.astype(np.float64)) for array in self.arrays(batch)]
-            yield pa.record_batch([self._keys(batch) if place < 0 else batch.column(place), *columns], names=names)
+            columns = [pa.array(array.astype(np.float64)) for array in self.read_arrays(batch)]
+            yield pa.record_batch([self._hash_keys(batch) if place < 0 else batch.column(place), *columns], names=names)
 
-    def _keys(self, batch: "pa.RecordBatch") -> "pa.Array":
+    def _hash_keys(self, batch: "pa.RecordBatch") -> "pa.Array":
         import pyarrow as pa
 
         if self.key is None:
             return pa.array(np.zeros(batch.num_rows, dtype=np.int64))
-        return pa.array(Reading(self.card, (Keys(self.key),)).arrays(batch)[0])
+        return pa.array(Reading(self.card, (Keys(self.key),)).read_arrays(batch)[0])
 
 
 @dataclass(frozen=True)
 class Naming:
     """Puts the hash of what a row holds in the place of the number of its copy."""
 
-    @_silent
+    @_mask_errors
     def __call__(self, batches: Batches) -> Batches:
         """Yield the rows as they came, each with its hash."""
         import pyarrow as pa
@@ -177,14 +177,14 @@ class Tallying:
     reading: Reading
     hypotheses: HypothesisClass
 
-    @_silent
+    @_mask_errors
     def __call__(self, batches: Batches) -> Batches:
         """Yield one row: how many rows there were, and the totals as bytes."""
-        totals, rows = self.hypotheses.blank(), 0
+        totals, rows = self.hypotheses.make_totals(), 0
         for batch in batches:
-            tally_rows(self.hypotheses, self.reading.arrays(batch), totals)
+            tally_rows(self.hypotheses, self.reading.read_arrays(batch), totals)
             rows += batch.num_rows
-        yield _tallied(rows, totals)
+        yield _make_totals(rows, totals)
 
 
 @dataclass(frozen=True)
@@ -193,15 +193,15 @@ class Merging:
 
     hypotheses: HypothesisClass
 
-    @_silent
+    @_mask_errors
     def __call__(self, batches: Batches) -> Batches:
         """Yield one row: the sum of all that came."""
-        totals, rows = self.hypotheses.blank(), 0
+        totals, rows = self.hypotheses.make_totals(), 0
         for batch in batches:
             rows += sum(batch.column(0).to_pylist())
             for content in batch.column(1):
                 totals += np.frombuffer(content.as_buffer(), dtype=totals.dtype)
-        yield _tallied(rows, totals)
+        yield _make_totals(rows, totals)
 
 
 @dataclass(frozen=True)
@@ -228,12 +228,12 @@ class Fitting:
         raise RuntimeError(_FAILED)
 
 
-def _cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:
+def _read_cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:
     found = (batch.column(batch.schema.get_field_index(name)) for name, _ in schema)
     return [cells_of_arrow(name, column, wanted=kind)[1] for (name, kind), column in zip(schema, found, strict=True)]
 
 
-def _tallied(rows: int, totals: npt.NDArray[Any]) -> "pa.RecordBatch":
+def _make_totals(rows: int, totals: npt.NDArray[Any]) -> "pa.RecordBatch":
     import pyarrow as pa
 
     return pa.record_batch([pa.array([rows]), pa.array([totals.tobytes()], pa.binary())], names=["rows", "totals"])

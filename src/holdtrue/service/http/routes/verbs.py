@@ -163,7 +163,7 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
     settled = [each.over(columns) if each.width is None else each for each in several]
     most = f"{settings.class_limit:,} in one request"
     if sum(each.size for each in settled) <= settings.class_limit:
-        if sum(each.work(rows) for each in settled) <= settings.work_limit:
+        if sum(each.count_steps(rows) for each in settled) <= settings.work_limit:
             return
         most = f"as many as {settings.work_limit:,} steps count on {rows:,} rows"
     detail = f"too many hypotheses: this service takes at most {most}; use a smaller class"

@@ -29,7 +29,7 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (262, 240),
-    "lines of code": (34_550, 29_500),
+    "lines of code": (35_000, 29_500),
     "longest import chain": (23, 20),
     "layers": (13, 15),
 }

@@ -207,7 +207,7 @@ def _cases_for(mode: str, wish: _Wish, target: float, *, start: int) -> int | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Mode:
+class _ModeRule:
     tells: str
     theorem: str
     private: bool
@@ -241,28 +241,28 @@ def _runs(cases: int, wish: _Wish, runs: int) -> SparseVectorBound:
 
 
 _MODES = {
-    "scores": _Mode(
+    "scores": _ModeRule(
         "every score",
         "transfer, by position (T5, T6b)",
         private=True,
         width=_scores,
         opened="Holdout(y_true, looks={wish.looks})",
     ),
-    "rounding": _Mode(
+    "rounding": _ModeRule(
         "every score, rounded",
         "description length, by look (T9, S5)",
         private=False,
         width=lambda cases, wish: rounding_alpha(cases, queries=wish.looks, beta=wish.beta / 2),
         opened="Holdout(y_true, looks={wish.looks}, private=False)",
     ),
-    "gate": _Mode(
+    "gate": _ModeRule(
         "yes or no",
         "transcripts counted by place (S5, S6)",
         private=False,
         width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta / 2),
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
     ),
-    "private gate": _Mode(
+    "private gate": _ModeRule(
         "yes or no, and the score after a yes",
         "above threshold, by position (S3, S4, T6b)",
         private=True,
@@ -270,21 +270,21 @@ _MODES = {
         released=lambda cases, wish: _runs(cases, wish, wish.yes).alpha_released,
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
     ),
-    "ladder": _Mode(
+    "ladder": _ModeRule(
         "the best score so far, rounded",
         "transcripts counted (T11)",
         private=False,
         width=lambda cases, wish: ladder_alpha(cases, submissions=wish.looks, beta=wish.beta),
         opened="Leaderboard(y_true, submissions={wish.looks})",
     ),
-    "private ladder": _Mode(
+    "private ladder": _ModeRule(
         "the best score so far, with noise",
         "above threshold, by position (S3, S4, T6b)",
         private=True,
         width=lambda cases, wish: private_ladder_alpha(cases, submissions=wish.looks, moves=wish.yes, beta=wish.beta).alpha,
         opened="Leaderboard(y_true, submissions={wish.looks}, rule='private ladder', moves={wish.yes})",
     ),
-    "thresholdout": _Mode(
+    "thresholdout": _ModeRule(
         "the training score, or the holdout's where that overfits",
         "above threshold, by position (S3, S4, T6b)",
         private=True,
@@ -292,14 +292,14 @@ _MODES = {
         released=lambda cases, wish: _runs(cases, wish, wish.overfits).alpha_released,
         opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits})",
     ),
-    "guess-and-check": _Mode(
+    "guess-and-check": _ModeRule(
         "the training score, or the holdout's where that overfits",
         "guess and check (T12)",
         private=False,
         width=lambda cases, wish: guess_and_check_alpha(cases, queries=wish.looks, overfits=wish.overfits, beta=wish.beta),
         opened="Holdout(y_true, looks={wish.looks}, train=y_train, overfits={wish.overfits}, private=False)",
     ),
-    "naive": _Mode(
+    "naive": _ModeRule(
         "every score; right for one look only",
         "Hoeffding, nothing adaptive",
         private=False,

@@ -35,6 +35,13 @@ def test_asking_as_json_is_the_plan():
     assert decode(result.stdout, ht.Plan) == ht.plan(rows=100_000, queries=1000)
 
 
+def test_u6_shares_print_both_widths():
+    result = run("--rows", "45000", "--queries", "300", "--shares", "0.05")
+    made = ht.plan(rows=45_000, queries=300, shares=0.05)
+    assert f"{made.alpha:.4g} from the population" in result.stdout
+    assert f"{made.alpha_at(0.05):.4g} where an answer is 0.05" in result.stdout
+
+
 def test_comparison_shows_every_method_and_marks_privacy():
     text = run("--queries", "100", "--alpha", "0.1", "--compare").stdout
     for method in ("jung20", "lecture19", "splitting", "rounding", "nonadaptive"):

@@ -65,3 +65,13 @@ def test_s4_plans_name_both_widths():
     assert "±0.2120" in str(made)
     assert not made["scores"].alpha_released
     assert decode(encode(made), HoldoutPlan) == made
+
+
+def test_s1_scores_name_the_theorem_of_their_plan(monkeypatch):
+    with Holdout(TRUTH, looks=10) as holdout:
+        assert holdout.plan.transfer.overshoot > 0
+        assert holdout.score(TRUTH).certificate.theorem == "transfer, one beta for noise and gap, by position (S1, T6b)"
+    split = ht.plan(rows=CASES, queries=10, method="transfer-gaussian")
+    monkeypatch.setattr(terms, "scoring_plan", lambda *_, **__: split)
+    with Holdout(TRUTH, looks=10) as holdout:
+        assert holdout.score(TRUTH).certificate.theorem == "transfer, by position (T6b)"

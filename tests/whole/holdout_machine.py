@@ -227,9 +227,9 @@ class GateMachine(HoldoutMachine):
         state = gate._follow()
         names = {gate_name(held, number): accuracy_of(number) for number in self.incumbents}
         if state.incumbent is not None:
-            low, high = state.mean()
+            low, high, _ = state.mean()
             assert low <= names[state.incumbent] <= high
-        for name, (low, high) in state.means.items():
+        for name, (low, high, _) in state.means.items():
             assert low <= names[name] <= high
 
 

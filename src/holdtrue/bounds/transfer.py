@@ -169,7 +169,8 @@ def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tu
     With probability at least 1 - p1 - p2 it covers the population value of every query of the plan at once, where
     ``noise`` is the half-width for which all |answer - v| <= noise but for p1, and slack = delta(epsilon)/p2 on the curve of
     the whole ledger's cap. Needs: epsilon and slack fixed before data, the rows alike and independent, and one q for all
-    rows. Lies within answer +- (noise + gamma), and shrinks to slack + e^epsilon noise near 0 and 1.
+    rows. Lies within answer +- (noise + gamma), and shrinks to slack + e^epsilon noise near 0 and 1. By S1 beta need not be
+    split: noise is then the box of an answer, and the slack pays for what all noise exceeds its boxes by.
     """
     low, high = _kept(answer, noise)
     return _outward(_lower(low, epsilon, slack), 1 - _lower(1 - high, epsilon, slack))

@@ -208,8 +208,7 @@ class Gate(Mode[Verdict]):
         """Return the state after every response in the ledger."""
         self.pipeline.index.follow()
         self.transcript.follow()
-        new = self.transcript.looks[self._read :]
-        before = len(self._state.yes)
+        new, before = self.transcript.looks[self._read :], len(self._state.yes)
         for look in new:
             if look.verb == "gate":
                 self._places[look.number] = len(self._places) + 1, before

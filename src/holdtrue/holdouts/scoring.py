@@ -1,4 +1,4 @@
-"""Full scores: every look is answered with Gaussian noise, and an interval that holds for all looks at once (T5, T6b)."""
+"""Full scores: every look is answered with Gaussian noise, and an interval that holds for all looks at once (S1, T6b)."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,7 +19,7 @@ from holdtrue.verbs import Release, Standing
 
 __all__ = ["Scoring", "ends_of"]
 
-_THEOREM = "transfer, by position (T6b)"
+_SPLIT, _JOINT = "transfer, by position (T6b)", "transfer, one beta for noise and gap, by position (S1, T6b)"
 
 
 def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[float, float]:
@@ -43,7 +43,7 @@ class Scoring(Mode[Score]):
     """How every look of a scoring holdout is answered.
 
     Guarantee: the scores of all looks together are private as the plan's cap says, and with probability 1 - beta every
-    interval covers the truth it is about at once, however the submissions were chosen (T5, T6b). The same submission again
+    interval covers the truth it is about at once, however the submissions were chosen (S1, T6b). The same submission again
     is answered from the ledger and is no look.
     """
 
@@ -66,7 +66,8 @@ class Scoring(Mode[Score]):
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing  # the plan counts on all looks
-            return [self._answer(asked, drawn[0], certificate.with_theorem(_THEOREM))]
+            joint = self.plan.transfer is not None and self.plan.transfer.overshoot > 0
+            return [self._answer(asked, drawn[0], certificate.with_theorem(_JOINT if joint else _SPLIT))]
 
         return Release(
             verb="score",

@@ -243,7 +243,7 @@ def _runs(cases: int, wish: _Wish, runs: int) -> SparseVectorBound:
 _MODES = {
     "scores": _ModeRule(
         "every score",
-        "transfer, by position (T5, T6b)",
+        "transfer, by position (S1, T6b)",
         private=True,
         width=_scores,
         opened="Holdout(y_true, looks={wish.looks})",

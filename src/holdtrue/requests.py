@@ -560,10 +560,10 @@ def describe(kind: type[Struct]) -> tuple[FieldDescription, ...]:
     found = inspect.type_info(kind)
     if not isinstance(found, inspect.StructType):
         raise TypeError(kind)
-    return tuple(_described(field) for field in found.fields)
+    return tuple(_describe_field(field) for field in found.fields)
 
 
-def _described(field: inspect.Field) -> FieldDescription:
+def _describe_field(field: inspect.Field) -> FieldDescription:
     schema = field.type.extra_json_schema if isinstance(field.type, inspect.Metadata) else None
     made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else None
     default = made if field.default is msgspec.NODEFAULT else field.default

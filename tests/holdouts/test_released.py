@@ -43,7 +43,7 @@ def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
     """The negative control: without a width of released scores in its facts, all are the plan's, on reopening too."""
     path = tmp_path / "old.ledger"
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "widened", lambda *_: UNSET)
+        patch.setattr(terms, "widen_for_rounding", lambda *_: UNSET)
         patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
         Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:

@@ -12,7 +12,7 @@ from holdtrue.bounds.transcripts import check_cells, check_passes, check_width, 
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts.cases import BITS
-from holdtrue.holdouts.guess_and_check import checked
+from holdtrue.holdouts.guess_and_check import check_guess
 
 CASES = 40_000
 RANDOM = np.random.default_rng(17)
@@ -130,7 +130,7 @@ def test_a_check_passes_only_where_both_tails_are_small(guess):
 
 def test_answers_after_a_failure_are_within_the_tolerance():
     for total in range(0, 1001, 7):
-        cell, number = checked(
+        cell, number = check_guess(
             0.5 if abs(total - 500) > 300 else 0.95,
             total=total << BITS,
             cases=1000,

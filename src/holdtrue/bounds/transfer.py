@@ -172,7 +172,7 @@ def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tu
     rows. Lies within answer +- (noise + gamma), and shrinks to slack + e^epsilon noise near 0 and 1. By S1 beta need not be
     split: noise is then the box of an answer, and the slack pays for what all noise exceeds its boxes by.
     """
-    low, high = _kept(answer, noise)
+    low, high = _clip_answer(answer, noise)
     return _outward(_lower(low, epsilon, slack), 1 - _lower(1 - high, epsilon, slack))
 
 
@@ -183,7 +183,7 @@ def position_interval(answer: float, *, noise: float, epsilon: float, slack: flo
     E q_i. The half-width is at most noise + slack + tanh(epsilon/4), about 1 % more than by T6, whose step from u (1 - v)
     to a square is about one q and fails for means over rows. Holds in T6's setting too.
     """
-    low, high = _kept(answer, noise)
+    low, high = _clip_answer(answer, noise)
     return _outward(_position_lower(low, epsilon, slack), 1 - _position_lower(1 - high, epsilon, slack))
 
 
@@ -192,7 +192,7 @@ def position_alpha(*, noise: float, epsilon: float, slack: float) -> float:
     return min(1.0, (noise + slack + math.tanh(epsilon / 4)) * ROUNDING)
 
 
-def _kept(answer: float, noise: float) -> tuple[float, float]:
+def _clip_answer(answer: float, noise: float) -> tuple[float, float]:
     """Clip the answer to [0, 1] first: a raw answer below -noise would leave no room for v."""
     if not (math.isfinite(answer) and math.isfinite(noise) and noise >= 0):
         raise InvalidParameter("answer", (answer, noise), "a finite answer and a finite half-width, 0 or above")

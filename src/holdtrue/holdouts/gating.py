@@ -112,7 +112,7 @@ class Gate(Mode[Verdict]):
 
     def _open_with(self, incumbent: Question, name: str) -> None:
         """Tell the first incumbent's score in one of k/2 cells; one request of a gate does, whoever opens it."""
-        release = self._opening(incumbent, name, f"incumbent {name}")
+        release = self._release_opening(incumbent, name, f"incumbent {name}")
         try:
             self.run(PlannedLook(release, lambda: [incumbent.total()]), request_id_of(_FIRST))
         except RefusedError:
@@ -137,7 +137,7 @@ class Gate(Mode[Verdict]):
             return PlannedLook(self._release(given, part, met, None), list)
         if own:
             raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
-        against = self._met(met, known)
+        against = self._find_opponent(met, known)
         measure = self._measure(given, given.request_id(part), against)
         return PlannedLook(self._release(given, part, met, against), measure)
 
@@ -168,14 +168,14 @@ class Gate(Mode[Verdict]):
             state = self._follow()
             known = None if key is None else self.pipeline.ledger.find(request_id=key)
             name = state.incumbent if known is None else str(read_charge(known).request["values"])
-            against = self._met(name, known)
+            against = self._find_opponent(name, known)
             if against is None or name is None:
                 message = "there is no incumbent to certify: no submission had a yes yet"
                 raise RefusedError(message)
             part = f"certify {name}"
             given = Submission(against, name, key=key, analyst=analyst)
             *_, look = state.means.get(name, _UNKNOWN)
-            planned = PlannedLook(self._closing(given, part, look), lambda: [against.total()])
+            planned = PlannedLook(self._release_closing(given, part, look), lambda: [against.total()])
             found = self.run(planned, given.request_id(part), bound=key is not None, analyst=analyst)
             return msgspec.structs.replace(self.score(given, found, self._moment(key)), looks_left=0)
 
@@ -244,7 +244,7 @@ class Gate(Mode[Verdict]):
         closed = bool(state.closed) or any(look.verb == "certify" for look in waiting)
         return len(state.yes) + sum(look.verb == "gate" for look in waiting), closed
 
-    def _met(self, name: str | None, known: Entry | None) -> Question | None:
+    def _find_opponent(self, name: str | None, known: Entry | None) -> Question | None:
         """Return the question of whom a look is against; refuse where this process cannot find what it submitted."""
         if name is None:
             return None
@@ -318,7 +318,7 @@ class Gate(Mode[Verdict]):
                 "values": given.name,
                 "margin": str(given.margin),
                 "against": met,
-                "differing": self._differing(asked, against),
+                "differing": self._count_differing(asked, against),
                 "private": False,
             },
             parts=(part,),
@@ -330,7 +330,7 @@ class Gate(Mode[Verdict]):
             respond=respond,
         )
 
-    def _differing(self, asked: Question, against: Question | None) -> int:
+    def _count_differing(self, asked: Question, against: Question | None) -> int:
         """Return in how many cases two submissions can differ, as far as that is public; all cases otherwise.
 
         Where predictions differ is public, but drawn with the cases; where results differ depends on their labels.
@@ -340,13 +340,13 @@ class Gate(Mode[Verdict]):
             return self.cases.number
         return int(np.count_nonzero(asked.submitted != against.submitted))
 
-    def _opening(self, asked: Question, name: str, part: str) -> Release:
+    def _release_opening(self, asked: Question, name: str, part: str) -> Release:
         cells = gate_cells(self.facts.looks)
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
             low, high = Fraction(drawn[0], cells), Fraction(drawn[0] + 1, cells)
-            return [self._told((low, high, 0), (low + high) / 2, certificate)]
+            return [self._make_answer((low, high, 0), (low + high) / 2, certificate)]
 
         def draw(sums: Sequence[int]) -> list[int]:
             return [min(int(sums[0]) * cells // self.cases.grid, cells - 1)]
@@ -354,16 +354,16 @@ class Gate(Mode[Verdict]):
         request = {"target": asked.name, "values": name, "private": False}
         return Release("incumbent", request, (part,), NoCost(), 0, 0, (), draw, respond)  # type: ignore[arg-type]  # integers
 
-    def _closing(self, given: Submission, part: str, look: int) -> Release:
+    def _release_closing(self, given: Submission, part: str, look: int) -> Release:
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
             mean = Fraction(drawn[0], self.cases.grid)
-            return [self._told((mean, mean, look), mean, certificate)]
+            return [self._make_answer((mean, mean, look), mean, certificate)]
 
         request = {"target": given.asked.name, "values": given.name, "private": False}
         return Release("certify", request, (part,), NoCost(), 0, 0, (), lambda sums: [int(sums[0])], respond)
 
-    def _told(self, known: _Known, value: Fraction, certificate: Certificate) -> Answer:
+    def _make_answer(self, known: _Known, value: Fraction, certificate: Certificate) -> Answer:
         sure = 1 - self.facts.beta
         rows = Interval(float(known[0]), float(known[1]), 1.0, "sample")
         return Answer(float(value), Interval(*self._ends(*known), sure, "population"), rows, self._open(certificate))

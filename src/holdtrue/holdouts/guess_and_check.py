@@ -14,7 +14,7 @@ from holdtrue.ledgers import Entry
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["GuessAndCheck", "checked", "count_cells"]
+__all__ = ["GuessAndCheck", "check_guess", "count_cells"]
 
 _THEOREM = "guess and check (T12)"
 _STOP = "stop"
@@ -24,7 +24,7 @@ _UNSURE = math.nextafter(1.0, 0.0)
 _NO_MORE = "too many training scores failed their checks: the holdout can prove nothing finer, and tells no more"
 
 
-def checked(  # noqa: PLR0913 - the numbers of one check
+def check_guess(  # noqa: PLR0913 - the numbers of one check
     guess: float,
     *,
     total: int,
@@ -90,7 +90,7 @@ class GuessAndCheck(Mode[Score]):
     def refuse(self, given: Submission) -> None:
         """Refuse also once nothing more can be told."""
         super().refuse(given)
-        if self._stopped():
+        if self._has_stopped():
             raise used_up(_NO_MORE, "checks")
 
     def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
@@ -106,7 +106,7 @@ class GuessAndCheck(Mode[Score]):
             self.transcript.follow()
             return len(self._cells())
 
-    def _stopped(self) -> bool:
+    def _has_stopped(self) -> bool:
         """Return whether a guess failed that no cell was fine enough to answer."""
         self.transcript.follow()
         return any(isinstance(look.told, Prediction) for look in self.transcript)
@@ -121,11 +121,11 @@ class GuessAndCheck(Mode[Score]):
         request: dict[str, object] = {"target": asked.name, "values": given.name, "guess": guess, "private": False}
 
         def draw(sums: Sequence[int]) -> list[int]:
-            stopped, mine = self._stopped(), self.transcript.find_unanswered(request_id)
+            stopped, mine = self._has_stopped(), self.transcript.find_unanswered(request_id)
             if stopped or mine is None:  # where another process has answered it, that answer is the one that stays
                 return [_STOPPED, 0]
             return list(
-                checked(
+                check_guess(
                     guess,
                     total=int(sums[0]),
                     cases=self.cases.number,

@@ -107,7 +107,7 @@ class Ladder(Mode[Score]):
             del standing
             free = self.facts.mode == FREE
             loss = drawn[1] / asked.ceiling if free else float(drawn[1] * step)
-            return [self._told(1 - loss, certificate.with_theorem(certificate.theorem, event=NonPrivate()))]
+            return [self._make_answer(1 - loss, certificate.with_theorem(certificate.theorem, event=NonPrivate()))]
 
         request = {"target": asked.name, "values": given.name, "team": given.team, "private": False}
         return Release("submit", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
@@ -125,7 +125,7 @@ class Ladder(Mode[Score]):
         differences: npt.NDArray[np.float64] = (one != truth).astype(np.float64) - (other != truth)
         return float(differences.std(ddof=1))
 
-    def _told(self, value: float, certificate: Certificate) -> Answer:
+    def _make_answer(self, value: float, certificate: Certificate) -> Answer:
         rows = Interval(min(value, 1.0), min(value, 1.0), 1 - self.facts.beta, "sample")
         if self.facts.mode == FREE:
             return Answer(value, None, rows, certificate.with_theorem(None), reason=_NO_BOUND)

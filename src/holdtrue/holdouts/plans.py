@@ -18,7 +18,7 @@ from holdtrue.holdouts.cases import BITS
 from holdtrue.planning.asking import plan
 from holdtrue.planning.plans import Plan
 
-__all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan", "widened"]
+__all__ = ["counting_plan", "ladder_numbers", "scoring_plan", "sparse_numbers", "sparse_plan", "widen_for_rounding"]
 
 
 def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan
@@ -79,7 +79,7 @@ def sparse_plan(  # noqa: PLR0913 - the numbers of T10
     )
 
 
-def widened(alpha: float, cases: int) -> float:
+def widen_for_rounding(alpha: float, cases: int) -> float:
     """Return a half-width with what rounding may add: of values and of noise, of up to three draws and the bar of a look."""
     return alpha + grid(cases, bits=BITS) + 3 * 2.0**-BITS / cases
 
@@ -100,7 +100,7 @@ def _frozen(  # noqa: PLR0913 - what differs between the modes
     return Plan(
         rows=cases,
         queries=looks,
-        alpha=widened(alpha, cases),
+        alpha=widen_for_rounding(alpha, cases),
         beta=beta,
         epsilon=math.nextafter(epsilon, math.inf) if epsilon else 0.0,
         delta=delta,

@@ -6,7 +6,7 @@ from holdtrue.bounds.transcripts import rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
-from holdtrue.holdouts.plans import widened
+from holdtrue.holdouts.plans import widen_for_rounding
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.submissions import Question
 from holdtrue.ledgers import Entry
@@ -39,7 +39,7 @@ class Rounding(Mode[Score]):
         if not facts.by_place:
             return self.plan.alpha
         width = rounding_width(facts.cells or 2, cases=self.cases.number, looks=facts.looks, beta=facts.beta, look=look)
-        return min(self.plan.alpha, widened(width, self.cases.number))
+        return min(self.plan.alpha, widen_for_rounding(width, self.cases.number))
 
     def _release(self, asked: Question, name: str) -> Release:
         cells = self.facts.cells or 2

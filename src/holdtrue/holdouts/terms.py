@@ -7,7 +7,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import Cases
 from holdtrue.holdouts.opening import Facts, stored_facts
-from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan, widened
+from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan, widen_for_rounding
 from holdtrue.planning.holdout_plan import quiet_threshold
 from holdtrue.planning.plans import Plan
 from holdtrue.requests import HoldoutTerms
@@ -36,11 +36,11 @@ def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> 
         "label_kind": cases.label_kind,
     }
     if terms.yes is not None:
-        return _gate(cases, common, terms, yes=terms.yes)
+        return _plan_gate(cases, common, terms, yes=terms.yes)
     if terms.overfits is not None:
-        return _reusable(cases, common, terms, overfits=terms.overfits)
+        return _plan_reusable(cases, common, terms, overfits=terms.overfits)
     if terms.private is False:
-        return _rounded(cases, common)
+        return _plan_rounding(cases, common)
     privacy = {"epsilon": terms.epsilon, "delta": terms.delta}
     plan = scoring_plan(cases.number, looks=number, beta=common["beta"], reserve=terms.reserve, **privacy)
     limits: dict[str, Any] = {
@@ -79,7 +79,7 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
         raise InvalidParameter("epsilon", terms.epsilon, "left out: this mode keeps no privacy")
 
 
-def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
+def _plan_rounding(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
     looks, beta, number = common["looks"], common["beta"], cases.number
     cells = rounding_cells(number, looks=looks, beta=beta / 2)
     alpha = rounding_width(cells, cases=number, looks=looks, beta=beta / 2)
@@ -87,7 +87,7 @@ def _rounded(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
     return Facts("rounding", private=False, cells=cells, by_place=True, **common), plan
 
 
-def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int) -> tuple[Facts, Plan]:
+def _plan_gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int) -> tuple[Facts, Plan]:
     metric = terms.metric or "accuracy"
     looks, beta, number = common["looks"], common["beta"], cases.number
     if not terms.private:
@@ -96,11 +96,11 @@ def _gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int
         return Facts("gate", private=False, yes=yes, metric=metric, by_place=True, **common), plan
     found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
     plan = sparse_plan(number, found, looks=looks, runs=yes, beta=beta, method="private gate", theorem=_SPARSE)
-    common |= {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, number)}
     return Facts("private gate", private=True, yes=yes, metric=metric, **common), plan
 
 
-def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:
+def _plan_reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:
     looks, beta, number = common["looks"], common["beta"], cases.number
     wrong = count("overfits", overfits)
     if terms.private is False:
@@ -121,5 +121,5 @@ def _reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, over
     plan = sparse_plan(
         number, found, looks=looks, runs=wrong, beta=beta, method="thresholdout", theorem=_SPARSE, level=level
     )
-    common |= {"scale": found.scale, "alpha_released": widened(found.alpha_released, number)}
+    common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, number)}
     return Facts("thresholdout", private=True, overfits=wrong, threshold=level, **common), plan

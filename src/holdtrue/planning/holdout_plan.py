@@ -130,7 +130,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     wish = _Wish(number, most, wrong, round_down(probability("beta", beta)))
     lines = tuple(_line(mode, size, wish) for mode in _MODES)
     found = {line.mode: line.alpha for line in lines}
-    mode = _chosen(found, gate=yes is not None, reusable=overfits is not None, private=private)
+    mode = _choose_modes(found, gate=yes is not None, reusable=overfits is not None, private=private)
     target = _WISH if alpha is None else round_down(probability("alpha", alpha))
     advice = _advice(mode, found, size, wish, target, private=private)
     width = found[mode]
@@ -150,7 +150,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     )
 
 
-def _chosen(found: dict[str, float | None], *, gate: bool, reusable: bool, private: bool | None) -> str:
+def _choose_modes(found: dict[str, float | None], *, gate: bool, reusable: bool, private: bool | None) -> str:
     if gate:
         return "private gate" if private else "gate"
     if reusable:

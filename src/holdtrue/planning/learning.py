@@ -92,7 +92,7 @@ def plan_learning(  # noqa: PLR0913 - three of these are solved for each other
     >>> planning.plan_learning(size=10_000, alpha=0.05, beta=0.01, epsilon=0.5).rows
     7441
     """
-    task = _Task(count("size", size), floor_probability("beta", beta), method, _checked(method, realizable=realizable))
+    task = _Task(count("size", size), floor_probability("beta", beta), method, _check_numbers(method, realizable=realizable))
     _one_left_out(rows=rows, alpha=alpha, epsilon=epsilon)
     if rows is None:
         excess, privacy = floor_probability("alpha", alpha), floor_positive("epsilon", epsilon)
@@ -158,7 +158,7 @@ class _Task:
         return "pair bound (P3)" if pair else "split bound (P3)"
 
 
-def _checked(method: str, *, realizable: bool) -> bool:
+def _check_numbers(method: str, *, realizable: bool) -> bool:
     text_among("method", method, tuple(_METHODS))
     if truth("realizable", realizable) and method != "best":
         raise InvalidParameter("realizable", realizable, f"left out with method={method!r}, which makes no use of it")

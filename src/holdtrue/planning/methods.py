@@ -145,7 +145,7 @@ class GaussianMethod(AskingMethod):
         """Return C, the gap, the cap's mu and the fewest rows, for some parameters (and rows, infinite if unknown)."""
 
     @abstractmethod
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return what the theorem certifies for noise of deviation sigma on a ledger whose mu is capped."""
 
     def rows(self, task: AskingTask, alpha: float) -> float:
@@ -169,7 +169,7 @@ class GaussianMethod(AskingMethod):
         closed_form = math.sqrt(math.sqrt(task.queries) * factor * gaussian_maximum(1, beta=task.beta / 2) / rows)
         point = descend(width, self.start(task, min(0.9, closed_form)))
         priced, cap = self.price(task, rows, self.terms(task, point, rows)[2])
-        proof = self.certified(task, point, rows=rows, sigma=priced.sigma, cap=cap)
+        proof = self.certify_design(task, point, rows=rows, sigma=priced.sigma, cap=cap)
         return replace(priced, alpha=proof.alpha, transfer=proof.transfer)
 
     def price(self, task: AskingTask, rows: int, mu: float) -> tuple[Design, float]:
@@ -184,7 +184,7 @@ class GaussianMethod(AskingMethod):
         limit = task.limit(self.ledger)
         return math.inf if limit is None else math.sqrt(limit * self._weight * UNIT)
 
-    def capped(self, task: AskingTask, mu: float) -> float:
+    def limit_mu(self, task: AskingTask, mu: float) -> float:
         """Return mu within what privacy allows, or all of that where the ledger may spend it."""
         most = self.most(task)
         return most if task.rule == "privacy" else min(mu, most)

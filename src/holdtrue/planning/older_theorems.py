@@ -45,12 +45,12 @@ class Jung(GaussianMethod):
     def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Take ln mu, ln(epsilon/mu) and the logarithm of the noise's failure as parameters."""
         del rows
-        mu, noise_beta = self.capped(task, math.exp(point[0])), min(0.5, math.exp(point[2]))
+        mu, noise_beta = self.limit_mu(task, math.exp(point[0])), min(0.5, math.exp(point[2]))
         epsilon = min(mu * math.exp(point[1]), 50.0)
         failures = (math.sqrt(noise_beta) + math.sqrt(2 * gaussian_delta(mu, epsilon))) ** 2
         return gaussian_quantile(task.queries, beta=noise_beta), math.expm1(epsilon) + failures / task.beta, mu, 1.0
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem at the ledger's cap."""
         noise_beta, epsilon = min(0.5, math.exp(point[2])), min(cap * math.exp(point[1]), 50.0)
         noise = sigma * gaussian_quantile(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)
@@ -77,14 +77,14 @@ class Bassily(GaussianMethod):
     def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Take ln mu and ln(epsilon/mu) as parameters."""
         del rows
-        mu = self.capped(task, math.exp(point[0]))
+        mu = self.limit_mu(task, math.exp(point[0]))
         epsilon = min(mu * math.exp(point[1]), 50.0)
         delta = max(gaussian_delta(mu, epsilon), _LEAST_DELTA)
         gap = bassily16_gaussian(task.queries, epsilon=epsilon, delta=delta, sigma=0.0, beta=task.beta)
         noisy = bassily16_gaussian(task.queries, epsilon=epsilon, delta=delta, sigma=1.0, beta=task.beta)
         return noisy - gap, gap, mu, FEWEST_ROWS
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem at the ledger's cap."""
         epsilon = min(cap * math.exp(point[1]), 50.0)
         delta = max(gaussian_delta(cap, epsilon), _LEAST_DELTA)
@@ -107,10 +107,10 @@ class Information(GaussianMethod):
 
     def rows(self, task: AskingTask, alpha: float) -> float:
         """Both terms fall as 1/sqrt(rows), so the best parameter does not depend on rows."""
-        least = self._scaled(task, descend(lambda point: self._scaled(task, point), self.start(task, alpha)))
+        least = self._scale_noise(task, descend(lambda point: self._scale_noise(task, point), self.start(task, alpha)))
         return (least / (alpha - grid(1 << 40, bits=task.bits))) ** 2 if alpha > grid(1 << 40, bits=task.bits) else math.inf
 
-    def _scaled(self, task: AskingTask, point: Sequence[float]) -> float:
+    def _scale_noise(self, task: AskingTask, point: Sequence[float]) -> float:
         factor, gap, mu, _ = self.terms(AskingTask(task.queries, task.beta, task.reserve, task.bits, "validity"), point, 1.0)
         return factor * math.sqrt(task.queries / (1 - task.reserve)) / mu + gap
 
@@ -133,7 +133,7 @@ class Information(GaussianMethod):
         """Return information per row and mu squared of the cap: the asks at 1/divisor, the reserve at one half (T8)."""
         return (1 - task.reserve) / self.divisor + task.reserve / 2
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return the theorem for the information of the asks and of whatever else the ledger allows."""
         del point
         asks = task.queries / (rows * sigma) ** 2

@@ -102,7 +102,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     noisy = not realizable and method != "best"
     book = _ledger(mu, rho, ledger, noisy=noisy)
     privacy = _budget(epsilon, mu, rho, times)
-    cut = _cut(base, failure, privacy, method, book, realizable=realizable)
+    cut = _cut_parts(base, failure, privacy, method, book, realizable=realizable)
     if (alpha is None) == (rows is None):
         given = "neither is" if alpha is None else "both are"
         raise InvalidParameter("plan", f"{given} given", "given exactly one of alpha and rows")
@@ -194,7 +194,7 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
     return lambda alpha, beta: rows(members, alpha=alpha, beta=beta)
 
 
-def _cut(  # noqa: PLR0913 - the parameters of every theorem
+def _cut_parts(  # noqa: PLR0913 - the parameters of every theorem
     base: BaseRows, beta: float, epsilon: float, method: str, ledger: str, *, realizable: bool
 ) -> Cut:
     """Return the partition as a function of alpha."""

@@ -78,7 +78,7 @@ class TransferGaussian(GaussianMethod):
             return factor, self.shift(most, beta).gamma, most, 1.0
         return factor, gamma, mu, 1.0
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return sigma C + gamma by T5 at the ledger's whole cap."""
         noise_beta, transfer_beta = split_beta(task, point[0])
         gap = self.shift(cap, transfer_beta)
@@ -115,7 +115,7 @@ class TransferGaussian(GaussianMethod):
         start = [math.log(math.sqrt(balanced.cap * self._weight * UNIT)), *self.thaw(frozen, balanced.sigma)]
 
         def freeze(at: Sequence[float]) -> Transfer:
-            mu = self.capped(task, _bounded_exp(at[0]))
+            mu = self.limit_mu(task, _bounded_exp(at[0]))
             return self.freeze(task, at[1:], rows=rows, sigma=spread_of(task) / (rows * mu), cap=mu)
 
         def best(weight: float, near: Sequence[float]) -> list[float]:
@@ -139,7 +139,7 @@ class TransferGaussian(GaussianMethod):
                     high, point = weight, trial
                 else:
                     low = weight
-        priced, cap = self.price(task, rows, self.capped(task, _bounded_exp(point[0])))
+        priced, cap = self.price(task, rows, self.limit_mu(task, _bounded_exp(point[0])))
         found = self.freeze(task, point[1:], rows=rows, sigma=priced.sigma, cap=cap)
         return replace(priced, alpha=(found.noise + found.gamma) * ROUNDING, transfer=found)
 
@@ -183,11 +183,11 @@ class JointGaussian(TransferGaussian):
         return [math.log(alpha) - math.log(2)]
 
     def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
-        """Choose gamma rather than mu, as if the box were the same whatever epsilon is; :meth:`certified` has the rest."""
+        """Choose gamma rather than mu, as if the box did not depend on epsilon; :meth:`certify_design` has the rest."""
         del rows
         return self.terms_at(task, point[0], _joint_factor(task.queries, task.beta), task.beta)
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return s t + gamma by T6's form with the slack of S1, at the best box t and the best epsilon."""
         del point
 
@@ -256,7 +256,7 @@ class NoiseOnly(GaussianMethod):
         del point, rows
         return gaussian_quantile(task.queries, beta=task.beta), 0.0, self.most(task), 1.0
 
-    def certified(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
+    def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return sigma times the quantile, and the rounding."""
         del point, cap
         return Design((sigma * gaussian_quantile(task.queries, beta=task.beta) + grid(rows, bits=task.bits)) * ROUNDING)

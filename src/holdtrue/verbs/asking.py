@@ -16,7 +16,7 @@ from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import array_of, read_list
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
-from holdtrue.planning.plans import AnyPlan, find_intervals
+from holdtrue.planning.plans import AnyPlan, Plan, find_intervals
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Query
@@ -29,6 +29,7 @@ NOT_INDEPENDENT = "the rows were not declared independent draws from a populatio
 _NO_THEOREM = "the plan's theorem covers queries, not per-row numbers; plan by the transfer theorem"
 _TEXTS = 4096
 _BY_POSITION = "transfer theorem, by position (T5, T6b)"
+_JOINT = "transfer theorem, one beta for noise and gap, by position (S1, T6b)"
 
 
 def part_of(query: Query) -> str:
@@ -134,8 +135,14 @@ class QuestionRule:
         if ends is None:
             reason = _NO_THEOREM if plan.iid else NOT_INDEPENDENT
             return Answer(value, None, sample, certificate.with_theorem(None) if by_position else certificate, reason=reason)
-        proven = certificate.with_theorem(_BY_POSITION) if by_position else certificate
+        proven = certificate.with_theorem(_name_theorem(plan)) if by_position else certificate
         return Answer(value, Interval(*ends, sure, "population"), sample, proven)
+
+
+def _name_theorem(plan: AnyPlan) -> str:
+    """Return the theorem of an answer about per-row numbers."""
+    transfer = plan.transfer if isinstance(plan, Plan) else None
+    return _JOINT if transfer is not None and transfer.overshoot else _BY_POSITION
 
 
 def _repeat_event(event: Event, times: int) -> Event:

@@ -88,6 +88,7 @@ def _planners() -> list[Target]:
         Target("plan", ht.plan, {"rows": 10_000, "queries": 100}, asked, share=3),
         Target("plan", ht.plan, {"queries": 100, "alpha": 0.1, "epsilon": 1.0, "delta": 1e-6}, asked),
         Target("plan_learning", ht.plan_learning, {"size": 100, "alpha": 0.1, "beta": 0.05, "epsilon": 0.5}, learned),
+        Target("cut", ht.cut, {"column": "age", "points": [18, 65]}, ("column", "points", "inside")),
         Target("plan_selection", ht.plan_selection, {"candidates": 50, "epsilon": 0.5, "beta": 0.05}, chosen),
         Target(
             "plan_prediction",

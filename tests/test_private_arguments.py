@@ -217,7 +217,7 @@ PUBLIC = {
     *("alpha", "beta", "cap", "delta", "epsilon", "iid", "mu", "pure", "reserve", "uses", "second_budget"),
     *("bounds", "classes", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
-    *("screen", "student", "target"),
+    *("bins", "column", "columns", "high", "keys", "low", "screen", "student", "target", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
     *("step", "submissions", "threshold", "tolerance", "train", "unseen", "y_pred", "yes"),
 }

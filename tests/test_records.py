@@ -11,7 +11,7 @@ from holdtrue import events
 from holdtrue.codec import convert, decode, encode
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Tagged
+from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Table, Tagged
 
 CERTIFICATE = Certificate(
     event=events.GaussianNoise(0.125),
@@ -35,6 +35,17 @@ RECORDS = [
     Prediction("yes", CERTIFICATE),
     Prediction(None, CERTIFICATE, repeated=True),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
+    Table(
+        ("age",),
+        (("18 to 65",), (None,)),
+        (0.75, 0.25),
+        (0.7, 0.2),
+        (0.8, 0.3),
+        (0.74, 0.24),
+        (0.76, 0.26),
+        0.95,
+        CERTIFICATE,
+    ),
 ]
 
 

@@ -129,7 +129,7 @@ def test_a_cluster_is_read_from_a_file(tmp_path):
     assert Cluster.read(path, master="local[1]").master == "local[1]"
     for text, words in {
         "master = 1": "an address",
-        'master = "a"\nsecret = "x"': "nothing else",
+        'master = "a"\nsecret = "x"': "unknown field",
         "wait = 0": "seconds",
         "settings = 1": "a table",
         '[settings]\n"spark.authenticate.secret" = "x"': "in secret_file",

@@ -180,7 +180,7 @@ def test_predicting_trains_the_members_of_a_single_machine(people, spark_session
     shuffled = spark_session.read.parquet(str(people)).orderBy("bmi")
     keyed = ht.Curator(SparkRows(shuffled, key="id"), **plan)
     assert np.array_equal(_votes(keyed, tree, points), _votes(duck, tree, points, key="id"))
-    with pytest.raises(InvalidParameter, match="cannot be carried"):
+    with pytest.raises(InvalidParameter, match="cannot be transferred"):
         spark.train("nearest", _nearest(), target="ill", features=["age", "bmi"], parts=PARTS)
     loose = ht.Curator(spark_session.createDataFrame(pq.read_table(people)), **plan)
     with pytest.raises(NotCertified, match="need positions"):

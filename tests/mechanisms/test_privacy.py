@@ -279,7 +279,7 @@ def test_a_watch_is_over_after_its_yes(bits):
 
     watch = drawing_from(ht.AboveThreshold(epsilon=1.0), bits).watch()
     assert watch.above(10**6)
-    with pytest.raises(ht.RefusedError, match="start another"):
+    with pytest.raises(ht.RefusedError, match="start a new run"):
         watch.above(10**6)
 
 

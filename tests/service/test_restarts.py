@@ -290,7 +290,7 @@ def test_a_ledger_whose_file_is_taken_away_while_it_is_open_stops_and_is_not_rea
 def test_p12_rows_that_have_a_budget_are_registered_again_only_if_told(tmp_path):
     found = made(tmp_path)
     registry, document = found.service.registry, {**PEOPLE, "second_budget": False}
-    with pytest.raises(RefusedError, match="as the dataset people; ask under it, or say second_budget"):
+    with pytest.raises(RefusedError, match="as the dataset people; use it, or give second_budget"):
         registry.register("again", document)
     assert not found.service.registry.ledger_url("again").exists()
     # The same rows in another order and in another format are the same rows.

@@ -274,7 +274,7 @@ def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocate
 
 def test_a_class_that_takes_too_long_to_count_is_refused_before_anything_starts():
     given = [Thresholds(low=0, high=1, steps=50), Stumps(bounds=(0, 1), steps=10)]
-    steps = given[0].work(1000) + given[1].over(3).work(1000)
+    steps = given[0].count_steps(1000) + given[1].over(3).count_steps(1000)
     verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps))
     with pytest.raises(Refused) as refused:
         verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps - 1))

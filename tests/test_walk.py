@@ -73,7 +73,7 @@ def walk():
 
 
 def check(name, walk, *requests):
-    """Hold the shortest walk to its limits: now and then a draw is too close to call, reads more bits and passes a file more."""
+    """Hold the shortest walk to its limits: now and then a draw is too close to call and reads more bits."""
     walks = []
     for request in requests:
         walk.files, walk.crossings = set(), Counter()

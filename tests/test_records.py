@@ -34,7 +34,6 @@ RECORDS = [
     Choice("north", 0, 12.5, CERTIFICATE),
     Prediction("yes", CERTIFICATE),
     Prediction(None, CERTIFICATE, repeated=True),
-    Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
     Table(
         ("age",),
         (("18 to 65",), (None,)),
@@ -46,6 +45,7 @@ RECORDS = [
         0.95,
         CERTIFICATE,
     ),
+    Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
 ]
 
 

@@ -132,7 +132,7 @@ def test_a_cluster_is_read_from_a_file(tmp_path):
         'master = "a"\nsecret = "x"': "unknown field",
         "wait = 0": "seconds",
         "settings = 1": "a table",
-        '[settings]\n"spark.authenticate.secret" = "x"': "in secret_file",
+        '[settings]\n"spark.authenticate.secret" = "x"': "into secret_file",
         "master = ": "not TOML",
     }.items():
         path.write_text(text)

@@ -184,8 +184,10 @@ def test_the_planner_follows_its_sliders_and_its_address(at):
     page.wait_for_selector("#plan .sentence:not(:has-text('± 0.1 of'))")
     page.check("input[name=find][value=alpha]", force=True)
     page.wait_for_selector("#plan .sentence:has-text('rows answer 100')")
-    page.fill("#rows", "60")
-    page.wait_for_selector("#plan .problem:has-text('60 rows are too few')")
+    page.fill("#queries", "1000")
+    page.wait_for_selector("#plan .sentence:has-text('rows answer 1,000')")
+    page.fill("#rows", "100")
+    page.wait_for_selector("#plan .problem:has-text('100 rows are too few')")
 
 
 def test_the_attack_fools_the_plain_holdout_and_not_holdtrue(at):

@@ -169,7 +169,7 @@ def _advice(  # noqa: PLR0913 - what was found, and what was wished for
     has = f"{width:.4f}" if width is not None else "nothing that could be promised"
     words = f"{cases:,} cases are too few for {mode} within {target:g} in {wish.looks:,} looks: {has} is what they give."
     # Widths fall about as one over the square root of the cases.
-    start = math.ceil(cases * ((width or 1.0) / target) ** 2)
+    start = math.ceil(min(cases * ((width or 1.0) / target) ** 2, float(_MOST_CASES)))
     needed = _cases_for(mode, wish, target, start=start)
     words += f" {needed:,} cases would do." if needed else " No number of cases would do."
     other = [

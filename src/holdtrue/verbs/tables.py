@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
-from holdtrue.exact import Number, count, rational, read_list
+from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import TablePrice, price_table
@@ -32,8 +32,11 @@ def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
     >>> cut("age", [18, 65]).points
     (18.0, 65.0)
     """
+    name: object = column
+    if not isinstance(name, str):
+        raise InvalidParameter("column", type(name).__name__, "the name of a column")
     given = [float(rational("points", point)) for point in read_list("points", points, expected="a list of numbers")]
-    if len(given) < 1 + inside or any(high <= low for low, high in pairwise(given)):
+    if len(given) < 1 + truth("inside", inside) or any(high <= low for low, high in pairwise(given)):
         raise InvalidParameter("points", list(points), "increasing numbers, each above the one before")
     return Cut(column, tuple(given), inside)
 

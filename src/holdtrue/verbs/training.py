@@ -148,6 +148,8 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     if cut.key in columns_of([*read, goal]):
         raise InvalidParameter("key", cut.key, "a column that the model does not read")
     limits = _find_limits(card, chosen, bounds or {})
+    if not callable(getattr(estimator, "fit", None)):
+        raise InvalidParameter("estimator", type(estimator).__name__, "a scikit-learn estimator")
     made: dict[str, object] = {
         "estimator": repr(estimator),
         "target": target,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from holdtrue.bounds.transcripts import guess_and_check_level
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import BITS
-from holdtrue.holdouts.guessing import checked
+from holdtrue.holdouts.guess_and_check import check_guess
 from reproductions.tables import write
 
 __all__ = ["run"]
@@ -377,7 +377,7 @@ def _quadratic(seed: int, rows: int, most: int, fraction: float, check: _Check) 
 
 
 def _sharper_check(guess: float, hits: int, held: int, query: int, cells: list[int]) -> float | None:
-    cell, number = checked(
+    cell, number = check_guess(
         guess, total=hits << BITS, cases=held, whole=True, tolerance=0.1, beta=0.05, query=query, cells=tuple(cells)
     )
     if number:

@@ -1,0 +1,126 @@
+"""What the command prints and writes, and how it shows progress."""
+
+import json
+import sys
+
+import matplotlib as mpl
+import pytest
+from matplotlib import pyplot as plt
+
+from holdtrue.command import output
+from holdtrue.command.output import (
+    TICKER,
+    check_page,
+    print_json,
+    print_lines,
+    print_table,
+    save_plot,
+    show_progress,
+    write_file,
+)
+from holdtrue.errors import InvalidParameter
+from holdtrue.records import Interval
+
+mpl.use("Agg")
+
+
+def test_json_has_one_field_a_line_and_keeps_letters(capsys):
+    print_json({"name": "Zoë", "interval": Interval(0.1, 0.2, 0.95, "population")})
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["name"] == "Zoë"
+    assert json.loads(printed)["interval"]["high"] == 0.2
+    assert '"Zoë"' in printed
+    assert len(printed.splitlines()) > 6
+
+
+def test_json_has_no_number_that_json_lacks():
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"value": float("nan")})
+
+
+def test_names_are_aligned_and_control_characters_are_harmless(capsys):
+    print_lines("a title\x1b[2J", [("spent", "1"), ("left over", "2\r3")])
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\r" not in printed
+    first, second = printed.splitlines()[1:]
+    assert first.index("1") == second.index("2")
+
+
+def test_a_table_prints_what_people_wrote_as_it_is(capsys):
+    print_table(("question", "cost"), [("[red]age[/red]", "1"), ("x\x1b[31m", "100")], right=("cost",))
+    printed = capsys.readouterr().out
+    assert "[red]age[/red]" in printed
+    assert "\x1b" not in printed
+    rows = printed.splitlines()[-2:]
+    assert rows[0].rstrip().endswith("  1")
+
+
+@pytest.mark.parametrize("ending", [".svg", ".png", ".PDF"])
+def test_a_plot_is_saved_and_said_on_standard_error(ending, tmp_path, capsys):
+    place = tmp_path / f"plot{ending}"
+    save_plot(plt.subplots()[1], place)
+    assert place.stat().st_size > 500
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"wrote {place}\n"
+    plt.close("all")
+
+
+def test_a_plot_of_another_kind_is_refused_before_it_is_drawn(tmp_path):
+    with pytest.raises(InvalidParameter, match=r"\.svg, \.png, \.pdf"):
+        save_plot(None, tmp_path / "plot.jpg")
+
+
+def test_a_page_needs_the_name_of_a_page(tmp_path):
+    check_page("OUT.html", tmp_path / "page.HTM")
+    with pytest.raises(InvalidParameter, match=r"\.html or \.htm"):
+        check_page("OUT.html", tmp_path / "page.pdf")
+
+
+def test_a_file_that_cannot_be_written_is_named_with_the_reason(tmp_path, capsys):
+    with pytest.raises(InvalidParameter, match="No such file or directory"):
+        write_file("OUT.csv", tmp_path / "nowhere" / "out.csv", "x\n")
+    assert capsys.readouterr().err == ""
+    write_file("OUT.csv", tmp_path / "out.csv", "ü\n")
+    assert (tmp_path / "out.csv").read_bytes() == "ü\n".encode()
+
+
+def test_no_bar_without_a_terminal(capsys):
+    with show_progress("reading rows"):
+        assert TICKER.show is None
+        TICKER(0.5)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_takes_the_progress_and_is_gone_afterwards(monkeypatch):
+    class Terminal:
+        """Standard error that says it is a terminal."""
+
+        written = ""
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            self.written += text
+            return len(text)
+
+        def flush(self):
+            """Nothing is held back."""
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(output, "_PATIENCE", 0.0)
+    with show_progress("reading [bold]rows[/bold]"):
+        assert TICKER.show is not None
+        TICKER(0.5)
+        TICKER(1.0)
+    assert TICKER.show is None
+
+
+def test_a_failure_under_way_takes_the_bar_away(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with pytest.raises(KeyError), show_progress("reading"):
+        raise KeyError
+    assert TICKER.show is None

@@ -179,7 +179,7 @@ def convergence(axes: Axes) -> None:
 
 
 def learning_rows(axes: Axes) -> None:
-    """P3, C5: rows against epsilon by four theorems."""
+    """N3, C5: rows against epsilon by four theorems."""
     x = floats(0.005, 5)
     given = {"alpha": 0.1, "beta": 0.05}
     draw(axes, x, lambda e: learning.lecture4_rows(100, epsilon=e, **given), "Lecture 4", RED + " --")
@@ -300,7 +300,7 @@ def evaluations(axes: Axes) -> None:
 
 
 def rows(axes: Axes) -> None:
-    """P1: rows against questions by every method."""
+    """N1: rows against questions by every method."""
     x = [int(k) for k in np.unique(np.geomspace(1, 10_000, 17).astype(int))]
     methods = [
         ("lecture19", "Lecture 19", RED + " --"),
@@ -329,7 +329,7 @@ def attacked(rows: int, features: int, noise: np.ndarray, bits: SeededBits) -> f
 
 
 def attack(axes: Axes) -> None:
-    """P6: the last answer of the attack, without and with a plan."""
+    """N6: the last answer of the attack, without and with a plan."""
     count, x = 2000, [5, 11, 21, 51, 101, 201, 401]
     bits = SeededBits("the picture of the attack")
     bare = [attacked(count, k - 1, np.zeros(k), bits) for k in x]

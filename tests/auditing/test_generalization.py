@@ -23,7 +23,7 @@ def curator(sample):
 
 
 @pytest.mark.parametrize("analyst", ANALYSTS)
-def test_p6_noiseless_control_covers_less_than_half(analyst, bits):
+def test_n6_noiseless_control_covers_less_than_half(analyst, bits):
     """The interval is Hoeffding's for as many questions as are asked, at once; surely coverage is below one half."""
     finding = ht.audit_generalization(
         lambda sample: PlainScores(sample["y"], looks=QUESTIONS[analyst]),
@@ -40,13 +40,13 @@ def test_p6_noiseless_control_covers_less_than_half(analyst, bits):
     assert finding.error > 0.04
 
 
-def test_p6_noiseless_control_through_the_query_language_covers_less_than_half(bits):
+def test_n6_noiseless_control_through_the_query_language_covers_less_than_half(bits):
     finding = ht.audit_generalization(lambda sample: PlainMeans(sample, questions=84), "boosting", WIDE, runs=12, bits=bits)
     assert finding.violated
     assert 1 - finding.lower_bound < 0.5
 
 
-def test_p6_holdouts_cover_where_the_control_fails(bits):
+def test_n6_holdouts_cover_where_the_control_fails(bits):
     """On the very population of the control: at most beta of all runs miss, by Clopper and Pearson's upper limit."""
 
     def holdout(sample):
@@ -58,13 +58,13 @@ def test_p6_holdouts_cover_where_the_control_fails(bits):
 
 
 @pytest.mark.parametrize("analyst", ANALYSTS)
-def test_p6_curators_cover_at_one_minus_beta(analyst, bits):
+def test_n6_curators_cover_at_one_minus_beta(analyst, bits):
     finding = ht.audit_generalization(curator, analyst, SMALL, runs=59, bits=bits)
     assert finding.held
     assert finding.questions > SMALL.columns
 
 
-def test_p6_curators_cover_where_columns_know_something(bits):
+def test_n6_curators_cover_where_columns_know_something(bits):
     signal = Signs(rows=NARROW.rows, columns=9, agreement=(0.5, 0.6, 0.7, 0.4, 0.5, 0.8, 0.5, 0.1, 0.55))
     assert ht.audit_generalization(curator, "boosting", signal, runs=59, bits=bits).held
 

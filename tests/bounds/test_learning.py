@@ -1,4 +1,4 @@
-"""Sizes for learning finite classes against tables, enumeration and simulation (B2, B4-B7, C1-C5, P3)."""
+"""Sizes for learning finite classes against tables, enumeration and simulation (B2, B4-B7, C1-C5, N3)."""
 
 import itertools
 import math
@@ -42,11 +42,11 @@ def selected_wrong(rng, *, size, alpha, epsilon, rows, best=None, runs=4000):
     return float(wrong.mean()), float(wrong.std() / math.sqrt(runs))
 
 
-# P3
+# N3
 
 
 @pytest.mark.parametrize("row", TABLE)
-def test_p3_table_is_reproduced_to_the_row(row):
+def test_n3_table_is_reproduced_to_the_row(row):
     size, alpha, beta, epsilon, lecture4, hoeffding, lecture16, pair, split, realizable = row
     parameters = {"alpha": alpha, "beta": beta, "epsilon": epsilon}
     assert learning.lecture4_rows(size, **parameters) == lecture4
@@ -61,13 +61,13 @@ def test_p3_table_is_reproduced_to_the_row(row):
 @pytest.mark.parametrize(
     ("size", "alpha", "epsilon", "rows"), [(50, 0.2, 0.1, 784), (2, 0.2, 1.0, 147), (1000, 0.2, 0.2, 654)]
 )
-def test_p3_pair_size_fails_within_beta_in_simulation(rng, size, alpha, epsilon, rows):
+def test_n3_pair_size_fails_within_beta_in_simulation(rng, size, alpha, epsilon, rows):
     assert learning.pair_rows(size, alpha=alpha, beta=0.05, epsilon=epsilon) == rows
     mean, error = selected_wrong(rng, size=size, alpha=alpha, epsilon=epsilon, rows=rows)
     assert mean - 5 * error <= 0.05
 
 
-def test_p3_realizable_size_is_nearly_tight_in_simulation(rng):
+def test_n3_realizable_size_is_nearly_tight_in_simulation(rng):
     rows = learning.realizable_rows(50, alpha=0.1, beta=0.05, epsilon=1)
     assert rows == 172
     mean, error = selected_wrong(rng, size=50, alpha=0.1, epsilon=1.0, rows=rows, best=0.0)
@@ -77,7 +77,7 @@ def test_p3_realizable_size_is_nearly_tight_in_simulation(rng):
 
 
 @pytest.mark.parametrize("row", TABLE[:5])
-def test_p3_split_is_the_best_of_a_fine_grid_of_splits(row):
+def test_n3_split_is_the_best_of_a_fine_grid_of_splits(row):
     size, alpha, beta, epsilon = row[:4]
     split = learning.split_rows(size, alpha=alpha, beta=beta, epsilon=epsilon)
     a = np.linspace(0, 1, 20_001)[1:-1] * alpha
@@ -90,7 +90,7 @@ def test_p3_split_is_the_best_of_a_fine_grid_of_splits(row):
     assert failure(split + 1) <= beta < failure(split - 1)
 
 
-def test_p3_pair_moment_is_the_worst_of_all_laws_on_three_points():
+def test_n3_pair_moment_is_the_worst_of_all_laws_on_three_points():
     alpha, epsilon = 0.2, 0.5
     rates = np.linspace(0, epsilon / 2, 2001)
     worst = 0.0
@@ -108,7 +108,7 @@ def test_p3_pair_moment_is_the_worst_of_all_laws_on_three_points():
     beta=st.floats(1e-6, 0.6),
     epsilon=st.floats(1e-3, 20),
 )
-def test_p3_sizes_fall_with_every_parameter_and_realizable_is_least(size, alpha, beta, epsilon):
+def test_n3_sizes_fall_with_every_parameter_and_realizable_is_least(size, alpha, beta, epsilon):
     for rows in (learning.pair_rows, learning.split_rows, learning.realizable_rows, learning.lecture16_rows):
         here = rows(size, alpha=alpha, beta=beta, epsilon=epsilon)
         assert rows(size, alpha=min(0.95, alpha * 1.1), beta=beta, epsilon=epsilon) <= here
@@ -120,12 +120,12 @@ def test_p3_sizes_fall_with_every_parameter_and_realizable_is_least(size, alpha,
     assert learning.realizable_rows(size, alpha=alpha, beta=beta, epsilon=epsilon) <= best
 
 
-def test_p3_one_hypothesis_needs_one_row():
+def test_n3_one_hypothesis_needs_one_row():
     for rows in (learning.pair_rows, learning.split_rows, learning.realizable_rows):
         assert rows(1, alpha=0.1, beta=0.05, epsilon=1) == 1
 
 
-def test_p3_classes_beyond_floats_are_counted():
+def test_n3_classes_beyond_floats_are_counted():
     assert learning.realizable_rows(10**400, alpha=0.1, beta=0.05) == math.ceil(
         (400 * math.log(10) - math.log(0.05)) / -math.log(0.9)
     )

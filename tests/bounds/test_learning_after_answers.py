@@ -1,4 +1,4 @@
-"""What a private pick is worth (B5, B6, P3, S2), by exact selection probabilities."""
+"""What a private pick is worth (B5, B6, N3, S2), by exact selection probabilities."""
 
 import math
 
@@ -13,7 +13,7 @@ from laws import generator
 
 
 @pytest.mark.parametrize(("size", "rows", "epsilon"), [(2, 597, 1), (100, 1147, 1), (100, 2020, 0.1), (10_000, 7441, 0.5)])
-def test_p3_one_class_without_a_handicap_is_the_planned_size(size, rows, epsilon):
+def test_n3_one_class_without_a_handicap_is_the_planned_size(size, rows, epsilon):
     beta = 0.05 if size < 10_000 else 0.01
     found = learning.fixed_excess([size], handicaps=[0], place=0, rows=rows, epsilon=epsilon, beta=beta)
     assert found == pytest.approx(plan_learning(size=size, rows=rows, beta=beta, epsilon=epsilon).alpha, rel=0.01)
@@ -32,7 +32,7 @@ def failure(rng, *, sizes, handicaps, errors, rows, epsilon, alpha, runs=4000):
 
 
 @pytest.mark.parametrize("handicaps", [[0, 0], [0, 12], [30, 0]])
-def test_p3_a_union_fails_no_more_often_than_beta(request, handicaps):
+def test_n3_a_union_fails_no_more_often_than_beta(request, handicaps):
     """The worst case that the bound knows: all others just worse than alpha, the best in the class that is looked from."""
     rng, sizes, rows, epsilon, beta = generator(request), [3, 40], 900, 0.4, 0.1
     for place in range(2):
@@ -47,7 +47,7 @@ def test_p3_a_union_fails_no_more_often_than_beta(request, handicaps):
         assert found <= beta
 
 
-def test_p3_too_small_an_excess_fails_more_often(request):
+def test_n3_too_small_an_excess_fails_more_often(request):
     """The control: at half of the certified excess the failures are many."""
     rng, rows, epsilon, beta = generator(request), 900, 0.4, 0.1
     alpha = learning.fixed_excess([43], handicaps=[0], place=0, rows=rows, epsilon=epsilon, beta=beta) / 2

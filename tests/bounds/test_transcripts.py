@@ -120,7 +120,7 @@ def test_bad_numbers_are_refused(call):
 
 @pytest.mark.parametrize(("method", "split", "rounded"), [("joint-gaussian", 8, 12), ("transfer-gaussian", 10, 17)])
 def test_t9_crossover_with_rounding_and_splitting(method, split, rounded):
-    """From how many queries on private answers need fewer rows than splitting, and than rounding (P1, S1)."""
+    """From how many queries on private answers need fewer rows than splitting, and than rounding (N1, S1)."""
     from holdtrue.planning.asking import plan
 
     ours = {

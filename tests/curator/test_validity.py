@@ -1,4 +1,4 @@
-"""Validity end to end: the sign-aggregation analyst (P6) against Curator.ask on a population whose means are known."""
+"""Validity end to end: the sign-aggregation analyst (N6) against Curator.ask on a population whose means are known."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def sample(random, rows, features):
     return {f"x{j}": random.integers(0, 2, rows) for j in range(features)} | {"y": random.integers(0, 2, rows)}
 
 
-def test_p6_sign_aggregation_through_the_curator_misses_no_more_than_beta(request):
+def test_n6_sign_aggregation_through_the_curator_misses_no_more_than_beta(request):
     """All population values are one half; the miss rate over transcripts is at most beta by Clopper-Pearson."""
     plan = ht.plan(queries=10, alpha=0.1, beta=0.05)
     random = generator(request)
@@ -36,7 +36,7 @@ def test_p6_sign_aggregation_through_the_curator_misses_no_more_than_beta(reques
     assert missed == 0 or stats.beta.ppf(1e-6, missed, RUNS - missed + 1) <= plan.beta
 
 
-def test_p6_the_same_analyst_against_plain_means_misses_nearly_always(request):
+def test_n6_the_same_analyst_against_plain_means_misses_nearly_always(request):
     random = generator(request)
     rows, features = 2000, 200
     missed = 0

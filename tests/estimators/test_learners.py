@@ -135,7 +135,7 @@ def test_threads_charge_one_handle(rows):
 
 
 def test_later_fits_on_a_ledger_claim_nothing_of_the_population(rows):
-    """P3 needs a class that no earlier answer led to: with a ledger, that is sure for its first charge alone."""
+    """N3 needs a class that no earlier answer led to: with a ledger, that is sure for its first charge alone."""
     handle = Handle(epsilon=5)
     assert PrivateLearner(STUMPS, ledger=handle).fit(*rows).excess_error_ is not None
     assert PrivateLearner(STUMPS, ledger=handle).fit(*rows).excess_error_ is None

@@ -1,4 +1,4 @@
-"""The sign-aggregation attack: planned answers hold, answers without noise do not (THEORY P6, T5, T6, T6b, T7)."""
+"""The sign-aggregation attack: planned answers hold, answers without noise do not (THEORY N6, T5, T6, T6b, T7)."""
 
 import math
 
@@ -43,7 +43,7 @@ def lower_limit(violations):
 
 
 @pytest.mark.parametrize(("rows", "queries"), [(2561, 10), (9716, 100)])
-def test_p6_planned_answers_hold(request, bits, rows, queries):
+def test_n6_planned_answers_hold(request, bits, rows, queries):
     made = plan(rows=rows, queries=queries, beta=BETA)
     assert made.alpha == pytest.approx(0.1, abs=1e-3)
     rng = generator(request)
@@ -63,7 +63,7 @@ def test_p6_planned_answers_hold(request, bits, rows, queries):
 
 
 @pytest.mark.parametrize(("rows", "queries"), [(2000, 201), (9716, 100)])
-def test_p6_control_without_noise_fails(request, rows, queries):
+def test_n6_control_without_noise_fails(request, rows, queries):
     """The control that must fail: plain means with the naive simultaneous interval."""
     rng = generator(request)
     naive = hoeffding_alpha(rows, beta=BETA, queries=queries)
@@ -75,7 +75,7 @@ def test_p6_control_without_noise_fails(request, rows, queries):
     assert (answers[:, -1] - 0.5).mean() == pytest.approx(overfit, abs=0.004)
 
 
-def test_p6_a_plan_for_fewer_rows_says_so():
+def test_n6_a_plan_for_fewer_rows_says_so():
     assert plan(rows=2000, queries=201, beta=BETA).alpha == pytest.approx(0.2691, rel=0.01)
     split = {"beta": BETA, "method": "transfer-gaussian"}
     assert plan(rows=2000, queries=201, **split).alpha == pytest.approx(0.2830, rel=0.01)

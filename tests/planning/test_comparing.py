@@ -1,4 +1,4 @@
-"""Comparisons: the table and the plot that P1 asks for."""
+"""Comparisons: the table and the plot that N1 asks for."""
 
 import builtins
 import math
@@ -44,7 +44,7 @@ def test_every_method_once_in_order_of_rows(comparison):
         ("lecture19", 3_554_438, 0.01),
     ],
 )
-def test_p1_row_for_a_thousand_questions(comparison, method, rows, tolerance):
+def test_n1_row_for_a_thousand_questions(comparison, method, rows, tolerance):
     assert comparison[method].rows == pytest.approx(rows, rel=tolerance)
 
 

@@ -1,4 +1,4 @@
-"""The plan for learning: P3's table, its inverses, JSON and refusals."""
+"""The plan for learning: N3's table, its inverses, JSON and refusals."""
 
 import math
 
@@ -24,7 +24,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("row", TABLE)
-def test_p3_table_in_all_columns(row):
+def test_n3_table_in_all_columns(row):
     size, alpha, beta, epsilon, numbers, realizable = row
     rows = dict(zip(METHODS, numbers, strict=True))
     parameters = {"size": size, "alpha": alpha, "beta": beta, "epsilon": epsilon}
@@ -35,9 +35,9 @@ def test_p3_table_in_all_columns(row):
     assert plan_learning(**parameters).compare() == rows | {"realizable": realizable}
 
 
-def test_p3_says_which_bound_won():
-    assert plan_learning(size=2, alpha=0.1, beta=0.05, epsilon=1).theorem == "pair bound (P3)"
-    assert plan_learning(size=100, alpha=0.1, beta=0.05, epsilon=1).theorem == "split bound (P3)"
+def test_n3_says_which_bound_won():
+    assert plan_learning(size=2, alpha=0.1, beta=0.05, epsilon=1).theorem == "pair bound (N3)"
+    assert plan_learning(size=100, alpha=0.1, beta=0.05, epsilon=1).theorem == "split bound (N3)"
     assert "realizable" in plan_learning(size=100, alpha=0.1, beta=0.05, epsilon=1, realizable=True).theorem
     assert "Lecture 16" in plan_learning(size=100, alpha=0.1, beta=0.05, epsilon=1, method="lecture16").theorem
 
@@ -50,7 +50,7 @@ def test_p3_says_which_bound_won():
     epsilon=st.floats(0.01, 5),
     method=st.sampled_from(["best", "lecture4", "lecture4-hoeffding", "lecture16", "realizable"]),
 )
-def test_p3_inverses_lead_back(size, alpha, beta, epsilon, method):
+def test_n3_inverses_lead_back(size, alpha, beta, epsilon, method):
     given_ = {"size": size, "beta": beta}
     given_ |= {"realizable": True} if method == "realizable" else {"method": method}
     forward = plan_learning(**given_, alpha=alpha, epsilon=epsilon)
@@ -63,7 +63,7 @@ def test_p3_inverses_lead_back(size, alpha, beta, epsilon, method):
     assert plan_learning(**given_, rows=2 * forward.rows, epsilon=epsilon).alpha < by_rows.alpha * (1 + 1e-12)
 
 
-def test_p3_no_row_fewer_and_no_alpha_smaller():
+def test_n3_no_row_fewer_and_no_alpha_smaller():
     plan = plan_learning(size=1000, rows=5000, beta=0.05, epsilon=0.3)
     assert plan_learning(size=1000, alpha=plan.alpha, beta=0.05, epsilon=0.3).rows == 5000
     assert plan_learning(size=1000, alpha=plan.alpha * (1 - 1e-9), beta=0.05, epsilon=0.3).rows == 5001

@@ -1,4 +1,4 @@
-"""The plan for private predictions: E5's and E11's cuts, shared budgets, JSON and refusals (E1, E5, E6, E11, P4)."""
+"""The plan for private predictions: E5's and E11's cuts, shared budgets, JSON and refusals (E1, E5, E6, E11, N4)."""
 
 import math
 
@@ -97,21 +97,21 @@ def test_e11_cost_is_bounded_range_unless_ratios_are_limited():
     assert plan_prediction(**parameters, method="laplace").rho == pytest.approx(closed_forms.pure_rho(0.5))
 
 
-def test_p4_predictions_share_a_gaussian_budget():
+def test_n4_predictions_share_a_gaussian_budget():
     plan = plan_prediction(mu=1.0, predictions=400, alpha=0.1, beta=0.05, size=1000)
     assert plan.epsilon == prediction.epsilon_each(400, mu=1.0)
     assert 0.999999 <= plan.mu <= 1 + 1e-9
     assert plan.ledger == "gdp"
 
 
-def test_p4_predictions_share_a_zero_concentrated_budget():
+def test_n4_predictions_share_a_zero_concentrated_budget():
     plan = plan_prediction(rho=0.5, predictions=400, alpha=0.1, beta=0.05, size=1000)
     assert plan.epsilon == pytest.approx(math.sqrt(8 * 0.5 / 400))
     assert 0.99 <= plan.rho / 0.5 <= 1 + 1e-9
     assert plan.ledger == "zcdp"
 
 
-def test_p4_cost_of_many_grows_as_the_root():
+def test_n4_cost_of_many_grows_as_the_root():
     one, many = (plan_prediction(epsilon=0.2, predictions=k, alpha=0.1, beta=0.05, size=1000) for k in (1, 100))
     assert many.mu == pytest.approx(10 * one.mu)
     assert many.rows == one.rows
@@ -120,7 +120,7 @@ def test_p4_cost_of_many_grows_as_the_root():
 @pytest.mark.parametrize(
     "parameters", [{}, {"realizable": False}, {"method": "seed"}, {"realizable": False, "method": "laplace"}]
 )
-def test_p4_rows_are_solved_for_alpha(parameters):
+def test_n4_rows_are_solved_for_alpha(parameters):
     forward = plan_prediction(epsilon=0.5, alpha=0.1, beta=0.05, size=1000, **parameters)
     back = plan_prediction(epsilon=0.5, rows=forward.rows, beta=0.05, size=1000, **parameters)
     assert back.alpha <= 0.1 * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""The plan for a private choice (B5, P5)."""
+"""The plan for a private choice (B5, N5)."""
 
 import math
 from fractions import Fraction
@@ -16,14 +16,14 @@ from holdtrue.testing import drawing_from
 from laws import generator
 
 
-def test_p5_shortfall_in_rows():
+def test_n5_shortfall_in_rows():
     plan = plan_selection(candidates=50, epsilon=0.5, beta=0.05)
     assert plan.shortfall == pytest.approx(4 * (math.log(50) + math.log(20)), rel=1e-9)
     assert (plan.mu, plan.rho) == (closed_forms.bounded_range_mu(0.5), closed_forms.bounded_range_rho(0.5))
 
 
 @pytest.mark.parametrize("kind", [ht.Exponential, ht.PermuteAndFlip])
-def test_p5_shortfall_holds_in_simulation(request, bits, kind):
+def test_n5_shortfall_holds_in_simulation(request, bits, kind):
     draws, plan = 100_000, plan_selection(candidates=50, epsilon=0.5, beta=0.05)
     # The worst scores: one best, all others together just as low as the bound speaks of.
     scores = np.zeros(50, dtype=np.int64)
@@ -34,7 +34,7 @@ def test_p5_shortfall_holds_in_simulation(request, bits, kind):
     assert (0.0 if missed == 0 else stats.beta.ppf(1e-6, missed, draws - missed + 1)) <= 0.05
 
 
-def test_p5_bound_is_nearly_attained_and_a_smaller_one_fails():
+def test_n5_bound_is_nearly_attained_and_a_smaller_one_fails():
     plan = plan_selection(candidates=50, epsilon=0.5, beta=0.05)
     weight = 49 * math.exp(-plan.shortfall / 4)
     assert weight / (1 + weight) == pytest.approx(0.0467, abs=1e-3)
@@ -44,7 +44,7 @@ def test_p5_bound_is_nearly_attained_and_a_smaller_one_fails():
 
 @pytest.mark.parametrize("candidates", [2, 50, 10**6])
 @pytest.mark.parametrize("parameters", [{}, {"monotone": True}, {"range": Fraction(1, 3)}, {"sensitivity": 4}])
-def test_p5_inverse_leads_back(candidates, parameters):
+def test_n5_inverse_leads_back(candidates, parameters):
     plan = plan_selection(candidates=candidates, shortfall=30, beta=0.01, **parameters)
     assert plan.shortfall == 30
     again = plan_selection(candidates=candidates, epsilon=plan.epsilon, beta=0.01, **parameters)
@@ -52,7 +52,7 @@ def test_p5_inverse_leads_back(candidates, parameters):
     assert again.shortfall == pytest.approx(30, rel=1e-9)
 
 
-def test_p5_range_of_the_scores():
+def test_n5_range_of_the_scores():
     assert plan_selection(candidates=5, epsilon=1, beta=0.1).range == 2
     assert plan_selection(candidates=5, epsilon=1, beta=0.1, monotone=True).range == 1
     assert plan_selection(candidates=5, epsilon=1, beta=0.1, sensitivity=3).range == 6
@@ -60,7 +60,7 @@ def test_p5_range_of_the_scores():
     assert plan_selection(candidates=5, epsilon=1, beta=0.1).shortfall == pytest.approx(2 * half)
 
 
-def test_p5_one_candidate_misses_nothing():
+def test_n5_one_candidate_misses_nothing():
     assert plan_selection(candidates=1, epsilon=1, beta=0.1).shortfall == 0
     with pytest.raises(InvalidParameter, match="candidates"):
         plan_selection(candidates=1, shortfall=3, beta=0.1)

@@ -73,7 +73,7 @@ def test_rows_are_independent_uniform_draws(bits):
 
 
 def test_the_attack_misses_without_noise_and_holds_with_it(bits):
-    """P6: the plain interval misses the truth at the end of every run, Holdtrue's holds at every step of all of them."""
+    """N6: the plain interval misses the truth at the end of every run, Holdtrue's holds at every step of all of them."""
     for _ in range(3):
         steps = list(attack(rows=4000, features=400, rounds=8, bits=bits))
         assert [step.looks for step in steps] == [51 * (number + 1) for number in range(8)]

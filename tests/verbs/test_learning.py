@@ -73,7 +73,7 @@ def test_p5_the_same_lesson_again_is_the_stored_one_for_nothing(people, tmp_path
         assert again.budget.spent == spent
 
 
-def test_p3_is_claimed_for_the_first_charge_of_a_ledger_alone(people):
+def test_n3_is_claimed_for_the_first_charge_of_a_ledger_alone(people):
     """A class could have been chosen after an answer: then the bound is the transfer theorem's, and wider."""
     first = opened(people).learn(STUMPS, target="sick", epsilon=1.0)
     assert first.certificate.theorem == FIXED
@@ -104,7 +104,7 @@ def test_s2_later_picks_rest_on_one_beta_and_on_the_plan(people, pure, epsilon):
     assert found.excess_error == pytest.approx(min(1, plain)) if epsilon is None else found.excess_error >= min(1, plain)
 
 
-def test_p3_failures_over_fresh_samples_are_at_most_beta(request):
+def test_n3_failures_over_fresh_samples_are_at_most_beta(request):
     """err(pick) - min err stays within the certified excess, over 60 samples with real noise."""
     random = generator(request)
     grid = Thresholds(0, 100, steps=20, column="x")

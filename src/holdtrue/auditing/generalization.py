@@ -248,7 +248,7 @@ def _sort_by_edge(edges: Mapping[int, float]) -> list[int]:
 
 
 def aggregate_signs(curator: RecordedCurator, population: Signs) -> None:
-    """Ask about every column, turn each to the side it leans to, and ask how often they are right together (P6)."""
+    """Ask about every column, turn each to the side it leans to, and ask how often they are right together (N6)."""
     curator.ask(Vote.of(_round_to_signs(_ask_columns(curator, population))))
 
 

@@ -108,7 +108,7 @@ class Signs:
     """Rows with a label ``y`` and ``columns`` columns, each of which agrees with the label with probability ``agreement``.
 
     At one half, the default, columns are coins that know nothing of the label, and the truth of every vote is one half:
-    whatever an analyst finds beyond that is overfitting (P6). ``agreement`` is one number, or one for each column.
+    whatever an analyst finds beyond that is overfitting (N6). ``agreement`` is one number, or one for each column.
     """
 
     rows: int

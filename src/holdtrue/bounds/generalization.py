@@ -109,7 +109,7 @@ def _unmet(*, needed: str, given: str, nearest: str) -> PreconditionError:
 
 
 def bassily16_gaussian(queries: int, *, epsilon: float, delta: float, sigma: float, beta: float) -> float:
-    """Return a simultaneous half-width for Gaussian answers by the same monitor, its constants unrounded (D1, P1).
+    """Return a simultaneous half-width for Gaussian answers by the same monitor, its constants unrounded (D1, N1).
 
     Suppose some answer misses by more than alpha with probability above beta. Among T = 1/beta independent runs one
     does with probability 1 - (1 - beta)^T; a monitor who knows the population picks the worst answer of all. Its
@@ -159,7 +159,7 @@ def lecture19_query_epsilon(epsilon: float, *, queries: int, delta: float) -> fl
 def lecture19_terms(
     queries: int, *, epsilon: float, gap_beta: float, noise_beta: float, delta: float | None = None
 ) -> tuple[float, float, float]:
-    """Return (noise, gap, least): with Laplace answers alpha = noise/rows + gap for any number of rows >= least (D5, P2).
+    """Return (noise, gap, least): with Laplace answers alpha = noise/rows + gap for any number of rows >= least (D5, N2).
 
     epsilon is the whole transcript's, gap_beta the failure of theorem 1.1, noise_beta that of the noise; delta, unless a
     smaller one is given, is the largest that the theorem allows. gap = 6 epsilon, least = max(12, 8 ln(1/gap_beta)) /

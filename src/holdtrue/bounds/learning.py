@@ -1,4 +1,4 @@
-"""How many rows a private learner of a finite class needs (B6, B7, C1-C5, P3).
+"""How many rows a private learner of a finite class needs (B6, B7, C1-C5, N3).
 
 A class of ``size`` hypotheses is fixed before any row is seen; m rows are drawn independently. err(h) is a hypothesis'
 probability of a wrong label, êrr(h) its share of wrong labels among the rows. The learner picks h with probability
@@ -108,7 +108,7 @@ def lecture16_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | 
 
 
 def pair_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
-    """Return m >= ln((|H| - 1) / beta) / -ln(cosh r - alpha sinh r), r = min(epsilon / 2, atanh alpha) (P3).
+    """Return m >= ln((|H| - 1) / beta) / -ln(cosh r - alpha sinh r), r = min(epsilon / 2, atanh alpha) (N3).
 
     A hypothesis h worse than h* by more than alpha is picked with probability at most e^(-r (X_h - X_h*)), where X
     counts errors; X_h - X_h* is a sum of m independent terms in [-1, 1] with mean above alpha, so its exponential moment
@@ -124,7 +124,7 @@ def pair_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None 
 
 
 def split_excess(size: int, *, rows: int, beta: Number, epsilon: Number | None = None) -> float:
-    """Return the alpha that the split bound gives for so many rows; above 1 it says nothing (P3).
+    """Return the alpha that the split bound gives for so many rows; above 1 it says nothing (N3).
 
     With probability 1 - w beta, êrr(h*) <= err(h*) + a, a = sqrt(ln(1 / (w beta)) / (2 m)); given that, some h worse by
     more than a + t is picked with probability at most (|H| - 1) e^(-m psi(t)), psi(t) = r t - r^2 / 8 with
@@ -145,7 +145,7 @@ def split_excess(size: int, *, rows: int, beta: Number, epsilon: Number | None =
 
 
 def split_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
-    """Return the smallest m for which :func:`split_excess` is at most alpha (P3)."""
+    """Return the smallest m for which :func:`split_excess` is at most alpha (N3)."""
     excess = floor_probability("alpha", alpha)
     if epsilon is None:  # then the excess falls exactly as one over the root of m
         return rows_at_least((split_excess(size, rows=1, beta=beta) / excess) ** 2)
@@ -157,7 +157,7 @@ def split_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None
 
 
 def learning_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
-    """Return the smaller of :func:`pair_rows` and :func:`split_rows`: the size that Holdtrue plans with (P3).
+    """Return the smaller of :func:`pair_rows` and :func:`split_rows`: the size that Holdtrue plans with (N3).
 
     Both bounds hold for every distribution, so the smaller does. Pair wins for small epsilon, split for large classes.
     """
@@ -168,7 +168,7 @@ def learning_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | N
 
 
 def realizable_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None = None) -> int:
-    """Return m >= ln((|H| - 1) / beta) / -ln(1 - alpha (1 - e^(-epsilon / 2))), if some hypothesis is never wrong (P3).
+    """Return m >= ln((|H| - 1) / beta) / -ln(1 - alpha (1 - e^(-epsilon / 2))), if some hypothesis is never wrong (N3).
 
     A hypothesis with err > alpha is picked with probability at most e^(-(epsilon / 2) X_h), X_h its errors, whose mean
     is at most (1 - alpha (1 - e^(-epsilon / 2)))^m; union over h. Needs: min err = 0. Without privacy it is the familiar
@@ -286,7 +286,7 @@ def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
 
     Needs: classes and handicaps fixed before any row is seen, independent rows. The smallest alpha with
     N(r) (cosh r - alpha sinh r)^m <= beta, r = min(epsilon / 2, atanh alpha), or with the split bound's
-    a + t, e^(-2 m a^2) + N(r) e^(-m (r t - r^2 / 8)) <= beta, r = min(epsilon / 2, 4 t): P3's two bounds, whose proofs
+    a + t, e^(-2 m a^2) + N(r) e^(-m (r t - r^2 / 8)) <= beta, r = min(epsilon / 2, 4 t): N3's two bounds, whose proofs
     need of |H| - 1 only that it is the sum of the factors in the last line at the head of this module.
     """
     failure, privacy, m = floor_probability("beta", beta), floor_positive("epsilon", epsilon), count("rows", rows)

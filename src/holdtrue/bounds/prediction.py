@@ -1,4 +1,4 @@
-"""Predictions by vote: privacy and error of the soft majority, and how to cut the rows into parts (E4-E6, E10, P4).
+"""Predictions by vote: privacy and error of the soft majority, and how to cut the rows into parts (E4-E6, E10, N4).
 
 r predictors are trained on disjoint parts of the rows, cut by position. One row touches one part and so moves one vote.
 The label b is answered with probability proportional to e^((epsilon / 2) votes for b).
@@ -259,7 +259,7 @@ def least_error(*, rows: int, points: int, epsilon: Number) -> float:
 
 
 def epsilon_each(predictions: int, *, mu: Number | None = None, rho: Number | None = None) -> float:
-    """Return the epsilon of each of k predictions that together cost at most mu (GDP) or rho (zCDP) (E5, P4, T2b).
+    """Return the epsilon of each of k predictions that together cost at most mu (GDP) or rho (zCDP) (E5, N4, T2b).
 
     2 logit Phi(mu / (2 sqrt k)), the epsilon whose bounded-range cost is mu / sqrt k; or sqrt(8 rho / k).
     """

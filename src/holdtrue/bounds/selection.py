@@ -1,4 +1,4 @@
-"""How far a private choice may fall short of the best: the utility of the exponential mechanism (B5, P5)."""
+"""How far a private choice may fall short of the best: the utility of the exponential mechanism (B5, N5)."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def selection_shortfall(  # noqa: PLR0913 - the statement has these symbols
     best: int = 1,
     sharp: bool = False,
 ) -> float:
-    """Return s with Pr[score of the choice <= best score - s] <= beta (B5, P5).
+    """Return s with Pr[score of the choice <= best score - s] <= beta (B5, N5).
 
     s = (R / epsilon) (ln(|Y| / |Y*|) + ln(1 / beta)) for |Y| candidates, of which ``best`` = |Y*| share the best score;
     R is the range of the scores, twice their sensitivity unless more is known. ``sharp`` puts |Y| - |Y*| in the place of
@@ -44,7 +44,7 @@ def selection_epsilon(
     beta: Number,
     range: Number = 2,  # noqa: A002 - the word of the theory
 ) -> float:
-    """Return the smallest epsilon, up to rounding, at which :func:`selection_shortfall` is at most ``shortfall`` (P5).
+    """Return the smallest epsilon, up to rounding, at which :func:`selection_shortfall` is at most ``shortfall`` (N5).
 
     epsilon = (R / shortfall) (ln |Y| + ln(1 / beta)). One candidate needs no choice and so no epsilon.
     """

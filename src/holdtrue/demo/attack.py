@@ -1,4 +1,4 @@
-"""The attack that a plain holdout does not survive (THEORY P6), look by look, against a holdout and against a curator.
+"""The attack that a plain holdout does not survive (THEORY N6), look by look, against a holdout and against a curator.
 
 Features and label are independent fair coins, so every question about them has the population value one half, and no
 model of the label is better than a coin. The analyst asks which features agree with the label, keeps the votes of those

@@ -1,4 +1,4 @@
-"""A private learner over a finite class, as a scikit-learn classifier (B6, P3)."""
+"""A private learner over a finite class, as a scikit-learn classifier (B6, N3)."""
 
 from os import PathLike
 from typing import Any, Self

@@ -1,7 +1,7 @@
 """What classes over numbers share: public bounds, cut into equal steps, with every row in exactly one cell.
 
 A grid is fixed before the rows are seen. One that is taken from them (their least and largest number, their quantiles)
-makes a class that depends on the rows, and neither privacy nor the number of rows to plan for holds for it (B6, P3): so
+makes a class that depends on the rows, and neither privacy nor the number of rows to plan for holds for it (B6, N3): so
 bounds are numbers that somebody writes down, and everything else is refused.
 """
 

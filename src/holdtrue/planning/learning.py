@@ -1,4 +1,4 @@
-"""How many rows to learn a finite class privately, how good the pick will be, or at what privacy (C4, B7, P3)."""
+"""How many rows to learn a finite class privately, how good the pick will be, or at what privacy (C4, B7, N3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def plan_learning(  # noqa: PLR0913 - three of these are solved for each other
     """Return the plan for a private pick from a finite class; exactly one of rows, alpha and epsilon is left out.
 
     The pick is the exponential mechanism on error counts (B6), epsilon-DP; with probability 1 - beta over rows and coins
-    err(pick) <= min err + alpha. ``method``: "best" is the smaller of two bounds of ours (P3), "lecture4",
+    err(pick) <= min err + alpha. ``method``: "best" is the smaller of two bounds of ours (N3), "lecture4",
     "lecture4-hoeffding" and "lecture16" are the lectures' sizes, mended. ``realizable=True`` assumes that some hypothesis
     is never wrong, and takes far fewer rows.
 
@@ -152,10 +152,10 @@ class _Task:
         if self.method != "best":
             return "Lecture 16, Theorem 0.3 (B7)" if self.method == "lecture16" else "Lecture 4, private PAC (C4)"
         if self.realizable:
-            return "realizable bound (P3)"
+            return "realizable bound (N3)"
         parameters = {"alpha": alpha, "beta": self.beta, "epsilon": epsilon}
         pair = bounds.pair_rows(self.size, **parameters) <= bounds.split_rows(self.size, **parameters)
-        return "pair bound (P3)" if pair else "split bound (P3)"
+        return "pair bound (N3)" if pair else "split bound (N3)"
 
 
 def _check_numbers(method: str, *, realizable: bool) -> bool:

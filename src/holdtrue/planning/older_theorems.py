@@ -1,4 +1,4 @@
-"""Answers without the transfer theorem, to compare with and to fall back on (P1, P2), and without privacy (T9)."""
+"""Answers without the transfer theorem, to compare with and to fall back on (N1, N2), and without privacy (T9)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -156,7 +156,7 @@ class SharpInformation(Information):
 
 
 class Lecture(AskingMethod):
-    """Lecture 19 as it stands: Laplace noise, strong composition, theorem 1.2 (D2, D5, P2)."""
+    """Lecture 19 as it stands: Laplace noise, strong composition, theorem 1.2 (D2, D5, N2)."""
 
     name = "lecture19"
     theorem = "lecture 19, theorem 1.2 (D2)"

@@ -1,4 +1,4 @@
-"""Answers certified by the transfer theorem, with Gaussian and with Laplace noise (P1, T5, T6)."""
+"""Answers certified by the transfer theorem, with Gaussian and with Laplace noise (N1, T5, T6)."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, P3, S2)."""
+"""LEARN: one hypothesis of a finite class, picked by the exponential mechanism, with what it proves (B6, N3, S2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from holdtrue.verbs.selecting import epsilon_of_use
 
 __all__ = ["FIXED", "TRANSFERRED", "Excess", "LearningTask", "LearningTerms", "learn"]
 
-FIXED = "private learning of a class fixed before any answer (P3)"
+FIXED = "private learning of a class fixed before any answer (N3)"
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
 
 
@@ -76,7 +76,7 @@ class LearningTerms:
         """Return the best bound whose needs are met where this charge stands.
 
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
-        cannot. P3 is claimed for that one alone, S2 for all. Each pick is promised by itself, but for its own beta.
+        cannot. N3 is claimed for that one alone, S2 for all. Each pick is promised by itself, but for its own beta.
         """
         found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED)]
         if standing.charges == 0:

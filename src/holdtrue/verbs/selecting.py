@@ -1,4 +1,4 @@
-"""SELECT: the candidate that most rows speak for, chosen privately (B3, B5, P5)."""
+"""SELECT: the candidate that the most rows satisfy, chosen privately (B3, B5, N5)."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -38,7 +38,7 @@ def test_asking_as_json_is_the_plan():
 def test_u6_shares_print_both_widths():
     result = run("--rows", "45000", "--queries", "300", "--shares", "0.05")
     made = ht.plan(rows=45_000, queries=300, shares=0.05)
-    assert f"{made.alpha:.4g} from the population" in result.stdout
+    assert f"within {made.alpha:.4g} of the population" in result.stdout
     assert f"{made.alpha_at(0.05):.4g} where an answer is 0.05" in result.stdout
 
 
@@ -88,7 +88,7 @@ def test_json_goes_to_standard_output_and_talk_to_standard_error(tmp_path):
     ("words", "message"),
     [
         (("plan", "--rows", "10", "--alpha", "0.001"), "rows are too few"),
-        (("plan", "--rows", "10", "--queries", "10", "--alpha", "0.1"), "two of the three"),
+        (("plan", "--rows", "10", "--queries", "10", "--alpha", "0.1"), "give exactly two of rows, queries and alpha"),
         (("plan", "--queries", "10", "--alpha", "2"), "alpha must be a number in (0, 1); got 2"),
         (("plan", "--queries", "10", "--alpha", "0.1", "--method", "magic"), "magic"),
         (("plan", "learning", "--size", "10"), "exactly one of"),

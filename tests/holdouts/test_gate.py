@@ -19,7 +19,7 @@ def with_error(rate):
     return np.where(RANDOM.random(2000) < rate, 1 - TRUTH, TRUTH)
 
 
-def test_the_width_of_the_issue():
+def test_the_width_of_five_thousand_cases():
     assert gate_alpha(5000, looks=200, yes=10, beta=0.05) == pytest.approx(0.068, abs=5e-4)
 
 

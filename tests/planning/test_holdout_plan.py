@@ -10,7 +10,7 @@ from holdtrue.codec import encode
 from holdtrue.planning.holdout_plan import plan_holdout
 
 
-def test_the_example_of_the_issue():
+def test_a_gate_is_enough_where_scores_are_too_wide():
     plan = plan_holdout(cases=5000, looks=200, yes=10)
     assert plan.mode == "gate"
     assert plan.alpha == pytest.approx(0.0688, abs=1e-4)
@@ -30,7 +30,7 @@ def test_widths_are_those_of_the_theorems():
 
 @pytest.mark.parametrize("cases", [1000, 5000, 20_000])
 @pytest.mark.parametrize("looks", [50, 500])
-def test_the_table_of_the_issue_is_in_order(cases, looks):
+def test_modes_are_in_order_of_width(cases, looks):
     plan = plan_holdout(cases=cases, looks=looks)
     assert plan["naive"].alpha < plan["gate"].alpha < plan["scores"].alpha
     shown = str(plan)

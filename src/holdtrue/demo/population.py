@@ -47,8 +47,8 @@ EXAMPLES = (
 
 _FILE = "survey.parquet"
 _DESCRIPTION = (
-    f"A survey about health: {ROWS:,} synthetic people, drawn from a population of which everything is known. So each "
-    "answer can be held against the truth."
+    f"A survey about health: {ROWS:,} synthetic people, drawn from a population whose true values are known, so "
+    "each answer can be compared with the truth."
 )
 _BITS = 30
 _SEED = b"the invented people of a survey about health"

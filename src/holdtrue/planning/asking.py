@@ -60,7 +60,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     shares: Number | None = None,
     strict: bool = True,
 ) -> Plan:
-    """Return a plan for asking; of rows, queries and alpha exactly one is left out, and solved for.
+    """Return a plan for asking: give two of rows, queries and alpha, and the third is computed.
 
     ``beta``: how often, over whole transcripts, any interval may miss. ``epsilon`` and ``delta``: caps on privacy.
     ``reserve``: the share of the ledger that other verbs may spend, in ``uses`` equal parts unless they say otherwise.
@@ -81,7 +81,9 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     """
     given = {"rows": rows, "queries": queries, "alpha": alpha}
     if sum(value is None for value in given.values()) != 1:
-        raise InvalidParameter(" and ".join(given), given, "two of the three; the third is solved for")
+        raise InvalidParameter.saying(
+            " and ".join(given), "give exactly two of rows, queries and alpha; the third is computed"
+        )
     how = _choose_method(method, iid=truth("iid", iid), pure=truth("pure", pure))
     privacy, slack = _check_privacy(how, epsilon, None if pure else delta)
     task = AskingTask(

@@ -161,7 +161,9 @@ class Comparison:
     def title(self) -> str:
         """Return what is compared, in words."""
         questions = f"{self.queries:,} adaptive question{'s' if self.queries > 1 else ''}"
-        return f"{questions}, every answer within {self.alpha:.3g} of the population, but for a chance of {self.beta:g}"
+        return (
+            f"{questions}, every answer within {self.alpha:.3g} of the population, {100 * (1 - self.beta):.6g}% of the time"
+        )
 
     @property
     def _header(self) -> tuple[str, str, str, str]:

@@ -197,10 +197,11 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as names and words, a line each."""
         target = "population" if self.iid else "sample"
+        often = f"{100 * (1 - self.beta):.6g}% of the time"
         lines = [
             ("rows", f"{self.rows:,}"),
             ("queries", f"{self.queries:,}"),
-            ("alpha", f"{self.alpha:.4g} from the {target} at most, all answers at once, but for a chance of {self.beta:g}"),
+            ("alpha", f"every answer within {self.alpha:.4g} of the {target}, all at once, {often}"),
             (
                 "method",
                 f"{self.method}: {self.theorem or 'no theorem about the population: rows are not declared independent'}",
@@ -211,14 +212,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
             lines.insert(3, ("", narrow))
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
-            lines.insert(
-                3, ("", f"{self.alpha_otherwise:.4g} if the ledger were capped by {other}; this one is by {self.rule}")
-            )
+            lines.insert(3, ("", f'{self.alpha_otherwise:.4g} with cap="{other}"; this plan has cap="{self.rule}"'))
         if self.ledger is not None:
             lines += [
                 ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
                 ("ledger", f"{_UNITS[self.ledger]} up to {self.cap:.4g}; {self.reserve:.0%} of it reserved"),
-                ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP or better for all that the ledger pays"),
+                ("privacy", f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP or better"),
             ]
         return lines
 
@@ -348,11 +347,11 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
         return [
             ("rows", f"{self.rows:,}"),
             ("queries", f"no set number; the ledger pays for {self.queries:,} if nothing else is asked of it"),
-            ("alpha", f"{width}, but for a chance of {self.beta:g}"),
+            ("alpha", f"{width}, {100 * (1 - self.beta):.6g}% of the time"),
             ("method", f"{self.method}: {theorem}"),
             ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
             ("ledger", f"{'mu' if self.ledger == 'gdp' else 'epsilon'} up to {self.cap:.4g}, shared by all verbs"),
-            ("privacy", f"({self.epsilon:.4g}, {self.delta:.3g})-DP for all that the ledger pays"),
+            ("privacy", f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP"),
         ]
 
     def __str__(self) -> str:

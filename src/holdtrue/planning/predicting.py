@@ -1,4 +1,4 @@
-"""How many rows, in how many parts, for private predictions by vote (E5, E11, P4)."""
+"""How many rows, in how many parts, for private predictions by vote (E5, E11, N4)."""
 
 import math
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     method: PredictionMethod = "best",
     ledger: LedgerKind | None = None,
 ) -> PredictionPlan:
-    """Return the plan for private predictions by vote; one of alpha and rows is left out and solved for.
+    """Return the plan for private predictions by vote; give alpha or rows, and the other is computed.
 
     The class is given by its ``size`` or, if realizable, by its VC ``dimension``. The budget is ``epsilon`` for one
     prediction, or ``mu`` (GDP) or ``rho`` (zCDP) for all ``predictions`` together; the ledger is GDP unless they or

@@ -1,4 +1,4 @@
-"""By how many rows a private choice may miss the best candidate, or the privacy at which it will not (B5, P5)."""
+"""By how many rows a private choice may miss the best candidate, or the privacy at which it will not (B5, N5)."""
 
 from msgspec import Struct
 
@@ -49,7 +49,7 @@ def plan_selection(  # noqa: PLR0913 - the scores are described in one of three 
     range: Number | None = None,  # noqa: A002 - the word of the theory
     monotone: bool = False,
 ) -> SelectionPlan:
-    """Return the plan for a private choice; one of epsilon and shortfall is left out and solved for.
+    """Return the plan for a private choice; give epsilon or shortfall, and the other is computed.
 
     With probability 1 - beta the chosen score is above best - shortfall, shortfall = (R / epsilon) ln(candidates / beta);
     R is twice the sensitivity, the sensitivity where all scores move the same way, or ``range``. It is about these rows,

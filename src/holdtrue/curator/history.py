@@ -14,6 +14,7 @@ from holdtrue.records import Response
 __all__ = ["Line", "Page", "history_of", "history_page", "responses_of"]
 
 _WINDOW = 256
+_SPARE = 8  # entries that are neither a charge nor its response
 _MOST_READ = 5_000
 
 
@@ -68,7 +69,7 @@ def history_page(ledger: Ledger, *, before: int | None = None, limit: int = 100,
     answered: dict[int, str] = {}
     first = max(1, stop - _MOST_READ)
     while stop > first and len(found) < limit:
-        start = max(first, stop - _WINDOW)
+        start = max(first, stop - min(_WINDOW, 2 * (limit - len(found)) + _SPARE))
         for entry in reversed(ledger.entries(start, stop)):
             if entry.kind == "response" and entry.body is not None and entry.answers is not None:
                 answered[entry.answers] = entry.body

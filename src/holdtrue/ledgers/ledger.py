@@ -165,13 +165,13 @@ class Ledger:
         """Return the entries with start <= number < stop, all kinds, each checked against its digest."""
         last = self.head[0] + 1 if stop is None else count("stop", stop, least=0)
         first = count("start", start, least=0)
-
-        def read() -> Sequence[Entry]:
-            found = self._store.entries(first, last)
+        found = self._read_store(lambda: self._store.entries(first, last))
+        try:  # after the lock is free again: hashing many entries takes longer than reading them
             check_entries(found, ledger_id=self.terms.ledger_id)
-            return found
-
-        return self._read_store(read)
+        except IntegrityError:
+            self._mark_failed()
+            raise
+        return found
 
     @property
     def durable(self) -> bool:

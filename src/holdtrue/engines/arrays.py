@@ -11,11 +11,11 @@ from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.errors import RequestError
 from holdtrue.kernels import Flags, Words
-from holdtrue.kernels.bitmaps import pack
+from holdtrue.kernels.bitmaps import mark_owners, pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import read_table
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
-from holdtrue.queries.syntax_tree import Boolean, Query, columns
+from holdtrue.queries.syntax_tree import Boolean, Field, Query, Text, ValueComparison, columns
 
 __all__ = ["ArrayEngine", "open_table"]
 
@@ -34,7 +34,10 @@ class ArrayEngine(LocalEngine):
 
     def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
         """Set the bits of the rows that satisfy each atom; an atom over one text column is looked up by string."""
+        alike = self._mark_labels(atoms, words)
         for number, (atom, bits) in enumerate(zip(atoms, words, strict=True)):
+            if number in alike:
+                continue
             read = list(columns(atom))
             cells = self._table[read[0]] if len(read) == 1 else None
             if cells is not None and cells.dictionary is not None:
@@ -49,6 +52,28 @@ class ArrayEngine(LocalEngine):
                     pack(satisfies(atom, self._cut_chunk(read, start)), bits, start=start)
             if progress is not None:
                 progress((number + 1) / len(atoms))
+
+    def _mark_labels(self, atoms: Sequence[Boolean], words: Sequence[Words]) -> set[int]:
+        """Mark the rows of atoms that compare one text column with several constants, all in one pass; return which.
+
+        No two of them are true of one row, so each row has at most one to be marked in: its owner.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for number, atom in enumerate(atoms):
+            match atom:
+                case ValueComparison(operator="=", left=Field(column=name), right=Text(value=constant)):
+                    found.setdefault(name, {})[constant] = number
+        done: set[int] = set()
+        for name, labels in found.items():
+            cells = self._table[name]
+            if len(labels) > 1 and cells.dictionary is not None:
+                places = {number: place for place, number in enumerate(labels.values())}
+                owner = [places[labels[text]] if text in labels else -1 for text in cells.dictionary]
+                # The place after the last string stands for NULL, and is where a place of -1 leads.
+                owners = np.take(np.array([*owner, -1], dtype=np.int32), cells.data, mode="wrap")
+                mark_owners(owners, [words[number] for number in places])
+                done.update(places)
+        return done
 
     def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
         """Return the values of a column of numbers and which of them are there."""

@@ -27,6 +27,7 @@ __all__ = [
     "count_conjunctions",
     "count_programs",
     "count_words",
+    "mark_owners",
     "mark_ranges",
     "pack",
 ]
@@ -175,3 +176,16 @@ def mark_ranges(
     for low, high in edges.tolist():
         flags[order[low:high]] ^= True
     words ^= np.packbits(flags, bitorder="little").view(np.uint64)
+
+
+def mark_owners(owners: npt.NDArray[np.signedinteger], bitmaps: Sequence[Words]) -> None:
+    """Set the bit of every row in the bitmap that its owner names, in none where that is negative; they are zero before."""
+    module = _compiled(_weigh_work(bitmaps[0].size, len(bitmaps) * bitmaps[0].size))
+    if module is None:
+        for number, words in enumerate(bitmaps):
+            pack(owners == number, words)
+        return
+    marked = np.zeros((len(bitmaps), bitmaps[0].size), dtype=np.uint64)
+    module.mark_owners(owners, marked)
+    for words, found in zip(bitmaps, marked, strict=True):
+        words[:] = found

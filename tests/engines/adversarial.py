@@ -107,7 +107,9 @@ class Sentences:
                 constant = self._one(_INTEGER_CONSTANTS + _REAL_CONSTANTS)
                 return f"{column} {self._one(['<', '<=', '>', '>=', '=', '<>'])} {constant}"
             case 3:
-                return self._one(["smoker", "NOT smoker", "smoker IS NULL", "region IS NULL", f"{column} IS NOT NULL"])
+                known = ["smoker", "NOT smoker", "smoker IS NULL", "region IS NULL", f"{column} IS NOT NULL"]
+                known += ["smoker = 'yes'", "smoker <> 1", f"smoker = ({column} > 1)", "smoker NOT IN ('No', NULL)"]
+                return self._one(known)
             case 4:
                 return f"region {self._one(['=', '<', '>=', '<>'])} {self._text()}"
             case 5:

@@ -55,6 +55,9 @@ class _Writer:
         made = inner(self, depth - 1)
         return f"({made})" if self._rng.random() < 0.7 else _wrapped(made)
 
+    def sign(self):
+        return self._pick(["=", "<>"])
+
     def number(self, depth):
         if depth <= 0 or self._rng.random() < 0.3:
             return self._leaf()
@@ -116,9 +119,8 @@ class _Writer:
     def flag(self, _depth):
         if not self._names["boolean"]:
             return self._pick(["TRUE", "false"])
-        return self._pick(
-            ["{}", "NOT {}", "{} IS NULL", "{} IS NOT NULL", "{} IS TRUE", "{} IS NOT FALSE", "{} = FALSE"]
-        ).format(self._pick(self._names["boolean"]))
+        name, other = self._pick(self._names["boolean"]), self._pick(self._names["boolean"])
+        return self._pick(_FLAGS).format(name, other)
 
 
 def _wrapped(made):
@@ -134,6 +136,18 @@ def _quoted(name):
     return name if name.isidentifier() and name != "select" else '"' + name.replace('"', '""') + '"'
 
 
+_FLAGS = [
+    "{}",
+    "NOT {}",
+    "{} IS NULL",
+    "{} IS NOT NULL",
+    "{} IS TRUE",
+    "{} IS NOT FALSE",
+    "{} = FALSE",
+    "{} = {}",
+    "{} <> {}",
+]
+_FLAGS += ["{} = 'yes'", "'No' <> {}", "{} != 'TRUE'", "{} = 1", "{} <> 0", "{} IN ('no', {})", "{} NOT IN (1, NULL)"]
 _KINDS = ("boolean", "integer", "real", "text")
 _TESTS = [_Writer.text_test, _Writer.number_test, _Writer.number_test, _Writer.flag]
 _JOINTS = [
@@ -141,6 +155,7 @@ _JOINTS = [
     lambda writer, depth: f"{writer.condition(depth)} OR {writer.condition(depth)}",
     lambda writer, depth: f"NOT {writer.condition(depth)}",
     lambda writer, depth: f"{writer.condition(depth)} IS NOT TRUE",
+    lambda writer, depth: f"{writer.condition(depth)} {writer.sign()} {writer.condition(depth)}",
     lambda writer, depth: f"{writer.condition(depth)} AND {writer.condition(depth)} and {writer.condition(depth)}",
 ]
 _NUMBERS = [

@@ -45,7 +45,8 @@ _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
 _OPPOSITE: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_MOST_CASTS = 128
+_MOST_REPEATS = 128
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CONDITIONS = frozenset(
     {*COMPARE, "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS NULL", "IS TRUE", "IS FALSE", "TRUE", "FALSE"}
 )
@@ -64,12 +65,12 @@ def check_tree(node: Node, card: Card) -> Tree:
 
 
 class _Checker:
-    __slots__ = ("_card", "_casts", "_columns")
+    __slots__ = ("_card", "_columns", "_repeats")
 
     def __init__(self, card: Card) -> None:
         self._card = card
         self._columns = card.named
-        self._casts = 0
+        self._repeats = 0
 
     def _find_column(self, name: str) -> Column:
         return self._columns.get(name) or self._card.column(name)
@@ -116,25 +117,42 @@ class _Checker:
         return Truth(column.name, wanted)
 
     def _read_comparison(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
-        if self.is_condition(left) or self.is_condition(right):
-            return self._compare_condition(symbol, left, right, wanted=wanted)
         if "NULL" in (left.kind, right.kind):
             message = "a comparison with NULL is never true; write IS NULL or IS NOT NULL"
             raise UnsupportedQuery(message)
+        if self.is_condition(left) or self.is_condition(right):
+            return self._compare_conditions(symbol, left, right, wanted=wanted)
         return make_comparison(symbol if wanted else _OPPOSITE[symbol], self.to_scalar(left), self.to_scalar(right))
 
-    def _compare_condition(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
-        """Return a condition compared with TRUE or FALSE."""
-        if left.kind in ("TRUE", "FALSE"):
+    def _compare_conditions(self, symbol: Operator, left: Node, right: Node, *, wanted: bool) -> Boolean:
+        """Return a condition compared with yes or no, or with another one: true where neither is NULL, as the sign says."""
+        if not self.is_condition(left) or left.kind in ("TRUE", "FALSE"):
             left, right = right, left
-        if symbol not in ("=", "<>") or right.kind not in ("TRUE", "FALSE"):
-            if left.kind == "NAME" and not self.is_condition(right):
-                message = f"{left.text!r} is a yes-or-no column; write {left.text} or NOT {left.text}"
-            else:
-                message = "a condition can be compared only with TRUE or FALSE, by = or <>; otherwise write AND and OR"
-            raise UnsupportedQuery(message)
+        if symbol not in ("=", "<>"):
+            raise _refuse_comparison(left)
         same = (symbol == "=") == wanted
-        return self.to_condition(left, wanted=(right.kind == "TRUE") == same)
+        if self.is_condition(right) and right.kind not in ("TRUE", "FALSE"):
+            return self._match_conditions(left, right, same=same)
+        truth = _read_yes_or_no(right) if left.kind == "NAME" else _TRUTHS.get(right.kind.lower())
+        if truth is None:
+            raise _refuse_comparison(left)
+        return self.to_condition(left, wanted=truth == same)
+
+    def _match_conditions(self, left: Node, right: Node, *, same: bool) -> Boolean:
+        """Return where two conditions are both true or both false, or where one is true and the other false."""
+        self._count_repeat()
+        pairs = [(yes, yes == same) for yes in (True, False)]
+        return disjoin(
+            conjoin((self.to_condition(left, wanted=first), self.to_condition(right, wanted=second)))
+            for first, second in pairs
+        )
+
+    def _count_repeat(self) -> None:
+        """Refuse conditions that are built twice too often, within one another."""
+        self._repeats += 1
+        if self._repeats > _MOST_REPEATS:
+            message = "the query is too complex; nest fewer CASTs and comparisons of conditions"
+            raise UnsupportedQuery(message)
 
     def _read_between(self, *nodes: Node, wanted: bool) -> Boolean:
         value, low, high = (self.to_scalar(node) for node in nodes)
@@ -143,6 +161,9 @@ class _Checker:
         return disjoin((make_comparison("<", value, low), make_comparison(">", value, high)))
 
     def _read_member(self, *nodes: Node, wanted: bool) -> Boolean:
+        if self.is_condition(nodes[0]):
+            found = [self._equals_value(nodes[0], value, wanted=wanted) for value in nodes[1:]]
+            return disjoin(found) if wanted else conjoin(found)
         operand, *listed = (self.to_scalar(node) for node in nodes)
         constants = [value for value in listed if isinstance(value, (Number, Text))]
         symbol: Operator = "=" if wanted else "<>"
@@ -150,6 +171,11 @@ class _Checker:
         if constants:
             tests.append(make_member(operand, constants, negated=not wanted))
         return disjoin(tests) if wanted else conjoin(tests)
+
+    def _equals_value(self, operand: Node, value: Node, *, wanted: bool) -> Boolean:
+        """Return where a condition equals a listed value; NULL is equal and unequal to nothing."""
+        self._count_repeat()
+        return _FALSE if value.kind == "NULL" else self._compare_conditions("=", operand, value, wanted=wanted)
 
     def _read_null(self, operand: Node, *, wanted: bool) -> Boolean:
         if not self.is_condition(operand):
@@ -204,11 +230,7 @@ class _Checker:
     def _read_cast(self, node: Node) -> Scalar:
         operand = node.operands[0]
         if self.is_condition(operand):
-            # The condition is built twice, and so on within one another.
-            self._casts += 1
-            if self._casts > _MOST_CASTS:
-                message = "the query is too complex; nest fewer CASTs of conditions"
-                raise UnsupportedQuery(message)
+            self._count_repeat()
             branches = [(self.to_condition(operand, wanted=wanted), Number(int(wanted))) for wanted in (True, False)]
             value = case(branches, Missing())
         else:
@@ -218,16 +240,36 @@ class _Checker:
     def _read_case(self, node: Node) -> Scalar:
         """Return a CASE: conditions and values in turn, then the default; CASE OF has what is compared before them."""
         *operands, default = node.operands
-        subject = self.to_scalar(operands.pop(0)) if node.kind == "CASE OF" else None
-        conditions = [
-            self.to_condition(test, wanted=True) if subject is None else make_comparison("=", subject, self.to_scalar(test))
-            for test in operands[::2]
-        ]
+        if node.kind == "CASE":
+            conditions = [self.to_condition(test, wanted=True) for test in operands[::2]]
+        elif self.is_condition(subject := operands.pop(0)):
+            conditions = [self._equals_value(subject, test, wanted=True) for test in operands[::2]]
+        else:
+            scalar = self.to_scalar(subject)
+            conditions = [make_comparison("=", scalar, self.to_scalar(test)) for test in operands[::2]]
         values = [self.to_scalar(value) for value in operands[1::2]]
         return case(zip(conditions, values, strict=True), self.to_scalar(default))
 
 
-def _read_number(text: str, *, sign: int = 1) -> Scalar:
+def _read_yes_or_no(node: Node) -> bool | None:
+    """Return what a constant says of a yes-or-no column, or None."""
+    if node.kind == "NUMBER":
+        value = _read_number(node.text).value
+        return bool(value) if value in (0, 1) else None
+    return _TRUTHS.get(node.text.lower() if node.kind == "TEXT" else node.kind.lower())
+
+
+def _refuse_comparison(node: Node) -> UnsupportedQuery:
+    """Return the error for a yes-or-no column, or another condition, that is compared with something else."""
+    if node.kind == "NAME":
+        constants = "TRUE, FALSE, 'yes', 'no', 'true', 'false', 1 or 0"
+        message = f"{node.text!r} is a yes-or-no column; compare it by = or <> with {constants}, or with another such column"
+    else:
+        message = "a condition can be compared only with TRUE, FALSE or another condition, by = or <>"
+    return UnsupportedQuery(message)
+
+
+def _read_number(text: str, *, sign: int = 1) -> Number:
     if text.isdigit():
         # A text of 4 KiB holds at most 4,096 digits, fewer than Python's own limit for reading integers.
         value = sign * int(text)

@@ -94,7 +94,7 @@ class Sentences:
             case 9:
                 return f"{self._one(['LEAST', 'GREATEST', 'COALESCE', 'NULLIF'])}({inner}, {other})"
             case 10:
-                return f"ABS({inner})"
+                return self._one([f"ABS({inner})", f"({inner} + {other} - {self.number(0)} * {self.number(0)} / {inner})"])
             case _:
                 return "LENGTH(region)"
 

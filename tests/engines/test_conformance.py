@@ -81,6 +81,25 @@ def test_numbers_are_clamped_and_rounded_by_row(engine):
     assert engine.sums(queries, bits=BITS) == expected
 
 
+def test_a_majority_of_a_hundred_columns_is_counted(opener, engine_name):
+    rng = np.random.default_rng(11)
+    cells = rng.integers(0, 2, (100, 400))
+    missing = rng.random((100, 400)) < 0.001
+    table = pa.table({f"a{place}": pa.array(cells[place], mask=missing[place]) for place in range(100)})
+    engine = opener(engine_name, table)
+    total = " + ".join(table.column_names)
+    queries = [parse(text, engine.card) for text in (f"{total} > 50", f"({total}) / 100", f"NOT ({total} <= 50) AND a7 = 1")]
+    sums, there = cells.sum(axis=0), ~missing.any(axis=0)
+    expected = [there & (sums > 50), np.where(there, sums, 0), there & (sums > 50) & (cells[7] == 1)]
+    grid = np.floor(expected[1] / 100 * 2**BITS + 0.5).astype(np.int64)
+    assert engine.sums(queries, bits=BITS) == [
+        int(expected[0].sum()) << BITS,
+        int(grid.sum()),
+        int(expected[2].sum()) << BITS,
+    ]
+    assert 0 < expected[0].sum() < there.sum() < 400
+
+
 def test_own_values_are_summed_exactly(engine):
     assert engine.sum_values([0.5, 2.0, -1.0, float("nan"), 0.25], bits=4) == 8 + 16 + 4
     assert engine.sum_values(np.array([True, False, True, True, False]), bits=0) == 3

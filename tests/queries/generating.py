@@ -55,6 +55,10 @@ class _Writer:
         made = inner(self, depth - 1)
         return f"({made})" if self._rng.random() < 0.7 else _wrapped(made)
 
+    def chain(self, depth):
+        steps = [f" {self._pick('+-*/')} {self.number(depth)}" for _ in range(self._rng.integers(2, 7))]
+        return self.number(depth) + "".join(steps)
+
     def sign(self):
         return self._pick(["=", "<>"])
 
@@ -163,6 +167,7 @@ _NUMBERS = [
         lambda writer, depth, symbol=symbol: f"({writer.number(depth)} {symbol} {writer.number(depth)})"
         for symbol in "+-*//"
     ],
+    lambda writer, depth: f"({writer.chain(depth - 1)})",
     lambda writer, depth: f"(- {writer.number(depth)})",
     lambda writer, depth: f"ABS({writer.number(depth)})",
     lambda writer, depth: f"LEAST({writer.number(depth)}, {writer.number(depth)}, {writer.number(depth)})",

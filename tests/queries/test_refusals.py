@@ -1,5 +1,6 @@
 """What is refused, in which words, and that nothing but RequestError ever comes out (P2, P8, P10)."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdtrue.errors import RequestError, UnknownColumn, UnsupportedQuery
-from holdtrue.queries import parse
+from holdtrue.queries import Card, Column, parse
 from queries.generating import CARD, random_query_text
 
 REFUSED = [
@@ -171,7 +172,8 @@ DEEP = {
     "functions": lambda depth: "ABS(" * depth + "age" + ")" * depth,
     "cases": lambda depth: "CASE WHEN smoker THEN " * depth + "1" + " END" * depth,
     "conditions": lambda depth: "CASE WHEN " * depth + "smoker" + " THEN 1 END > 0" * depth,
-    "sums": lambda depth: " + ".join(["bmi"] * depth),
+    "sums": lambda depth: "bmi + (" * depth + "bmi" + ")" * depth,
+    "products": lambda depth: "(" * depth + "bmi" + " * 2 + 1)" * depth,
     "mixed": lambda depth: "NOT (" * depth + "smoker" + ")" * depth,
     "casts": lambda depth: "CAST(" * depth + "age" + " AS INTEGER)" * depth,
     "lists": lambda depth: "age IN (" * depth + "1" + ")" * depth,
@@ -185,7 +187,34 @@ def test_deep_nesting_is_refused_and_never_overflows(read, nested, depth):
         read(nested(depth))
 
 
-@pytest.mark.parametrize("nested", [DEEP["parentheses"], DEEP["nots"], DEEP["functions"], DEEP["cases"], DEEP["sums"]])
+CHAINS = {
+    "a majority": lambda names: " + ".join(names) + " > 50",
+    "differences": lambda names: " - ".join(names) + " = 0",
+    "quotients": " / ".join,
+    "products and quotients": lambda names: " * 2 / ".join(names[:60]),
+    "sums of products": lambda names: " + ".join(
+        f"{one} * {other}" for one, other in zip(names[:60], names[40:], strict=True)
+    ),
+    "lengths": lambda _: " + ".join(["LENGTH(s)"] * 80) + " > 300",
+    "conjunctions": lambda names: " AND ".join(f"{name} > 1" for name in names[:60]),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+def test_a_chain_is_one_level_wherever_it_is_called(chain):
+    names = [f"a{number}" for number in range(1, 101)]
+    card = Card((*(Column(name, "integer") for name in names), Column("s", "text")), 3)
+    text = chain(names)
+
+    def called(frames):
+        return parse(text, card) if frames == 0 else called(frames - 1)
+
+    query = called(0)
+    assert called(sys.getrecursionlimit() - 300) == query == parse(query.text, card)
+    assert pickle.loads(pickle.dumps(query)) == query  # noqa: S301 - as Spark carries it
+
+
+@pytest.mark.parametrize("nested", [DEEP["parentheses"], DEEP["nots"], DEEP["functions"], DEEP["cases"]])
 def test_the_depth_that_is_allowed_is_allowed_wherever_it_is_called(read, nested):
     """Also from a stack that has nearly used up Python's own limit."""
 

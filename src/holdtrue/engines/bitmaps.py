@@ -29,7 +29,19 @@ from holdtrue.kernels.bitmaps import (
     count_programs,
     count_words,
 )
-from holdtrue.queries.syntax_tree import And, Boolean, Constant, Field, Member, Null, Number, Or, Text, ValueComparison
+from holdtrue.queries.syntax_tree import (
+    And,
+    Boolean,
+    Constant,
+    Field,
+    Member,
+    Null,
+    Number,
+    Or,
+    Text,
+    ValueComparison,
+    notation,
+)
 
 __all__ = ["MEMORY", "BitmapSource", "Bitmaps", "Progress"]
 
@@ -325,7 +337,7 @@ def _list_atoms(tree: Boolean) -> Sequence[Boolean]:
 
 
 def _key_of(atom: Boolean) -> Hashable:
-    """Return the dictionary key of an atom: for the usual ones something that is quick to hash and compare.
+    """Return the dictionary key of an atom, which is quick to hash and compare: its notation, or less for the usual ones.
 
     A column has one type, so a column, an operator and a constant say it all.
     """
@@ -333,7 +345,7 @@ def _key_of(atom: Boolean) -> Hashable:
         left, right = atom.left, atom.right
         if isinstance(left, Field) and isinstance(right, (Number, Text)):
             return atom.operator, left.column, right.value
-    return atom
+    return notation(atom)
 
 
 def _compile_queries(queries: Sequence[_Placed]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:

@@ -36,6 +36,7 @@ from holdtrue.queries.syntax_tree import (
     Or,
     Query,
     Scalar,
+    Symbol,
     Text,
     Tree,
     Truth,
@@ -43,6 +44,7 @@ from holdtrue.queries.syntax_tree import (
     columns,
     list_children,
     notation,
+    unfold_chain,
 )
 
 __all__ = ["HEAVIEST", "digest_of", "render", "to_query", "too_heavy", "weigh"]
@@ -107,10 +109,11 @@ def weigh(tree: Tree) -> int:
 
     SQL expressions cannot name a value, so a guard repeats its operand, and guards within guards repeat it again.
     """
+    if isinstance(tree, Arithmetic):
+        first, steps = unfold_chain(tree)
+        return weigh(first) + sum([1 + (2 if step.operator == "/" else 1) * weigh(step.right) for step in steps])
     below = [weigh(child) for child in list_children(tree)]
     match tree:
-        case Arithmetic(operator="/"):
-            return 1 + below[0] + 2 * below[1]
         case ValueComparison(left=left) if left.type == "real":
             return 1 + 2 * sum(below)
         case Function(name="COALESCE" | "NULLIF") | Convert(type="integer"):
@@ -222,10 +225,18 @@ def _shortest_operands(tree: _Pair, built: Callable[..., Tree]) -> tuple[Scalar,
 
 
 def _render_arithmetic(tree: Arithmetic) -> Piece:
-    level = _SUM if tree.operator in ("+", "-") else _PRODUCT
-    left, right = _shortest_operands(tree, make_arithmetic)
-    # The right operand binds one step tighter: a - (b - c) keeps its parentheses.
-    return _write_infix(render(left).bracket(level), tree.operator, render(right).bracket(level + 1), level=level)
+    steps: list[tuple[Symbol, Scalar]] = []
+    inner: Scalar = tree
+    while isinstance(inner, Arithmetic):
+        symbol = inner.operator
+        inner, right = _shortest_operands(inner, make_arithmetic)
+        steps.append((symbol, right))
+    piece = render(inner)
+    for symbol, right in reversed(steps):
+        level = _SUM if symbol in ("+", "-") else _PRODUCT
+        # The right operand binds one step tighter: a - (b - c) keeps its parentheses.
+        piece = _write_infix(piece.bracket(level), symbol, render(right).bracket(level + 1), level=level)
+    return piece
 
 
 def _render_comparison(tree: ValueComparison) -> Piece:
@@ -234,8 +245,10 @@ def _render_comparison(tree: ValueComparison) -> Piece:
 
 
 def _write_infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece:
+    """Return two pieces joined; a step of a chain is no deeper than what stands before it."""
     text = f"{left.text} {symbol} {right.text}"
-    return Piece(text, level, 1 + max(left.depth, right.depth), 1 + left.nodes + right.nodes)
+    depth = max(left.depth + (left.level != level), right.depth + 1)
+    return Piece(text, level, depth, 1 + left.nodes + right.nodes)
 
 
 @lru_cache(maxsize=4096)

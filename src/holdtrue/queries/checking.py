@@ -32,6 +32,7 @@ from holdtrue.queries.syntax_tree import (
     Operator,
     Or,
     Scalar,
+    Symbol,
     Text,
     Tree,
     Truth,
@@ -45,6 +46,7 @@ _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
 _OPPOSITE: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SYMBOLS: dict[str, Symbol] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _MOST_REPEATS = 128
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CONDITIONS = frozenset(
@@ -200,7 +202,7 @@ class _Checker:
             case "NULL":
                 return Missing()
             case "+" | "-" | "*" | "/":
-                return make_arithmetic(kind, *(self.to_scalar(operand) for operand in node.operands))
+                return self._read_chain(node)
             case "NEGATE":
                 return self._read_negation(node.operands[0])
             case "ABS" | "LEAST" | "GREATEST" | "COALESCE" | "NULLIF" | "LENGTH" | "LOWER" | "UPPER":
@@ -212,6 +214,17 @@ class _Checker:
             case _:
                 message = "expected a number, found a condition; write CASE WHEN ... THEN 1 ELSE 0 END, or IS TRUE"
                 raise UnsupportedQuery(message)
+
+    def _read_chain(self, node: Node) -> Scalar:
+        """Return arithmetic, from left to right by a loop: a chain is as deep as it is long."""
+        steps: list[tuple[Symbol, Node]] = []
+        while (symbol := _SYMBOLS.get(node.kind)) is not None:
+            node, right = node.operands
+            steps.append((symbol, right))
+        found = self.to_scalar(node)
+        for symbol, right in reversed(steps):
+            found = make_arithmetic(symbol, found, self.to_scalar(right))
+        return found
 
     def _read_field(self, column: Column) -> Scalar:
         if column.type == "boolean":

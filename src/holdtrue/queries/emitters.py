@@ -13,6 +13,7 @@ the length of a text in code points. What they do not share is in the three dial
 """
 
 import math
+from functools import reduce
 from typing import assert_never
 
 from holdtrue.errors import InvalidParameter
@@ -42,6 +43,7 @@ from holdtrue.queries.syntax_tree import (
     Truth,
     ValueComparison,
     checked_bits,
+    unfold_chain,
 )
 
 __all__ = ["DuckDB", "Postgres", "Spark", "duckdb_condition", "emit_duckdb", "emit_postgres", "emit_spark"]
@@ -318,7 +320,7 @@ class _Emitter:
 
     # Scalars
 
-    def emit(self, tree: Scalar) -> str:  # noqa: C901 - one case for each kind of scalar
+    def emit(self, tree: Scalar) -> str:
         dialect = self._dialect
         match tree:
             case Number(value=value):
@@ -334,10 +336,9 @@ class _Emitter:
             case Convert(operand=operand, type=kind):
                 inner = self.emit(operand)
                 return dialect.write_cast(inner, kind) if kind == "real" else dialect.write_truncation(inner)
-            case Arithmetic(operator=symbol, left=left, right=right):
-                if left.type == "real":
-                    return dialect.write_real(symbol, self.emit(left), self.emit(right), zero=range_of(right).may_hold(0))
-                return f"({self.emit(left)} {symbol} {self.emit(right)})"
+            case Arithmetic():
+                first, steps = unfold_chain(tree)
+                return reduce(self._write_step, steps, self.emit(first))
             case CaseWhen(branches=branches, default=default):
                 arms = " ".join(f"WHEN {self.write_condition(test)} THEN {self.emit(value)}" for test, value in branches)
                 return f"(CASE {arms} ELSE {self.emit(default)} END)"
@@ -345,6 +346,12 @@ class _Emitter:
                 return self._write_function(tree)
             case _:
                 assert_never(tree)
+
+    def _write_step(self, left: str, step: Arithmetic) -> str:
+        right = self.emit(step.right)
+        if step.type == "real":
+            return self._dialect.write_real(step.operator, left, right, zero=range_of(step.right).may_hold(0))
+        return f"({left} {step.operator} {right})"
 
     def _write_function(self, tree: Function) -> str:
         operands = [self.emit(operand) for operand in tree.operands]

@@ -39,6 +39,7 @@ from holdtrue.queries.syntax_tree import (
     Truth,
     ValueComparison,
     checked_bits,
+    unfold_chain,
 )
 
 __all__ = ["Values", "evaluate", "satisfies"]
@@ -171,7 +172,8 @@ class _Evaluation:
                 held = self.find_values(operand)
                 return _to_real(np.where(held.there, held.data, np.nan)) if kind == "real" else _truncate_reals(held)
             case Arithmetic():
-                return self._apply_operator(tree)
+                first, steps = unfold_chain(tree)
+                return functools.reduce(self._apply_step, steps, self.find_values(first))
             case CaseWhen(branches=branches, default=default):
                 return self._choose_branch(branches, default)
             case Function():
@@ -179,9 +181,9 @@ class _Evaluation:
             case _:
                 assert_never(tree)
 
-    def _apply_operator(self, tree: Arithmetic) -> _Held:
-        left, right = self.find_values(tree.left), self.find_values(tree.right)
-        match tree.operator:
+    def _apply_step(self, left: _Held, step: Arithmetic) -> _Held:
+        right = self.find_values(step.right)
+        match step.operator:
             case "+":
                 done = left.data + right.data
             case "-":
@@ -190,7 +192,7 @@ class _Evaluation:
                 done = left.data * right.data
             case "/":
                 done = np.where(right.data == 0, 0.0, left.data / right.data)
-        return _to_real(done) if tree.type == "real" else _Held(done, left.there & right.there)
+        return _to_real(done) if step.type == "real" else _Held(done, left.there & right.there)
 
     def _choose_branch(self, branches: tuple[tuple[Boolean, Scalar], ...], default: Scalar) -> _Held:
         last = self.find_values(default)

@@ -236,6 +236,7 @@ class _Reader:
     def read_expression(self, least: int) -> Node:
         """Read an expression whose operators bind at least this tightly."""
         left = self._read_operand()
+        before = -1
         while True:
             token = self._tokens[self._at]
             level = _LEVELS.get(token, -1)
@@ -247,7 +248,9 @@ class _Reader:
                 left = self._read_test(left)
             else:
                 self._at += 1
-                left = self._make_node(token, (left, self.read_expression(level + 1)))
+                chained = level == before and level >= _SUM
+                left = self._make_node(token, (left, self.read_expression(level + 1)), chained=chained)
+            before = level
 
     def expect(self, word: str) -> None:
         """Pass over a token that must stand here."""
@@ -269,9 +272,13 @@ class _Reader:
         self._level -= 1
         return node
 
-    def _make_node(self, kind: str, operands: tuple[Node, ...], text: str = "", *, nodes: int = 1) -> Node:
-        """Return a node with operands; ``nodes`` is how many it counts as."""
-        depth = 1 + max(map(_depth, operands))
+    def _make_node(
+        self, kind: str, operands: tuple[Node, ...], text: str = "", *, nodes: int = 1, chained: bool = False
+    ) -> Node:
+        """Return a node with operands; ``nodes`` is how many it counts as, ``chained`` that it goes on with its first."""
+        depth = 1 + max(map(_depth, operands[chained:]))
+        if chained:
+            depth = max(depth, operands[0].depth)
         if depth > DEEPEST:
             raise UnsupportedQuery(_TOO_DEEP)
         self.nodes += nodes

@@ -14,6 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias, assert_never
 
 from holdtrue.errors import UnsupportedQuery
@@ -34,6 +35,7 @@ from holdtrue.queries.syntax_tree import (
     Symbol,
     Text,
     notation,
+    unfold_chain,
 )
 
 __all__ = [
@@ -295,9 +297,9 @@ def range_of(tree: Scalar) -> Range:
             return _range_of_conversion(range_of(operand), real=kind == "real")
         case CaseWhen(branches=branches, default=default):
             return _join_ranges(range_of(value) for value in (*(value for _, value in branches), default))
-        case Arithmetic(operator=symbol, left=left, right=right):
-            ends = range_of(left), range_of(right)
-            return _range_of_reals(symbol, *ends) if left.type == "real" else _range_of_integers(symbol, *ends)
+        case Arithmetic():
+            first, steps = unfold_chain(tree)
+            return reduce(_range_of_step, steps, range_of(first))
         case Function():
             return _range_of_function(tree)
         case Text():
@@ -360,6 +362,11 @@ def _range_of_function(tree: Function) -> Range:
             return Range(max(one.low for one in there), hull.high)
         case _:
             assert_never(tree.name)
+
+
+def _range_of_step(left: Range, step: Arithmetic) -> Range:
+    ends = left, range_of(step.right)
+    return _range_of_reals(step.operator, *ends) if step.type == "real" else _range_of_integers(step.operator, *ends)
 
 
 def _range_of_integers(symbol: Symbol, left: Range, right: Range) -> Range:

@@ -59,6 +59,7 @@ __all__ = [
     "columns",
     "list_children",
     "notation",
+    "unfold_chain",
 ]
 
 Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -138,16 +139,15 @@ class Field(_Spelled):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(_Spelled):
-    """Two operands of one type: integers whose result is proven to fit (+ - *), or reals."""
+    """Two operands of one type, which is its own: integers whose result is proven to fit (+ - *), or reals."""
 
     operator: Symbol
     left: "Scalar"
     right: "Scalar"
+    type: Type = field(init=False, compare=False)
 
-    @property
-    def type(self) -> Type:
-        """The type of the operands."""
-        return self.left.type
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.left.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +312,19 @@ def list_children(tree: Tree) -> Iterator[Tree]:
             yield default
 
 
+def unfold_chain(tree: Arithmetic) -> tuple[Scalar, list[Arithmetic]]:
+    """Return what a chain of arithmetic begins with, and its steps from left to right.
+
+    A chain is one level of nesting however long it is: whatever goes along it goes by a loop, never by recursion.
+    """
+    steps: list[Arithmetic] = []
+    first: Scalar = tree
+    while isinstance(first, Arithmetic):
+        steps.append(first)
+        first = first.left
+    return first, steps[::-1]
+
+
 def columns(tree: Tree) -> dict[str, Type]:
     """Return the columns that a tree reads, with their types, sorted by name."""
     found: dict[str, Type] = {}
@@ -336,6 +349,8 @@ def notation(tree: Tree) -> str:
     """Return the unique spelling of a tree, by which trees are sorted and hashed."""
     known: str | None = getattr(tree, "spelling", None)
     if known is None:
+        for step in unfold_chain(tree)[1][:-1] if isinstance(tree, Arithmetic) else ():
+            notation(step)
         known = _spell_tree(tree)
         object.__setattr__(tree, "spelling", known)
     return known

@@ -55,7 +55,7 @@ ABS() > 1 | ABS(i, j) > 1 | NULLIF(i) | IF(b) | IF(b, 1, 2, 3) | COALESCE() | i[
 i IS NOT DISTINCT FROM 1 | i AND b c | i IN (1) + 1 | x IS NULL * 2 | x IS NULL + 1 = 2 | s LIKE 'a' + 1 | i j | i AS j
 (i AS j) | ABS(i AS j) | ABS(DISTINCT i) | LEAST(i ORDER BY j) | COALESCE(x IGNORE NULLS) | i AT TIME ZONE 'a' | date 'a' = s
 i COLLATE j | s || t = 'a' | i NOT > 1 | NOT | NOT NOT | - | + | -- | ' | " | '' | "" | . | , | ( | ) | :: | WHERE b | b AND
-OR b | b OR OR c | BETWEEN 1 AND 2
+OR b | b OR OR c | BETWEEN 1 AND 2 | CASE WHEN b THEN 1END | CASE WHEN b THEN 2ELSE 1 END | CASE WHEN b THEN 1 ELSE 2.END
 """
 ODD = ['"s""t" = 1', "", " ", "s = 'a\0'", "s = 'a\ud800'", "i || 1", "i | j", "`i` > 1", "#i", "i\\"]
 # Slips of the pen that sqlglot forgives. There is no knowing what was meant; ours wants it written out.

@@ -48,6 +48,7 @@ _OPPOSITE: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SYMBOLS: dict[str, Symbol] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _MOST_REPEATS = 128
+_LONGEST_SHOWN = 40
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CONDITIONS = frozenset(
     {*COMPARE, "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS NULL", "IS TRUE", "IS FALSE", "TRUE", "FALSE"}
@@ -288,7 +289,11 @@ def _read_number(text: str, *, sign: int = 1) -> Number:
         value = sign * int(text)
         if LOWEST <= value <= HIGHEST:
             return Number(value)
-    real = sign * float(text)
+    try:
+        real = sign * float(text)
+    except ValueError:
+        message = f"{text[:_LONGEST_SHOWN]!r} is no number; put a space after the number, or digits after the E"
+        raise UnsupportedQuery(message) from None
     if not math.isfinite(real):
         message = "a constant is larger than the largest double, about 1.8e308"
         raise UnsupportedQuery(message)

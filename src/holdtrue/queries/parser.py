@@ -29,7 +29,8 @@ __all__ = ["parse", "read"]
 _TOKEN = re.compile(
     r"""'[^']*(?:''[^']*)*'|"[^"]*(?:""[^"]*)*"|--|/\*|//|[<>!=]=|<>|::|&&|\|\|"""
     # No sign stands right after the digits of an exponent: readers of SQL disagree about 1e5+1.
-    r"""|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?:[+-][0-9]+|[0-9]+(?![0-9]|[+-][0-9])))?"""
+    # An E without digits belongs to the number, which is none then: 1END is not 1 END.
+    r"""|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?:[+-][0-9]+|[0-9]+(?![0-9]|[+-][0-9])|(?![0-9+-])\w*))?"""
     r"""|[^\s0-9!"#%&'()*+,./:;<=>?@[\\\]^`{|}~-][^\s!"#%&'()*+,./:;<=>?@[\\\]^`{|}~-]*|\S"""
 )
 # Names, and names compared with constants, joined by AND.

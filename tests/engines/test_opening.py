@@ -146,7 +146,7 @@ def test_decimals_and_small_types_are_read_alike(tmp_path):
     )
     pq.write_table(table, tmp_path / "kinds.parquet")
     known = PEER.from_arrow(table.drop_columns(["h"])).project("*, CAST(row_number() OVER () AS FLOAT) AS h")
-    engines = [open_engine(source) for source in (table, tmp_path / "kinds.parquet", known)]
+    engines = [open_engine(source, types={"u": "integer"}) for source in (table, tmp_path / "kinds.parquet", known)]
     texts = ["d = 0.1", "d >= 123456789.123456789", "u = 9223372036854775807", "s = 'x'", "h / 4"]
     sums = [engine.sums([parse(text, engine.card) for text in texts], bits=2) for engine in engines]
     assert sums[0] == sums[1] == sums[2] == [4, 4, 4, 8, 6]
@@ -218,7 +218,11 @@ WRONG = {
     "bytes": (lambda _: pa.table({"a": [CANARY.encode()]}), "column 'a' has type binary"),
     "mixed": (lambda _: {"a": [1, CANARY]}, "column 'a' holds values of several types"),
     "complex": (lambda _: {"a": np.array([1j])}, "column 'a' has type complex128"),
-    "too large": (lambda _: pa.table({"a": pa.array([2**64 - 1], pa.uint64())}), "does not fit the type integer"),
+    "unsigned": (lambda _: pa.table({"a": pa.array([1], pa.uint64())}), "give types={'a': 'integer'} to read those as NULL"),
+    "unsigned numbers": (
+        lambda _: {"a": np.array([1], dtype=np.uint64)},
+        "column 'a' has type uint64, whose numbers may exceed",
+    ),
     "case of names": (lambda _: {"a": [1], "A": [2]}, "differ"),
     "case of names in Parquet": (_cases, "differ only in case"),
     "case of names in a relation": (lambda _: PEER.sql('SELECT 1 AS a, 2 AS "A"'), "differ only in case"),
@@ -243,13 +247,64 @@ def test_what_cannot_be_opened_is_refused_by_name_and_without_a_cell(tmp_path, n
         error = error.__cause__ or error.__context__
 
 
-def test_wide_integers_in_files_are_refused_by_name(tmp_path):
-    table = pa.table({"a": pa.array([1, 2**64 - 1], pa.uint64())})
-    pq.write_table(table, tmp_path / "wide.parquet")
-    for source in (tmp_path / "wide.parquet", PEER.from_arrow(table)):
-        with pytest.raises(RequestError, match="column 'a' holds a cell that does not fit the type integer"):
-            open_engine(source)
-        assert open_engine(source, types={"a": "real"}).card.column("a").type == "real"
+def test_wide_integers_are_read_as_declared_whatever_the_rows_hold(tmp_path):
+    for cells in ([1, 2, 3], [1, 2**64 - 1, None]):
+        table = pa.table({"a": pa.array(cells, pa.uint64())})
+        pq.write_table(table, tmp_path / "wide.parquet")
+        found = set()
+        for source in (
+            table,
+            table.to_pandas(types_mapper=pd.ArrowDtype),
+            tmp_path / "wide.parquet",
+            PEER.from_arrow(table),
+        ):
+            with pytest.raises(RequestError, match=r"column 'a' has type .*, whose numbers may exceed"):
+                open_engine(source)
+            whole, real = (open_engine(source, types={"a": kind}) for kind in ("integer", "real"))
+            known = [parse(text, whole.card) for text in ("a > 0", "a IS NULL", "a = 2")]
+            found.add((*whole.sums(known, bits=0), *real.sums([parse("a > 1e19", real.card)], bits=0)))
+            found.add(whole.fingerprint(b"k" * 32))
+        assert len(found) == 2
+        assert (3, 0, 1, 0) in found or (1, 2, 0, 1) in found
+
+
+def test_categories_are_read_as_their_values_and_are_no_labels(tmp_path):
+    words, numbers, flags = ["x", "y", None, "x"], [3, 1, None, 3], [True, False, None, True]
+    plain = pa.table({"w": pa.array(words), "n": pa.array(numbers), "f": pa.array(flags)})
+    coded = pa.table({name: plain.column(name).combine_chunks().dictionary_encode() for name in plain.column_names})
+    pq.write_table(coded, tmp_path / "coded.parquet")
+    frame = pd.DataFrame(
+        {"w": pd.Categorical(words, categories=["y", "x", CANARY]), "n": pd.Categorical(numbers), "f": pd.Categorical(flags)}
+    )
+    series = [pl.Series("w", words, dtype=pl.Enum(["y", "x", CANARY])), pl.Series("n", numbers), pl.Series("f", flags)]
+    sources = [coded, frame, {name: frame[name] for name in frame}, pl.DataFrame(series), tmp_path / "coded.parquet"]
+    sources += [pl.DataFrame(series).with_columns(pl.col("w").cast(pl.String).cast(pl.Categorical))]
+    sources += [PEER.from_arrow(plain).project(f"CAST(w AS ENUM('y', 'x', '{CANARY}')) AS w, n, f")]
+    for source in sources:
+        engine = open_engine(source)
+        assert [(one.name, one.type, one.labels) for one in engine.card.columns] == [
+            ("w", "text", None),
+            ("n", "integer", None),
+            ("f", "boolean", None),
+        ]
+        texts = ["w = 'x'", "w IS NULL", "n = 3 AND f", f"w = '{CANARY}'"]
+        assert engine.sums([parse(text, engine.card) for text in texts], bits=0) == [2, 1, 2, 0]
+        assert engine.fingerprint(b"k" * 32) == open_engine(plain).fingerprint(b"k" * 32)
+        with pytest.raises(RequestError, match=r"column 'w' has type .*, which cannot be read as integer") as caught:
+            open_engine(source, types={"w": "integer"})
+        assert CANARY not in str(caught.value)
+    assert open_engine(frame, labels={"w": ["x", "y"]}).card.column("w").labels == ("x", "y")
+
+
+def test_decimals_without_a_fraction_are_integers(tmp_path):
+    cells = [Decimal(10**17 + 1), Decimal(-3), None]
+    table = pa.table({"d": pa.array(cells, pa.decimal128(18, 0)), "e": pa.array(cells, pa.decimal128(19, 0))})
+    pq.write_table(table, tmp_path / "whole.parquet")
+    for source in (table, tmp_path / "whole.parquet", PEER.from_arrow(table)):
+        engine = open_engine(source)
+        assert [column.type for column in engine.card.columns] == ["integer", "real"]
+        assert engine.sums([parse("d = 100000000000000001", engine.card), parse("e < 0", engine.card)], bits=0) == [1, 1]
+        assert open_engine(source, types={"d": "real"}).card.column("d").type == "real"
 
 
 def test_cells_that_do_not_fit_declared_types(tmp_path):
@@ -343,8 +398,9 @@ def test_numpy_numbers_of_every_width_keep_their_values(kind):
     values = np.array([0, 1, 1, 0, 1, 0, 0, 1, 1, 1]).astype(kind)
     masked = np.ma.array(values, mask=[False, True] * 5)
     for given, there in ((values, [True] * 10), (values[::-1][::-1], [True] * 10), (masked, [True, False] * 5)):
-        name, held = cells_of_array("x", given, wanted=None)
-        assert name == {"b": "boolean", "i": "integer", "u": "integer", "f": "real"}[values.dtype.kind]
+        wanted = {"b": "boolean", "i": "integer", "u": "integer", "f": "real"}[values.dtype.kind]
+        name, held = cells_of_array("x", given, wanted=wanted if kind == "u8" else None)
+        assert name == wanted
         assert held.valid.tolist() == there
         assert held.data.tolist() == [value if here else 0 for value, here in zip(values.tolist(), there, strict=True)]
 

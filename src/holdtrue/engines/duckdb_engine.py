@@ -323,15 +323,8 @@ def _describe_columns(connection: "duckdb.DuckDBPyConnection", source: str) -> l
 
 
 def _make_view(connection: "duckdb.DuckDBPyConnection", source: str, *, declared: Declared) -> list[tuple[str, str]]:
-    """Make a view of a source with the types of the card, and return its columns; refuse cells that do not fit theirs."""
+    """Make a view of a source with the types of the card, and return its columns."""
     columns = cast_columns(_describe_columns(connection, source), types=declared.types)
-    for column in columns:
-        if column.checked is None:
-            continue
-        (found,) = connection.execute(f"SELECT COUNT(*) FILTER ({column.checked}) FROM {source}").fetchall()  # noqa: S608
-        if found[0]:
-            message = f"column {column.name!r} holds a cell that does not fit the type {column.type}"
-            raise RequestError(message)
     listed = ", ".join(f"{column.expression} AS {quote_name(column.name)}" for column in columns)
     connection.execute(f"CREATE VIEW {_ROWS} AS SELECT {listed} FROM {source}")  # noqa: S608 - quoted names
     return [(column.name, column.type) for column in columns]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
 from holdtrue.errors import InvalidParameter, RequestError
-from holdtrue.queries.columns import check_names, choose_type, open_masked, refuse_type
+from holdtrue.queries.columns import check_names, choose_type, open_masked, refuse_type, type_of_decimal
 
 __all__ = [
     "Cast",
@@ -56,6 +56,7 @@ _SQL_TYPES = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE_INTEGERS = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _TEMPORAL = ("DATE", "TIME", "INTERVAL", "UUID")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LONGEST_SHOWN = 120
 _BROKEN = (OSError, EOFError, ValueError, csv.Error, zlib.error)
 _DELIMITERS = ",;\t|"
@@ -240,12 +241,11 @@ def _infer_type(name: str, found: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A column of the card in SQL. Where ``checked`` stands, a row that it is true of does not fit the type."""
+    """A column of the card in SQL: what its type has no room for is NULL."""
 
     name: str
     type: str
     expression: str
-    checked: str | None = None
 
 
 def cast_columns(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]) -> list[Cast]:
@@ -255,14 +255,20 @@ def cast_columns(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str]
 
 
 def _cast_column(name: str, found: str, wanted: str | None) -> Cast:
-    as_text, empty = _is_temporal(found), found == '"NULL"'
-    kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=as_text, empty=empty)
+    kind = choose_type(
+        name,
+        found="ENUM" if found.startswith("ENUM(") else found,  # which would list its words
+        kind=_find_type(found),
+        wanted=wanted,
+        as_text=_is_temporal(found),
+        empty=found == '"NULL"',
+        wide=found in _WIDE_INTEGERS,
+    )
     column = quote_name(name)
     # Through text DuckDB rounds a decimal to the nearest double; its direct cast does not.
-    inner = f"CAST({column} AS VARCHAR)" if found.startswith("DECIMAL") else column
+    inner = f"CAST({column} AS VARCHAR)" if found.startswith("DECIMAL") and kind == "real" else column
     expression = f"TRY_CAST({inner} AS {_SQL_TYPES[kind]})"
-    wide = found in _WIDE_INTEGERS and kind == "integer"
-    return Cast(name, kind, expression, f"{column} IS NOT NULL AND {expression} IS NULL" if wide else None)
+    return Cast(name, kind, expression)
 
 
 def _find_type(found: str) -> str | None:
@@ -272,7 +278,9 @@ def _find_type(found: str) -> str | None:
         return "boolean"
     if found in _INTEGERS | _WIDE_INTEGERS:
         return "integer"
-    if found in ("FLOAT", "DOUBLE") or found.startswith("DECIMAL("):
+    if (decimal := _DECIMAL.fullmatch(found)) is not None:
+        return type_of_decimal(int(decimal[1]), int(decimal[2]))
+    if found in ("FLOAT", "DOUBLE"):
         return "real"
     return "text" if found == "VARCHAR" or found.startswith("ENUM(") else None
 

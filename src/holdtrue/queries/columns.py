@@ -28,6 +28,7 @@ __all__ = [
     "open_masked",
     "read_table",
     "refuse_type",
+    "type_of_decimal",
 ]
 
 T = TypeVar("T")
@@ -42,6 +43,8 @@ CONVERSIONS = {
 }
 """Which type of data may be read as which type of the card."""
 
+_WHOLE_DIGITS = 18
+
 
 def names_of(rows: object) -> list[str] | None:
     """Return the names of the columns of what holds rows: a mapping, a data frame, an Arrow table; None without names."""
@@ -50,6 +53,11 @@ def names_of(rows: object) -> list[str] | None:
     named = getattr(rows, "column_names", None)
     named = getattr(rows, "columns", None) if named is None else named
     return [str(name) for name in named] if isinstance(named, Iterable) else None
+
+
+def type_of_decimal(precision: int, scale: int) -> str:
+    """Return the card's type for decimals: integer where every whole number of the type fits into 64 bits, else real."""
+    return "integer" if scale == 0 and precision <= _WHOLE_DIGITS else "real"
 
 
 def _arrow_type(kind: "pa.DataType") -> str | None:
@@ -62,7 +70,9 @@ def _arrow_type(kind: "pa.DataType") -> str | None:
         return "boolean"
     if known.is_integer(kind):
         return "integer"
-    if known.is_floating(kind) or known.is_decimal(kind):
+    if known.is_decimal(kind):
+        return type_of_decimal(kind.precision, kind.scale)
+    if known.is_floating(kind):
         return "real"
     if known.is_string(kind) or known.is_large_string(kind) or known.is_string_view(kind):
         return "text"
@@ -73,13 +83,15 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     """Return the card's type of an Arrow array, and its cells as that type.
 
     ``wanted`` is a declared type: integers and booleans may be read as numbers, and dates, times and columns that hold
-    nothing but NULL as text. A cell that does not fit its type is refused; the message names the column only.
+    nothing but NULL as text. Categories are read as their values and never become labels: they may come from the rows. No
+    refusal depends on a cell, save for texts in an encoding that Arrow cannot read.
     """
     import pyarrow as pa
 
     empty, temporal = pa.types.is_null(array.type), pa.types.is_temporal(array.type)
     found = _arrow_type(array.type)
-    kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty)
+    wide = pa.types.is_uint64(_value_type(array.type))
+    kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty, wide=wide)
     try:
         if kind == "text":
             return kind, _read_text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
@@ -91,13 +103,22 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
         if pa.types.is_boolean(array.type) and kind == "real":
             array = array.cast(pa.int8())
         target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
-        array = array.cast(target, safe=kind == "integer")
-        data, valid = _read_numbers(array)
+        data, valid = _read_numbers(array.cast(target, safe=kind == "integer" and not wide))
+        if wide and kind == "integer":
+            # Beyond 2^63 - 1 the cast gives a negative number, and the card NULL.
+            valid = valid & (data >= 0)
+            data = np.where(valid, data, 0)
         return kind, Values(data, valid & (data == data) if kind == "real" else valid)  # noqa: PLR0124 - NaN is not there
     except (pa.ArrowException, ValueError, OverflowError):
         pass
     message = f"column {name!r} holds a cell that does not fit the type {kind}"
     raise RequestError(message)
+
+
+def _value_type(kind: "pa.DataType") -> "pa.DataType":
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def flags_of(array: "pa.Array") -> Flags:
@@ -251,13 +272,20 @@ def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
 
 
 def choose_type(  # noqa: PLR0913 - what is known of one column
-    name: str, *, found: str, kind: str | None, wanted: str | None, as_text: bool, empty: bool
+    name: str, *, found: str, kind: str | None, wanted: str | None, as_text: bool, empty: bool, wide: bool = False
 ) -> str:
     """Return the card's type of a column: the declared one, or that of the data; refuse what cannot be read so.
 
     ``found`` is the reader's word for its type and ``kind`` the card's, where there is one. ``as_text`` says that it can be
-    read as text if that is declared, ``empty`` that it holds nothing but NULL and can be read as anything.
+    read as text if that is declared, ``empty`` that it holds nothing but NULL and can be read as anything, ``wide`` that its
+    type has integers beyond 64 bits with a sign: whether there are any is for the custodian to say, and not for the rows.
     """
+    if wide and wanted is None:
+        message = (
+            f"column {name!r} has type {found}, whose numbers may exceed 2^63 - 1; give types={{{name!r}: 'integer'}} to "
+            "read those as NULL, or 'real' to read all as the nearest double"
+        )
+        raise RequestError(message)
     if kind is None and wanted is not None and (empty or (as_text and wanted == "text")):
         return wanted
     if kind is None:

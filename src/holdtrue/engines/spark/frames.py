@@ -18,7 +18,7 @@ from holdtrue.engines.spark import SparkRows
 from holdtrue.engines.spark.tasks import POSITION, list_versions
 from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import check_names, choose_type
+from holdtrue.queries.columns import check_names, choose_type, type_of_decimal
 from holdtrue.queries.emitters import Spark
 from holdtrue.silence import silence
 
@@ -141,7 +141,7 @@ def shape_columns(frame: "DataFrame", *, declared: Declared) -> tuple[list[str],
         kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=as_text, empty=found == "void")
         column = _DIALECT.quote_name(name)
         # Through text a decimal becomes the nearest double, as it does on every engine.
-        inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") else column
+        inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") and kind == "real" else column
         expressions.append(f"TRY_CAST({inner} AS {_DIALECT.types[kind]}) AS {column}")  # type: ignore[index]  # of the card
         named.append((name, kind))
     return expressions, named
@@ -152,7 +152,9 @@ def _find_type(found: str) -> str | None:
         return "boolean"
     if found in _INTEGERS:
         return "integer"
-    if found in ("float", "double") or found.startswith("decimal"):
+    if (decimal := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", found)) is not None:
+        return type_of_decimal(int(decimal[1]), int(decimal[2]))
+    if found in ("float", "double"):
         return "real"
     return "text" if re.match(r"string|varchar\(|char\(", found) else None
 

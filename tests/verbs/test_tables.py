@@ -206,6 +206,10 @@ def test_a_histogram_has_bins_of_one_width_between_public_ends(monkeypatch):
         (lambda curator: curator.table(), InvalidParameter),
         (lambda curator: curator.table(ht.cut("region", [1, 2])), InvalidParameter),
         (lambda curator: curator.table(ht.cut("age", [1, 2]), keys=[1]), InvalidParameter),
+        (lambda curator: curator.table("age", keys=[1, math.nan]), InvalidParameter),
+        (lambda curator: curator.table("age", keys=[[1], [2]]), InvalidParameter),
+        (lambda curator: curator.table("age", keys=[10**5000]), InvalidParameter),
+        (lambda curator: curator.table(["age"]), InvalidParameter),
         (lambda curator: curator.histogram("age", low=5, high=5), InvalidParameter),
         (lambda curator: curator.histogram("age", low=0, high=1, bins=10**6), InvalidParameter),
         (lambda _: ht.cut("age", []), InvalidParameter),
@@ -223,6 +227,15 @@ def test_bad_tables_are_named_before_anything_is_charged(wrong, error):
 def test_too_many_cells_say_what_they_would_cost():
     with open_curator() as curator, pytest.raises(InvalidParameter, match="would cost"):
         curator.table("region", ht.cut("age", range(60_000)))
+
+
+@pytest.mark.parametrize("keys", [[2**53, 2**53 + 1], [1, 2, 2**53 + 1, float(2**53)]])
+def test_labels_that_a_column_cannot_tell_apart_are_refused(keys):
+    """Two whole numbers that are one double would put a row into two cells, for the price of one (planted)."""
+    with ht.Curator({"x": np.full(50, 2.0**53)}, queries=10, epsilon=5, delta=1e-6) as curator:
+        with pytest.raises(InvalidParameter, match="each once"):
+            curator.table("x", keys=keys)
+        assert curator.history == []
 
 
 def test_labels_with_quotes_are_data(monkeypatch):

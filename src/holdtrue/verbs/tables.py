@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
 
+import numpy as np
+
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
@@ -14,7 +16,7 @@ from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import TablePrice, price_table
-from holdtrue.queries.cards import Card, Label
+from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table
 from holdtrue.requests import Cut
@@ -101,6 +103,8 @@ def plan_table(
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
+    for asked, each in zip(columns, read, strict=True):
+        _check_disjoint(curation, asked, each)
     cells = list(product(*read))
     restriction = [] if where is None else [f"({where})"]
     queries = [curation.parse(" AND ".join([*(cell.condition for cell in each), *restriction])) for each in cells]
@@ -181,6 +185,8 @@ def _read_columns(
     """Return the cells of each column, by public labels or cut points."""
     if not columns:
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
+    if not all(isinstance(each, (str, Cut)) for each in columns):
+        raise InvalidParameter.without_value("columns", "names of columns, or ht.cut(column, points)")
     plain = [each for each in columns if isinstance(each, str)]
     if keys is not None and not isinstance(keys, Mapping):
         if len(plain) != 1:
@@ -203,10 +209,27 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     if labels is None:
         message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
         raise NotCertified(message)
-    given = read_list("keys", labels, expected="a list of labels")
+    given = [_read_label(label) for label in read_list("keys", labels, expected="a list of labels")]
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):
         raise InvalidParameter("keys", list(given), "different labels, one or more")
     return [_Cell(label, f"{_quote_name(name)} = {_quote_label(label)}") for label in given]
+
+
+def _read_label(label: object) -> Label:
+    """Return a label as text, a finite number or a truth: only these are constants of a query, and no name of a column."""
+    value = label.item() if isinstance(label, np.generic) else label
+    whole = isinstance(value, int) and LOWEST <= value <= HIGHEST
+    if isinstance(value, str) or whole or (isinstance(value, float) and math.isfinite(value)):
+        return value  # type: ignore[return-value]  # what was just looked at
+    raise InvalidParameter.without_value("keys", "labels that are text, numbers, or True and False")
+
+
+def _check_disjoint(curation: Curation, column: str | Cut, cells: Sequence[_Cell]) -> None:
+    """Refuse labels that a column cannot tell apart: two whole numbers may be one double, and a row be in two cells."""
+    if isinstance(column, Cut):
+        return  # points increase
+    if len({curation.parse(cell.condition).digest for cell in cells}) < len(cells):
+        raise InvalidParameter.without_value("keys", f"values that {column} can hold, each once")
 
 
 def _read_cut(card: Card, asked: Cut) -> list[_Cell]:

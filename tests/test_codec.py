@@ -158,3 +158,8 @@ def test_plain_values_are_what_json_reads_as():
     form = Form(queries=["é"], inner=Form(parts=2))
     assert plain(form) == json.loads(encode(form))
     assert convert(plain(form), Form) == decode(encode(form), Form) == form
+
+
+def test_half_of_a_surrogate_pair_is_refused_within_the_tree():
+    with pytest.raises(RequestError, match="surrogate"):
+        convert("\ud800", Form)

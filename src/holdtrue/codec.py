@@ -148,6 +148,9 @@ def convert(document: object, kind: Any) -> Any:
     except RecursionError:
         message = "this is nested too deeply"
         raise RequestError(message) from None
+    except UnicodeError:
+        message = "this holds half of a surrogate pair, which is no text"
+        raise RequestError(message) from None
     raise mistake
 
 

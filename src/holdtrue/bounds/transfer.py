@@ -31,6 +31,8 @@ from holdtrue.exact import (
 _LARGEST_EPSILON = 700.0
 _NEAR_ONE = 1 - 2.0**-40
 _ITERATIONS = 100
+_HALVINGS = 52
+_CLOSE = 2.0**-44
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,61 @@ def _position_lower(v: float, epsilon: float, slack: float) -> float:
 
 def _outward(low: float, high: float) -> tuple[float, float]:
     return max(0.0, low - 2.0**-48), min(1.0, high + 2.0**-48)
+
+
+def ratio_in_box(part: tuple[float, float], rest: tuple[float, float]) -> tuple[float, float]:
+    """Return the least and the largest part / (part + rest) where both are known to be in an interval (U2.2).
+
+    It rises in part and falls in rest; where both may be 0, an end is 0 or 1.
+    """
+    low = part[0] / (part[0] + rest[1]) if part[0] + rest[1] > 0 else 0.0
+    high = part[1] / (part[1] + rest[0]) if part[1] + rest[0] > 0 else 1.0
+    return _outward(low, high)
+
+
+def ratio_interval(  # noqa: PLR0913 - two answers, and what is frozen
+    part: float, rest: float, *, whole: tuple[float, float], noise: float, epsilon: float, slack: float
+) -> tuple[float, float]:
+    """Return an interval for a conditional mean by one test of both halves (U2.3): part of y c, rest of (1 - y) c.
+
+    Both are noisy answers before they are clipped, with independent noise of one deviation, whose box is ``noise``;
+    ``whole`` holds E c. Needs: two more declared members of that box, in the purse of S1 b or among the planned draws, since
+    the noise of the test has coefficients that are fixed before the draw, at most e^epsilon together.
+    """
+    frozen = {"noise": noise, "epsilon": epsilon, "slack": slack}
+    return _outward(_least_ratio(part, rest, whole, **frozen), 1 - _least_ratio(rest, part, whole, **frozen))
+
+
+def _least_ratio(  # noqa: PLR0913 - what the test is made of
+    part: float, rest: float, whole: tuple[float, float], *, noise: float, epsilon: float, slack: float
+) -> float:
+    """Return a ratio below which none explains an answer this large: those that are out are a segment from 0 (U2.3).
+
+    The answers are clipped on the side that weakens the test; otherwise what is out need not be a segment. An inequality
+    that fails at both ends of E c fails between them.
+    """
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return 0.0
+    growth, above, below = math.expm1(epsilon), min(1.0, part), max(0.0, rest)
+
+    def is_out(ratio: float) -> bool:
+        for share in whole:
+            first = (1 - ratio) * (1 + growth * ratio * share)
+            second = ratio * (1 + growth - growth * (1 - ratio) * share)
+            gap = ratio * (1 - ratio) * share * growth + slack
+            if first * above - second * below <= (noise * math.hypot(first, second) + gap) * ROUNDING + _CLOSE * (
+                1 + growth
+            ):
+                return False
+        return True
+
+    low, high = 0.0, 1.0
+    if not is_out(low):
+        return 0.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_out(middle) else (low, middle)
+    return low
 
 
 def stitched_noise(draw: int, *, beta: Number) -> float:

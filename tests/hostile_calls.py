@@ -199,6 +199,8 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
     def ask_fresh(**given: Any) -> object:
         return curator.ask(f"age > {next(number)}.5", **given)
 
+    roomy = ht.Curator(frame, queries=10**6, epsilon=1000.0, delta=1e-6)
+    averaged = {"column": "age", "low": 0, "high": 100}
     learner = {"hypotheses": ht.Stumps(bounds={"age": (0, 90)}, steps=5), "target": "smoker", "epsilon": 0.001}
     learned = ("features", "alpha", "beta", "weights", "anyway", *keys)
     rows = {"age": [1, 2], "bmi": [20.0, 30.0]}
@@ -209,6 +211,9 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.ask", curator.ask, {"queries": "age > 65"}, keys, share=3),
         Target("Curator.ask values", curator.ask, {"values": np.zeros(ROWS)}, keys),
         Target("Curator.ask fresh", ask_fresh, {}, keys),
+        Target("Curator.ask by", roomy.ask, {"queries": "age > 65", "by": "smoker"}, ("keys", *keys)),
+        Target("Curator.mean", roomy.mean, averaged, ("where", "by", "keys", *keys), share=2),
+        Target("Curator.sum", roomy.sum, averaged, ("where", "by", "population")),
         Target("Curator.select", curator.select, {"candidates": ["age > 3", "smoker"], "epsilon": 0.001}, keys, share=2),
         Target("Curator.learn", curator.learn, learner, learned, share=2),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),

@@ -22,12 +22,27 @@ from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.predicting import PredictionPlan
 from holdtrue.planning.selecting import SelectionPlan
 from holdtrue.queries.cards import Card, Column
-from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Table
+from holdtrue.records import (
+    Answer,
+    Certificate,
+    Choice,
+    Contrast,
+    Estimates,
+    Hypothesis,
+    Interval,
+    Means,
+    Prediction,
+    Response,
+    Table,
+    Unions,
+)
 
 GAUSSIAN = events.GaussianNoise(Fraction(1, 8))
 PROOF = Certificate(GAUSSIAN, 0.015625, 0.5, 0.25, 12, "ab" * 32, "T6", 1.0, 1e-6)
 POPULATION = Interval(0.25, 0.5, 0.95, "population")
 SAMPLE = Interval(0.3, 0.4, 0.95, "sample")
+SHARES = Estimates((0.25,), (0.2,), (0.3,), (0.24,), (0.26,))
+UNIONS = Unions(("margins",), (1,), (0.25, 0.75), 0.01, 1e-9, 0.03, 0.1, 0.2)
 STUMPS = requests.StumpsDocument(((0.0, 120.0),), 240, ("age",))
 RIDGE = requests.EstimatorDocument("ridge", {"alpha": 0.5})
 MODE = ModeWidth("gate", "yes or no", 0.068, private=False, theorem="T12", opened="Holdout(y_true, looks=200, yes=10)")
@@ -51,10 +66,36 @@ VALUES = [
     Hypothesis("age ≥ 52.5 → 1", 3, 10, None, 0.95, 12.0, ("age",), encode(STUMPS), PROOF, "not declared independent"),
     Prediction("yes", PROOF),
     Table(("smoker",), ((True,), (None,)), (0.25, 0.75), (0.2, 0.7), (0.3, 0.8), (0.24, 0.74), (0.26, 0.76), 0.95, PROOF),
+    UNIONS,
+    SHARES,
+    Contrast("ratio", "men", "women", 2.0, 0.5, None, 1.5, 2.5, 0.95, PROOF, "the denominator may be 0, so an end is open"),
+    Means(
+        columns=("smoker",),
+        labels=((True,),),
+        values=(36.5,),
+        low=(30.0,),
+        high=(40.25,),
+        sample_low=(36.0,),
+        sample_high=(37.0,),
+        confidence=0.95,
+        certificate=PROOF,
+        measure="mean",
+        column="hours",
+        bounds=(0.0, 100.0),
+        rows=10_000,
+        where=None,
+        shares=SHARES,
+        per_head=SHARES,
+        below=SHARES,
+        above=None,
+        missing=SHARES,
+    ),
     Score(0.875, POPULATION, SAMPLE, PROOF, looks_left=19, looks=20),
     Verdict(True, 0.01, 199, 9, POPULATION, SAMPLE, "fresh cases", PROOF, submission="s1"),
     requests.Ask(query="age > 65"),
     requests.Table(columns=("region", requests.Cut("age", (18.0, 65.0))), where="smoker"),
+    requests.Mean(column="hours", low=0.0, high=100.0, by=("sex", requests.Cut("age", (18.0, 65.0)))),
+    requests.Total(column="hours", low=0.0, high=100.0, where="smoker", population=10**6),
     requests.Select(candidates={"south": "region = 'S'", "north": "region = 'N'"}, epsilon=0.5),
     requests.Learn(hypotheses=STUMPS, target="sick", epsilon=0.5),
     requests.Train(name="risk", estimator=RIDGE, target="age", bounds={"age": (0.0, 120.0)}),

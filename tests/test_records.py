@@ -11,7 +11,19 @@ from holdtrue import events
 from holdtrue.codec import convert, decode, encode
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Response, Table, Tagged
+from holdtrue.records import (
+    Answer,
+    Certificate,
+    Choice,
+    Estimates,
+    Hypothesis,
+    Interval,
+    Means,
+    Prediction,
+    Response,
+    Table,
+    Tagged,
+)
 
 CERTIFICATE = Certificate(
     event=events.GaussianNoise(0.125),
@@ -26,6 +38,7 @@ CERTIFICATE = Certificate(
 )
 POPULATION = Interval(0.25, 0.5, 0.95, "population")
 SAMPLE = Interval(0.3, 0.4, 0.95, "sample")
+SHARES = Estimates((0.25,), (0.2,), (0.3,), (0.24,), (0.26,))
 RECORDS = [
     POPULATION,
     CERTIFICATE,
@@ -45,6 +58,27 @@ RECORDS = [
         0.95,
         CERTIFICATE,
     ),
+    Means(
+        columns=("sex",),
+        labels=(("men",),),
+        values=(41.5,),
+        low=(38.0,),
+        high=(45.0,),
+        sample_low=(41.0,),
+        sample_high=(42.0,),
+        confidence=0.95,
+        certificate=CERTIFICATE,
+        measure="mean",
+        column="hours",
+        bounds=(0.0, 100.0),
+        rows=1000,
+        where=None,
+        shares=SHARES,
+        per_head=SHARES,
+        below=SHARES,
+        above=SHARES,
+        missing=SHARES,
+    ),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
 ]
 
@@ -59,7 +93,12 @@ def test_records_survive_json_unchanged(record):
 
 
 def test_every_kind_of_record_is_tested():
-    assert {type(record) for record in RECORDS} == set(Tagged.__subclasses__()) - {Verdict}
+    assert {type(record) for record in RECORDS} == set(_find_leaves(Tagged)) - {Score, Verdict}
+
+
+def _find_leaves(kind):
+    below = [leaf for each in kind.__subclasses__() for leaf in _find_leaves(each)]
+    return [*below, *([kind] if kind is Answer or not below else [])]
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
@@ -71,6 +110,8 @@ def test_what_is_not_finite_is_in_no_record(wrong):
         lambda: replace(CERTIFICATE, epsilon=wrong),
         lambda: Choice("north", 0, wrong, CERTIFICATE),
         lambda: Prediction(wrong, CERTIFICATE),
+        lambda: Estimates((wrong,), None, None, (0.0,), (1.0,)),
+        lambda: replace(RECORDS[-2], high=(wrong,)),
         lambda: replace(RECORDS[-1], excess_error=wrong),
         lambda: replace(RECORDS[-1], shortfall=wrong),
         lambda: Score(wrong, None, SAMPLE, CERTIFICATE),

@@ -20,6 +20,8 @@ BESIDE = {"self", "analyst", "key"}
 METHODS = {
     "Ask": ([Curator.ask], {"query": "one question, where queries are several"}, {}),
     "Table": ([Curator.table], {}, {}),
+    "Mean": ([Curator.mean], {}, {}),
+    "Total": ([Curator.sum], {}, {}),
     "Select": ([Curator.select], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),

@@ -6,25 +6,31 @@ Records are frozen, hold public numbers only, and read back as they were written
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple, replace
 
 from holdtrue.codec import Record
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Event
+from holdtrue.exact import count
 
 __all__ = [
     "Answer",
     "Certificate",
     "Choice",
+    "Contrast",
+    "Estimates",
     "Hypothesis",
     "Interval",
+    "Means",
     "Prediction",
     "Response",
     "Table",
     "Tagged",
+    "Unions",
     "mark_repeat",
     "text_table",
 ]
@@ -266,13 +272,8 @@ class Prediction(Tagged, frozen=True):
         )
 
 
-class Table(Tagged, frozen=True):
-    """The response to a table: the share of the rows in each cell, a sequence of answers with labels.
-
-    The last cell holds the rows in none of the others, missing values included; its labels are None. ``low`` and ``high``
-    are for the population, None where ``reason`` says why; all cells, and all other answers, are right at once with
-    ``confidence``. A union of cells that is chosen afterwards has the sum of their widths.
-    """
+class _LabelledCells(Tagged, frozen=True):
+    """Numbers about cells of the rows with their ends, a sequence of answers with labels."""
 
     columns: tuple[str, ...]
     labels: tuple[tuple[str | int | float | bool | None, ...], ...]
@@ -305,37 +306,56 @@ class Table(Tagged, frozen=True):
 
     def cell(self, *labels: str | float | bool | None) -> Answer:
         """Return the answer about the cell with these labels, one for each column."""
-        if labels not in self.labels:
-            raise InvalidParameter("labels", labels, "the labels of a cell of this table")
-        return self[self.labels.index(labels)]
+        return self[self.find_place(labels)]
+
+    def find_place(self, labels: object) -> int:
+        """Return the place of the cell with these labels: one, or a tuple with one for each column."""
+        given = labels if isinstance(labels, tuple) else (labels,)
+        if given not in self.labels:
+            raise InvalidParameter("labels", given, "the labels of a cell of this table")
+        return self.labels.index(given)
 
     @property
-    def brief(self) -> str:
-        """Return how many cells there are."""
-        return f"{len(self):,} cells by {', '.join(self.columns)}"
+    def measure_name(self) -> str:
+        """Return what the numbers are: share, mean or sum."""
+        return "share"
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """Return between which numbers values lie, to be drawn."""
+        return 0.0, 1.0
+
+    @property
+    def names(self) -> list[str]:
+        """Return the labels of each cell in words."""
+        return [_cell_name(each) for each in self.labels]
+
+    def write_number(self, value: float) -> str:
+        """Return a value as it is shown."""
+        return f"{value:6.4f}"
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Return the table by column: the labels, the share, and the ends for the population, or for these rows."""
+        """Return the table by column: the labels, the values, and the ends for the population, or for these rows."""
         found: dict[str, list[Any]] = {
             name: [each[place] for each in self.labels] for place, name in enumerate(self.columns)
         }
         low, high = (self.sample_low, self.sample_high) if self.low is None else (self.low, self.high or ())
-        return found | {"share": list(self.values), "low": list(low), "high": list(high)}
+        return found | {self.measure_name: list(self.values), "low": list(low), "high": list(high)}
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a pandas data frame: the labels, share, low and high."""
+        """Return a pandas data frame: the labels, the values, low and high."""
         import pandas as pd
 
         return pd.DataFrame(self.to_columns())
 
     def to_polars(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return a Polars data frame: the labels, share, low and high."""
+        """Return a Polars data frame: the labels, the values, low and high."""
         import polars as pl
 
         return pl.DataFrame(self.to_columns(), strict=False)
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
-        """Return an Arrow table: the labels, share, low and high."""
+        """Return an Arrow table: the labels, the values, low and high."""
         import pyarrow as pa  # type: ignore[import-untyped]
 
         return pa.table(self.to_columns())
@@ -345,39 +365,382 @@ class Table(Tagged, frozen=True):
         import matplotlib.pyplot as plt
 
         axes = plt.subplots(figsize=(6, 0.35 * len(self) + 1))[1] if ax is None else ax
-        found, places = self.to_columns(), range(len(self))
-        below = [share - low for share, low in zip(found["share"], found["low"], strict=True)]
-        above = [high - share for share, high in zip(found["share"], found["high"], strict=True)]
-        axes.barh(places, self.values, xerr=[below, above], color="#5fa8a0", ecolor="#00695f", capsize=3)
-        axes.set_yticks(places, [_cell_name(each) for each in self.labels])
+        found, places, start = self.to_columns(), range(len(self)), self.axis[0]
+        below = [max(0.0, value - low) for value, low in zip(self.values, found["low"], strict=True)]
+        above = [max(0.0, high - value) for value, high in zip(self.values, found["high"], strict=True)]
+        long = [value - start for value in self.values]
+        axes.barh(places, long, left=start, xerr=[below, above], color="#5fa8a0", ecolor="#00695f", capsize=3)
+        axes.set_yticks(places, self.names)
         axes.invert_yaxis()
-        axes.set_xlim(0, 1)
-        axes.set_xlabel(f"share of the {'rows' if self.low is None else 'population'} ({self.confidence:.0%}, all at once)")
+        axes.set_xlim(*self.axis)
+        target = "rows" if self.low is None else "population"
+        axes.set_xlabel(f"{self.measure_name} of the {target} ({self.confidence:.0%}, all at once)")
         return axes
 
     def __str__(self) -> str:
-        found = self.to_columns()
-        names = [_cell_name(each) for each in self.labels]
-        width = max(len(name) for name in (*names, ", ".join(self.columns)))
-        lines = [f"{', '.join(self.columns):<{width}}   share      low     high"]
-        for name, share, low, high in zip(names, found["share"], found["low"], found["high"], strict=True):
-            lines.append(f"{name:<{width}}  {share:6.4f}   {low:6.4f}   {high:6.4f}")
+        found, names = self.to_columns(), self.names
+        numbers = [self.measure_name, "low", "high"]
+        rows = [[self.write_number(each) for each in row] for row in zip(*(found[name] for name in numbers), strict=True)]
+        wide = max(len(name) for name in (*names, ", ".join(self.columns)))
+        narrow = max(6, *(len(each) for row in rows for each in row))
+        lines = [
+            f"{name:<{wide}}  {'   '.join(f'{each:>{narrow}}' for each in row)}"
+            for name, row in zip((", ".join(self.columns), *names), (numbers, *rows), strict=True)
+        ]
         target = "the rows" if self.low is None else "the population"
         paid = _format_cost(self.certificate, repeated=self.repeated)
         return "\n".join([*lines, f"{self.confidence:.0%} for {target}, all cells at once; {paid}"])
 
     def _repr_html_(self) -> str:
-        found = self.to_columns()
-        heads = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.columns, "share", "", "low", "high"))
+        found, (start, end) = self.to_columns(), self.axis
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in (*self.columns, self.measure_name, "", "low", "high"))
         rows = []
-        for labels, share, low, high in zip(self.labels, found["share"], found["low"], found["high"], strict=True):
+        for labels, value, low, high in zip(self.labels, self.values, found["low"], found["high"], strict=True):
             cells = "".join(f"<td>{html.escape('other' if each is None else str(each))}</td>" for each in labels)
-            bar = f"<div style='background:#5fa8a0;height:0.8em;width:{100 * share:.1f}px'></div>"
-            rows.append(f"<tr>{cells}<td>{share:.4f}</td><td>{bar}</td><td>{low:.4f}</td><td>{high:.4f}</td></tr>")
+            bar = f"<div style='background:#5fa8a0;height:0.8em;width:{100 * (value - start) / (end - start):.1f}px'></div>"
+            shown = [self.write_number(each) for each in (value, low, high)]
+            rows.append(f"<tr>{cells}<td>{shown[0]}</td><td>{bar}</td><td>{shown[1]}</td><td>{shown[2]}</td></tr>")
         return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 
+class Unions(Record, frozen=True):
+    """What says how sure a union of a table's cells is: answers before clipping, and the numbers of the plan (U1.6).
+
+    ``declared`` names the unions that were declared with the release, ``sizes`` how many labels each column has. ``noise``
+    and ``sample_noise`` are the boxes of one cell for the population and for these rows, ``epsilon`` and ``slack`` those of
+    the transfer theorem; None where it does not speak.
+    """
+
+    declared: tuple[Literal["margins", "ranges"], ...]
+    sizes: tuple[int, ...]
+    answers: tuple[float, ...]
+    sample_noise: float
+    rounding: float
+    noise: float | None = None
+    epsilon: float | None = None
+    slack: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_finite("unions", *self.answers, self.sample_noise, self.rounding, self.noise, self.epsilon, self.slack)
+
+    def is_declared(self, places: Sequence[int]) -> bool:
+        """Return whether the cells at these places, in order, are one cell or a union that was declared."""
+        if len(places) == 1:
+            return True
+        if max(places) >= math.prod(self.sizes):  # the rest of the rows is in no union
+            return False
+        if "ranges" in self.declared and places[-1] - places[0] + 1 == len(places):
+            return True
+        if "margins" not in self.declared:
+            return False
+        found, rest = [], list(places)
+        for size in reversed(self.sizes):
+            found.append(({place % size for place in rest}, size))
+            rest = [place // size for place in rest]
+        whole = [len(labels) in (1, size) for labels, size in found]
+        fixed = any(len(labels) == 1 for labels, _ in found)
+        return all(whole) and fixed and math.prod(len(labels) for labels, _ in found) == len(places)
+
+
+class Table(_LabelledCells, frozen=True):
+    """The response to a table: the share of the rows in each cell, a sequence of answers with labels.
+
+    The last cell holds the rows in none of the others, missing values included; its labels are None. ``low`` and ``high``
+    are for the population, None where ``reason`` says why; all cells, and all other answers, are right at once with
+    ``confidence``. ``unions`` says how sure a union of cells is; tables that were stored earlier have none.
+    """
+
+    unions: Unions | UnsetType = UNSET
+
+    @property
+    def brief(self) -> str:
+        """Return how many cells there are."""
+        return f"{len(self):,} cells by {', '.join(self.columns)}"
+
+    def union(self, *cells: object) -> Answer:
+        """Return the answer about several cells together, each by its label, or a tuple of them. Free.
+
+        A union that was declared with the table (``margins=True``, ``ranges=True``) has the noise of its sum. Any other one,
+        chosen after the table was seen, has the sum of its cells' boxes, since the noise may have had a part in the choice;
+        the gap to the population is added once in either case (U1.6).
+        """
+        places = sorted(self.find_place(each) for each in cells)
+        if not places or len(set(places)) < len(places):
+            raise InvalidParameter.without_value("cells", "different cells, one or more, each by its labels")
+        if isinstance(self.unions, UnsetType):
+            return self._add_ends(places)
+        rule, number = self.unions, len(places)
+        declared = rule.is_declared(places)
+        wide, rounding = (math.sqrt(number), number * rule.rounding) if declared and number > 1 else (float(number), 0.0)
+        # Only a declared union has the sum of raw answers as its own answer; the boxes of cells begin at 0.
+        total = math.fsum(rule.answers[place] if declared else self.values[place] for place in places)
+        value, near = min(max(total, 0.0), 1.0), (wide * rule.sample_noise + rounding) * _OUTWARD
+        rows = Interval(max(0.0, value - near), min(1.0, value + near), self.confidence, "sample")
+        ends = None
+        if rule.noise is not None and rule.epsilon is not None and rule.slack is not None:
+            box = (wide * rule.noise + rounding) * _OUTWARD
+            low = _lower_share(max(0.0, value - box), rule.epsilon, rule.slack)
+            high = 1 - _lower_share(max(0.0, 1 - value - box), rule.epsilon, rule.slack)
+            ends = Interval(max(0.0, low - _CLOSE), min(1.0, high + _CLOSE), self.confidence, "population")
+        elif self.low is not None:
+            ends = self._add_ends(places).interval
+        return Answer(value, ends, rows, self.certificate, self.reason, self.repeated)
+
+    def _add_ends(self, places: Sequence[int]) -> Answer:
+        """Return the answer about a union from the ends of its cells alone."""
+
+        def add(ends: tuple[float, ...]) -> float:
+            return min(1.0, math.fsum(ends[place] for place in places))
+
+        known = (
+            None
+            if self.low is None or self.high is None
+            else Interval(add(self.low), add(self.high), self.confidence, "population")
+        )
+        rows = Interval(add(self.sample_low), add(self.sample_high), self.confidence, "sample")
+        return Answer(add(self.values), known, rows, self.certificate, self.reason, self.repeated)
+
+
+class Estimates(Record, frozen=True):
+    """Numbers, one for each group, with ends for the population (None where there are none) and for these rows."""
+
+    values: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    sample_low: tuple[float, ...]
+    sample_high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        _check_finite("values", *self.values, *(self.low or ()), *(self.high or ()), *self.sample_low, *self.sample_high)
+
+    @property
+    def most(self) -> float:
+        """Return the largest upper end, for the population or else for these rows."""
+        return max(self.high or self.sample_high)
+
+
+class Contrast(Record, frozen=True):
+    """The difference or the ratio of two groups of one release, with ends that follow from theirs (U2.4). Free.
+
+    An end is None where it is open, as a ratio's is whose denominator may be 0; ``reason`` says so, or says why nothing is
+    known of the population.
+    """
+
+    kind: Literal["difference", "ratio"]
+    first: str
+    second: str
+    value: float | None
+    low: float | None
+    high: float | None
+    sample_low: float | None
+    sample_high: float | None
+    confidence: float
+    certificate: Certificate
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_finite("contrast", self.value, self.low, self.high, self.sample_low, self.sample_high)
+
+    def __contains__(self, value: float) -> bool:
+        """Return whether a number is between the ends for the population; an open end holds every number."""
+        return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        shown = "undefined" if self.value is None else f"{self.value:,.6g}"
+        low, high = ("open" if each is None else f"{each:,.6g}" for each in (self.low, self.high))
+        sure = f"{low} to {high} ({self.confidence:.0%}, population)"
+        note = "" if self.reason is None else f"; {self.reason}"
+        return f"{self.kind} of {self.first} and {self.second}: {shown}  {sure}{note}"
+
+
+class Means(_LabelledCells, frozen=True, kw_only=True):
+    """The response to a mean or a sum: a number for each group in the column's own units, a sequence of answers with labels.
+
+    A mean is over the rows of a group that have a value, counted within ``bounds``: ``shares`` are the shares of all rows
+    that these are, ``below`` and ``above`` the shares of all rows in the group that lie outside (None where nothing can),
+    and ``missing`` the share of the rows without a value or in no group. ``per_head`` is the sum over a group divided by all
+    rows. ``low`` and ``high`` are for the population, None where ``reason`` says why; all of these numbers, and all other
+    answers, are right at once with ``confidence``.
+    """
+
+    measure: Literal["mean", "share", "sum"]
+    column: str
+    bounds: tuple[float, float]
+    rows: int
+    where: str | None
+    shares: Estimates
+    per_head: Estimates
+    below: Estimates | None
+    above: Estimates | None
+    missing: Estimates
+    population: int | None = None
+
+    @property
+    def measure_name(self) -> str:
+        """Return what the numbers are: share, mean or sum."""
+        return self.measure
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """Return between which numbers values lie, to be drawn."""
+        if self.measure != "sum":
+            return self.bounds
+        ends = (0.0, *self.values, *(self.low or self.sample_low), *(self.high or self.sample_high))
+        return (min(ends), max(ends)) if min(ends) < max(ends) else (0.0, 1.0)
+
+    def write_number(self, value: float) -> str:
+        """Return a value as it is shown."""
+        return f"{value:,.0f}" if _MANY <= abs(value) < _TOO_MANY else f"{value:,.6g}"
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the groups by column: labels, the mean or sum, its ends, and the group's share of all rows."""
+        return _LabelledCells.to_columns(self) | {"group_share": list(self.shares.values)}
+
+    @property
+    def value(self) -> float:
+        """Return the number, where there is one group."""
+        return self._only.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the interval for the population, where there is one group."""
+        return self._only.interval
+
+    @property
+    def sample_interval(self) -> Interval:
+        """Return the interval for these rows, where there is one group."""
+        return self._only.sample_interval
+
+    @property
+    def _only(self) -> Answer:
+        if len(self) != 1:
+            raise InvalidParameter.saying("value", f"there are {len(self):,} groups; take one by its place, or cell(labels)")
+        return self[0]
+
+    @property
+    def sentence(self) -> str:
+        """Return in words what the numbers are: how values outside count, and which rows are left out."""
+        by = "" if not self.columns else f" by {', '.join(self.columns)}"
+        of = f"the {self.measure} of {self.column}{by}" + ("" if self.where is None else f" where {self.where}")
+        people = "these rows" if self.missing.low is None else "the population"
+        if self.below is None or self.above is None:
+            return f"{of}; at most {_percent_up(self.missing.most)} of {people} is in no group"
+        low, high = (f"{end:,.10g}" for end in self.bounds)
+        each = " in any one group" if len(self) > 1 else ""
+        above, below, missing = (_percent_up(each.most) for each in (self.above, self.below, self.missing))
+        return (
+            f"{of}, counting values above {high} as {high} and below {low} as {low}; at most {above} of {people} lies above "
+            f"and {below} below{each}; over rows with a value: at most {missing} of {people} has none"
+            f"{' or is in no group' if self.columns else ''}"
+        )
+
+    @property
+    def brief(self) -> str:
+        """Return the value, or how many groups there are."""
+        if len(self) == 1:
+            return f"{self.measure} of {self.column}: {self[0].brief}"
+        return f"{self.measure} of {self.column} in {len(self):,} groups"
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n{_LabelledCells.__str__(self)}"
+
+    def difference(self, first: object, second: object) -> Contrast:
+        """Return the first group's number less the second's, by their labels. Free: it follows from this release (U2.4)."""
+        return self._contrast("difference", first, second)
+
+    def ratio(self, first: object, second: object) -> Contrast:
+        """Return the first group's number over the second's, by their labels. Free.
+
+        Where the second may be 0, an end that has no limit is None, and the reason says so.
+        """
+        return self._contrast("ratio", first, second)
+
+    def _contrast(self, kind: Literal["difference", "ratio"], first: object, second: object) -> Contrast:
+        one, other = self.find_place(first), self.find_place(second)
+        combine = _divide_ends if kind == "ratio" else _subtract_ends
+        rows = combine((self.sample_low[one], self.sample_high[one]), (self.sample_low[other], self.sample_high[other]))
+        ends: tuple[float | None, float | None] = None, None
+        reason = self.reason
+        if self.low is not None and self.high is not None:
+            ends = combine((self.low[one], self.high[one]), (self.low[other], self.high[other]))
+            reason = "the denominator may be 0, so an end is open" if None in ends else None
+        a, b = self.values[one], self.values[other]
+        value = a - b if kind == "difference" else a / b if b else None
+        names = self.names
+        return Contrast(kind, names[one], names[other], value, *ends, *rows, self.confidence, self.certificate, reason)
+
+    def total(self, population: int | None = None) -> "Means":
+        """Return the sums: over these rows, or over a population of this size. Free: they follow from the same release.
+
+        Without a ``population`` there is no interval for it: what is known of it is ``per_head``. With one, all numbers are
+        per head times its size.
+        """
+        size = self.rows if population is None else count("population", population)
+        found = self.per_head
+        reason = self.reason if found.low is None else None if population is not None else _NO_TOTAL
+        low, high = (None, None) if population is None else (found.low, found.high)
+        return replace(
+            self,
+            measure="sum",
+            values=tuple(size * each for each in found.values),  # noqa: PD011 - no data frame
+            low=None if low is None else tuple(_step(size * each, -math.inf) for each in low),
+            high=None if high is None else tuple(_step(size * each, math.inf) for each in high),
+            sample_low=tuple(_step(size * each, -math.inf) for each in found.sample_low),
+            sample_high=tuple(_step(size * each, math.inf) for each in found.sample_high),
+            population=population,
+            reason=reason,
+        )
+
+
+_MANY, _TOO_MANY = 1e5, 1e15  # between these, a number is shown without decimals
+_OUTWARD, _CLOSE, _LARGEST_EPSILON = 1 + 2.0**-44, 2.0**-48, 700.0
+
+
+def _lower_share(share: float, epsilon: float, slack: float) -> float:
+    """Return T6's lower end for the population, given that E[share of these rows | all answers] is at least ``share``."""
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return 0.0
+    return max(0.0, (share - slack) / (1 + math.expm1(epsilon) * (1 - share)))
+
+
+_NO_TOTAL = "this is the sum over these rows; per_head speaks of the population, and population= gives its total"
+_Ends: TypeAlias = tuple[float | None, float | None]
+
+
+def _step(value: float, towards: float) -> float:
+    """Return the next float in a direction: one rounding of a result is less than that."""
+    return math.nextafter(value, towards)
+
+
+def _percent_up(share: float) -> str:
+    return f"{math.ceil(min(share, 1.0) * 1000) / 10:g} %"
+
+
+def _subtract_ends(first: tuple[float, float], second: tuple[float, float]) -> _Ends:
+    return _step(first[0] - second[1], -math.inf), _step(first[1] - second[0], math.inf)
+
+
+def _divide_ends(first: tuple[float, float], second: tuple[float, float]) -> _Ends:
+    """Return the ends of a quotient; None where it has no limit on that side."""
+    low, high = second
+    if high <= 0 and low < 0:
+        return _divide_ends((-first[1], -first[0]), (-high, -low))
+    if low > 0:
+        found = [over / under for over in first for under in second]
+        return _finite_or_open(_step(min(found), -math.inf)), _finite_or_open(_step(max(found), math.inf))
+    if low == 0 and high > 0:
+        below = _step(first[0] / high, -math.inf) if first[0] >= 0 else None
+        return below, _step(first[1] / high, math.inf) if first[1] <= 0 else None
+    return None, None
+
+
+def _finite_or_open(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _cell_name(labels: tuple[Any, ...]) -> str:
+    if not labels:
+        return "all"
     return "other" if all(each is None for each in labels) else ", ".join(map(str, labels))
 
 
@@ -410,7 +773,7 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     return f"<table>{rows}</table>"
 
 
-Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table
+Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:

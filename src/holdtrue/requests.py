@@ -5,6 +5,7 @@ only (a class of hypotheses, an estimator, an array) stands here as its document
 from JSON; a record made in Python is checked by the verb that it is for.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -13,6 +14,7 @@ from msgspec import Meta, Struct, inspect
 
 __all__ = [
     "Ask",
+    "By",
     "Certify",
     "ClassDocument",
     "Compare",
@@ -29,6 +31,7 @@ __all__ = [
     "IntervalsDocument",
     "Learn",
     "LinearNetDocument",
+    "Mean",
     "ParitiesDocument",
     "Predict",
     "ReceiptDocument",
@@ -43,6 +46,7 @@ __all__ = [
     "Table",
     "Terms",
     "ThresholdsDocument",
+    "Total",
     "Train",
     "TreesDocument",
     "UnionDocument",
@@ -209,18 +213,6 @@ class _Request(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """
 
 
-class Ask(_Request, frozen=True, kw_only=True):
-    """One question, several that are charged and measured together, or the mean of per-row numbers."""
-
-    query: Annotated[Text | None, Meta(description="One question.")] = None
-    queries: Annotated[
-        Annotated[tuple[Text, ...], Meta(min_length=1, max_length=1000)] | None,
-        Meta(description="Several questions, answered in their order."),
-    ] = None
-    values: Annotated[Results | None, Meta(description="A number from 0 to 1 for each row, in place of a question.")] = None
-    name: Annotated[PublicName | None, Meta(description="The public name by which these values are known again.")] = None
-
-
 class Cut(Struct, frozen=True, forbid_unknown_fields=True):
     """A column of numbers cut at public points into cells: below the first, between two, from the last one on."""
 
@@ -231,6 +223,27 @@ class Cut(Struct, frozen=True, forbid_unknown_fields=True):
     inside: Annotated[bool, Meta(description="Whether numbers below the first and above the last point have no cell.")] = (
         False
     )
+
+
+By: TypeAlias = str | Cut | Sequence[str | Cut]
+GroupColumns: TypeAlias = Annotated[tuple[Text | Cut, ...], Meta(min_length=1, max_length=16)]
+KeyLabels: TypeAlias = Annotated[dict[Text, Labels], Meta(max_length=16)]
+
+
+class Ask(_Request, frozen=True, kw_only=True):
+    """One question, several that are charged and measured together, or the mean of per-row numbers."""
+
+    query: Annotated[Text | None, Meta(description="One question.")] = None
+    queries: Annotated[
+        Annotated[tuple[Text, ...], Meta(min_length=1, max_length=1000)] | None,
+        Meta(description="Several questions, answered in their order."),
+    ] = None
+    values: Annotated[Results | None, Meta(description="A number from 0 to 1 for each row, in place of a question.")] = None
+    name: Annotated[PublicName | None, Meta(description="The public name by which these values are known again.")] = None
+    by: Annotated[GroupColumns | None, Meta(description="Columns whose cells are groups: the share within each group.")] = (
+        None
+    )
+    keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
 
 
 class Table(_Request, frozen=True, kw_only=True):
@@ -244,6 +257,31 @@ class Table(_Request, frozen=True, kw_only=True):
     keys: Annotated[
         Annotated[dict[Text, Labels], Meta(max_length=16)] | None,
         Meta(description="The labels of columns, where the card has none."),
+    ] = None
+    margins: Annotated[
+        bool, Meta(description="Whether sums over all labels of some columns are declared with the table.")
+    ] = False
+    ranges: Annotated[bool, Meta(description="Whether sums of neighbouring cells of one column are declared with it.")] = (
+        False
+    )
+
+
+class Mean(_Request, frozen=True, kw_only=True):
+    """The mean of a column of numbers, counted within public bounds, in each of several groups."""
+
+    column: Annotated[Text, Meta(description="The column of numbers.")]
+    low: Annotated[float, Meta(description="The least that a value counts.")]
+    high: Annotated[float, Meta(description="The most that a value counts.")]
+    where: Annotated[Text | None, Meta(description="A condition that rows must meet to be counted.")] = None
+    by: Annotated[GroupColumns | None, Meta(description="Columns whose cells are groups; one group unless given.")] = None
+    keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
+
+
+class Total(Mean, frozen=True, kw_only=True, tag="sum"):
+    """The sum of a column of numbers, counted within public bounds, in each of several groups."""
+
+    population: Annotated[
+        Planned | None, Meta(description="The size of the population, for its total; these rows unless given.")
     ] = None
 
 
@@ -527,6 +565,8 @@ class RegisterHoldout(HoldoutTerms, frozen=True, kw_only=True, tag="register-hol
 Request: TypeAlias = (
     Ask
     | Table
+    | Mean
+    | Total
     | Select
     | Learn
     | Train

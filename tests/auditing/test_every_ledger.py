@@ -91,9 +91,17 @@ def tabulate(curator):
     curator.table(ht.cut("a", [-1, 0, 1]))
 
 
+def average(curator):
+    curator.mean("a", low=-1, high=1, key="one")
+    curator.mean("a", low=-1, high=1, by="y", keys=[0, 1], where="b > 0")
+    curator.sum("a", low=-1, high=1)
+    curator.ask("a > 0", by=ht.cut("b", [0]))
+
+
 CURATORS = {
     "ask": ask,
     "table": tabulate,
+    "mean": average,
     "select": select,
     "learn": learn,
     "predict": predict,

@@ -33,6 +33,21 @@ def test_the_truth_is_in_the_intervals(analyst, served):
         assert float((served.rows["age"] > low).mean()) in analyst.ask(f"age > {low}").sample_interval
 
 
+def test_means_and_shares_by_group_are_those_of_the_curator(analyst, curator):
+    terms = {"low": 15, "high": 40, "by": ["smoker", ht.cut("age", [18, 65])], "where": "age > 1", "key": "one mean"}
+    means = analyst.mean("bmi", **terms)
+    assert means == curator.history[-1].responses[0]
+    assert (len(means), analyst.mean("bmi", **terms)) == (6, means)
+    assert analyst.sum(
+        "bmi", low=15, high=40, by=["smoker", ht.cut("age", [18, 65])], where="age > 1", population=100
+    ).repeated
+    shares = analyst.ask("age > 50", by="region", keys={"region": ["N", "S"]})
+    assert (shares.measure, shares) == ("share", curator.history[-1].responses[0])
+    for wrong in ({"low": 3, "high": 1}, {"low": 0, "high": 1, "by": ["smoker", "smoker"]}):
+        with pytest.raises(ht.InvalidParameter):
+            analyst.mean("bmi", **wrong)
+
+
 def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
     table = analyst.table("region", ht.cut("age", [18, 65]), where="smoker", keys={"region": ["N", "S"]}, key="one table")
     assert table == curator.history[-1].responses[0]

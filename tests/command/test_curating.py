@@ -170,6 +170,23 @@ def test_a_table_by_the_command(people, tmp_path):
         assert command("table", "people.parquet", *wrong, within=folder).returncode == code
 
 
+def test_a_mean_by_the_command(people, tmp_path):
+    people.to_parquet(tmp_path / "people.parquet")
+    assert command("open", "people.parquet", "--queries", 20, "--iid", within=tmp_path).returncode == 0
+    words = ("mean", "people.parquet", "age", "--low", 0, "--high", 100, "--by", "region", "--keys", "region=N,S")
+    shown = command(*words, within=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    parts = ("the mean of age by region", "counting values above 100 as 100", "all cells at once", "receipt")
+    assert [part in shown.stdout for part in parts] == [True] * 4
+    told = json.loads(command(*words, "--sum", "--population", 1000, "--json", within=tmp_path).stdout)
+    assert (told["repeated"], told["measure"], told["columns"], len(told["values"])) == (True, "sum", ["region"], 2)
+    shares = json.loads(command("ask", "people.parquet", "smoker", "--by", "age:18,65", "--json", within=tmp_path).stdout)
+    assert (shares["measure"], len(shares["values"])) == ("share", 3)
+    for wrong in (("region", "--low", 0, "--high", 1), ("age", "--low", 1, "--high", 0), ("age", "--low", 1)):
+        assert command("mean", "people.parquet", *wrong, within=tmp_path).returncode == 2
+    assert command(*words, "--population", 3, within=tmp_path).returncode == 2
+
+
 def test_text_is_lines_that_people_read(folder):
     asked = command("ask", "people.parquet", "65 < age", "--ledger", "p.ledger", within=folder)
     assert asked.stdout.startswith("65 < age\n  answer ")

@@ -43,10 +43,17 @@ def everything(folder, caplog, capsys):
             "CAST(income AS DOUBLE)",
         ):
             note(curator.ask(question))
+        note(curator.mean("income", low=0, high=1000, by=ht.cut("score", [0.5])))
+        note(curator.sum("income", low=0, high=1000))
+        note(curator.ask("income > 500000", by=ht.cut("score", [0.5])))
         note(curator.select({"rich": "income > 900000", "poor": "income < 100"}))
         for wrong in ("incom > 5", "name > 5", "income // 2", "SUM(income)", "(((", "income > 'x'"):
             with pytest.raises(ht.RequestError) as caught:
                 curator.ask(wrong)
+            seen.append("".join(traceback.format_exception(caught.value)))
+        for wrong in ({"low": 5, "high": 5}, {"low": 0, "high": 1, "by": "name"}, {"low": 0, "high": 1, "where": "nam = 1"}):
+            with pytest.raises(ht.RequestError) as caught:
+                curator.mean("income", **wrong)
             seen.append("".join(traceback.format_exception(caught.value)))
         (folder / "rows.csv").unlink()
         try:

@@ -100,6 +100,41 @@ def test_a_table_over_http_is_charged_once_a_key(served, analyst):
     assert charges(served) == before + 1
 
 
+def test_a_mean_over_http_is_in_own_units_and_its_sum_is_free(served, analyst):
+    before = charges(served)
+    body = {"column": "age", "low": 0, "high": 100, "by": ["smoker"]}
+    first = analyst.post("/v1/datasets/people/mean", json=body, headers=key("a mean"))
+    assert first.status_code == 200, first.text
+    told = first.json()
+    assert (told["measure"], told["bounds"], len(told["values"])) == ("mean", [0.0, 100.0], 2)
+    assert all(1 < value <= 100 for value in told["values"])
+    assert analyst.post("/v1/datasets/people/mean", json=body, headers=key("a mean")).content == first.content
+    summed = analyst.post("/v1/datasets/people/sum", json=body | {"population": 1000}, headers=key("a sum")).json()
+    assert (summed["measure"], summed["population"], charges(served)) == ("sum", 1000, before + 1)
+    shares = analyst.post(ASK, json={"query": "age > 50", "by": ["smoker"]}, headers=key("shares"))
+    assert (shares.status_code, shares.json()["measure"]) == (200, "share")
+    assert charges(served) == before + 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "parameter"),
+    [
+        ("mean", {"column": "age", "low": 0}, "high"),
+        ("mean", {"column": "age", "low": 5, "high": 5}, "low"),
+        ("mean", {"column": "age", "low": 0, "high": 1, "by": []}, "by"),
+        ("mean", {"column": "age", "low": 0, "high": 1, "population": 3}, "the body"),
+        ("sum", {"column": "age", "low": 0, "high": 1, "population": 0}, "population"),
+        ("ask", {"queries": ["age > 3"], "by": ["smoker"]}, "query"),
+        ("ask", {"query": "age > 3", "keys": {"smoker": [True]}}, "query"),
+    ],
+)
+def test_a_malformed_mean_names_the_field_and_costs_nothing(served, analyst, verb, body, parameter):
+    before = charges(served)
+    refused = analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=key(f"bad {verb} {parameter}"))
+    assert (refused.status_code, refused.json()["parameter"]) == (422, parameter)
+    assert charges(served) == before
+
+
 def test_several_questions_come_back_in_order(analyst):
     told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
     answers = convert(told["answers"], list[Answer])

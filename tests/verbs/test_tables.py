@@ -1,9 +1,11 @@
 """TABLE: disjoint cells in one release, each as sharp as one answer, for the price of a few questions (U1, S1)."""
 
 import math
+from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,8 +17,8 @@ from holdtrue.events import Repeated
 from holdtrue.exact import UNIT
 from holdtrue.ledgers import read_charge
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.tables import price_table
-from holdtrue.records import Response
+from holdtrue.planning.tables import count_unions, find_ends, price_table
+from holdtrue.records import Response, Unions
 from holdtrue.verbs.tables import plan_table
 
 ROWS = 4000
@@ -181,6 +183,107 @@ def test_a_plan_that_splits_beta_counts_every_cell_as_a_draw():
         assert (table[0].interval.low, table[0].interval.high) == plan.interval(table[0].value)
 
 
+def test_u1_a_declared_union_has_the_noise_of_its_sum(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    with open_curator(rows) as curator:
+        table = curator.table("region", ht.cut("age", [18, 65]), margins=True)
+        plan = curator.plan
+        price = price_table(plan, 7, unions=count_unions((2, 3), margins=True, ranges=False))
+        north = table.union(*[("N", age) for age in ("below 18", "18 to 65", "65 and above")])
+        young = table.union(("N", "below 18"), ("S", "below 18"))
+        mixed = table.union(("N", "below 18"), ("S", "18 to 65"))
+        assert (young.value, mixed.certificate) == (pytest.approx(_share(rows, ["N", "S"], 0, 18)), table.certificate)
+    assert north.value == pytest.approx(_share(rows, ["N"], 0, 101))
+    answers = table.unions.answers
+    for union, places, declared in ((north, (0, 1, 2), True), (young, (0, 3), True), (mixed, (0, 4), False)):
+        ends = find_ends(plan, price, [answers[place] for place in places], declared=declared)
+        assert (union.interval.low, union.interval.high) == pytest.approx(ends.population, abs=1e-12)
+        assert (union.sample_interval.low, union.sample_interval.high) == pytest.approx(ends.sample, abs=1e-12)
+    assert young.interval.width < mixed.interval.width
+    for place, labels in enumerate(table.labels):
+        single = table.union(labels)
+        assert (single.interval.low, single.interval.high) == pytest.approx((table.low[place], table.high[place]), abs=1e-12)
+
+
+def _share(rows, regions, low, high):
+    return (np.isin(rows["region"], regions) & (rows["age"] >= low) & (rows["age"] < high)).mean()
+
+
+def test_u1_ranges_are_declared_with_the_release_and_the_gap_is_added_once():
+    with open_curator() as curator:
+        plain = curator.table(ht.cut("age", range(10, 100, 10)))
+        ranged = curator.table(ht.cut("age", range(10, 100, 10)), ranges=True)
+        assert ranged.repeated is False  # another release, with noise of its own
+        gap = 2 * (curator.plan.alpha - curator.plan.transfer.noise)
+    names = [labels[0] for labels in plain.labels[2:7]]
+    declared, chosen = ranged.union(*names), plain.union(*names)
+    noise = 2 * ranged.unions.noise
+    assert declared.interval.width <= math.sqrt(5) * noise + gap + 1e-6
+    assert chosen.interval.width <= 5 * noise + gap + 1e-6
+    assert declared.interval.width < chosen.interval.width
+    assert ranged.union(names[0], names[2]).interval.width > ranged.union(*names[:2]).interval.width  # no neighbours
+    assert ranged.union(names[0], None).interval is not None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "margins", "ranges"), [((3, 4), True, False), ((2, 3, 4), True, False), ((6,), False, True)]
+)
+def test_u1_what_is_declared_is_what_is_priced(sizes, margins, ranges):
+    """Every union of a small table, counted one by one: as many are declared as the price counts."""
+    kinds = tuple(kind for kind, wanted in (("margins", margins), ("ranges", ranges)) if wanted)
+    cells = math.prod(sizes)
+    rule = Unions(kinds, sizes, (0.0,) * (cells + 1), 0.1, 0.0)
+    found = Counter()
+    if ranges:
+        every = (each for size in range(2, cells + 2) for each in combinations(range(cells + 1), size))
+    else:
+        labels = [[{at} for at in range(size)] + [set(range(size))] for size in sizes]
+        places = list(product(*map(range, sizes)))
+        every = (
+            [place for place, each in enumerate(places) if all(at in some for at, some in zip(each, chosen, strict=True))]
+            for chosen in product(*labels)
+        )
+    for union in every:
+        if len(union) > 1 and rule.is_declared(union):
+            found[len(union)] += 1
+    declared = count_unions(sizes, margins=margins, ranges=ranges)
+    assert found == declared
+    if margins:
+        assert sum(declared.values()) + cells == math.prod(size + 1 for size in sizes) - 1
+
+
+def test_u1_unions_chosen_after_the_release_keep_the_summed_box_and_break_the_rule_of_one_deviation():
+    """Half of the cells, those whose noise is positive: the sum of boxes holds, sqrt(n) boxes fail (negative control)."""
+    cells, chosen = 400, 200
+    plan = ht.plan(queries=300, rows=10**8)
+    price = price_table(plan, cells + 1)
+    random = np.random.default_rng(1913)
+    broken = 0
+    for _ in range(40):
+        noise = random.normal(0, price.sigma, cells)
+        answers = 1 / cells + noise
+        worst = np.argsort(noise)[-chosen:]
+        truth = chosen / cells
+        summed = find_ends(plan, price, answers[worst].tolist(), declared=False)
+        assert summed.sample[0] <= truth <= summed.sample[1]
+        assert summed.population[0] <= truth <= summed.population[1]
+        single = find_ends(plan, price, answers[worst].tolist(), declared=True)
+        broken += not single.sample[0] <= truth <= single.sample[1]
+    assert broken == 40
+
+
+def test_a_table_that_was_stored_without_unions_adds_the_ends_of_its_cells():
+    with open_curator() as curator:
+        table = curator.table("region")
+    older = msgspec.structs.replace(table, unions=msgspec.UNSET)
+    assert '"unions"' not in encode(older)
+    assert decode(encode(older), Response) == older
+    union = older.union("N", "S")
+    assert union.interval.low == pytest.approx(table.low[0] + table.low[1])
+    assert union.interval.width >= table.union("N", "S").interval.width
+
+
 def test_a_histogram_has_bins_of_one_width_between_public_ends(monkeypatch):
     without_noise(monkeypatch)
     rows = make_rows()
@@ -210,6 +313,9 @@ def test_a_histogram_has_bins_of_one_width_between_public_ends(monkeypatch):
         (lambda curator: curator.table("age", keys=[[1], [2]]), InvalidParameter),
         (lambda curator: curator.table("age", keys=[10**5000]), InvalidParameter),
         (lambda curator: curator.table(["age"]), InvalidParameter),
+        (lambda curator: curator.table("region", margins=True), InvalidParameter),
+        (lambda curator: curator.table("region", "smoker", ranges=True), InvalidParameter),
+        (lambda curator: curator.table("region", margins=1), InvalidParameter),
         (lambda curator: curator.histogram("age", low=5, high=5), InvalidParameter),
         (lambda curator: curator.histogram("age", low=0, high=1, bins=10**6), InvalidParameter),
         (lambda _: ht.cut("age", []), InvalidParameter),

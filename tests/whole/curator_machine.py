@@ -131,6 +131,14 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"table {column}", found.values) == found.values, "one table, two answers"
         self.remember(key, request)
 
+    @rule(place=WORKER, by=st.sampled_from(["y", None]), key=KEY)
+    def mean(self, place, by, key):
+        request = ("mean", by)
+        found = self.request(place, lambda held: held.mean("x", low=0, high=ROWS, by=by, key=key), key=key, request=request)
+        if found is not None:
+            assert self.values.setdefault(f"mean {by}", found.values) == found.values, "one mean, two answers"
+        self.remember(key, request)
+
     @rule(place=WORKER, scores=st.sampled_from([{"a": 3, "b": 7}, {"a": 7, "b": 3}]))
     def select_by_scores(self, place, scores):
         choice = self.request(place, lambda held: held.select(scores, epsilon=0.01))
@@ -195,7 +203,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "table")]
+        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "table")]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

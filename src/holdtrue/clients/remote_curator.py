@@ -25,8 +25,8 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
-from holdtrue.requests import Cut
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Table
+from holdtrue.requests import By, Cut
 
 __all__ = ["Remote"]
 
@@ -114,8 +114,21 @@ class Remote:
     def ask(self, queries: str, *, key: str | None = None) -> Answer: ...
     @overload
     def ask(self, queries: list[str] | tuple[str, ...], *, key: str | None = None) -> list[Answer]: ...
-    def ask(self, queries: str | list[str] | tuple[str, ...], *, key: str | None = None) -> Answer | list[Answer]:
-        """Answer one question, or several at once. A repeated question is answered from the ledger and is free."""
+    @overload
+    def ask(
+        self, queries: str, *, by: By, keys: Mapping[str, Sequence[Label]] | None = None, key: str | None = None
+    ) -> Means: ...
+    def ask(
+        self,
+        queries: str | list[str] | tuple[str, ...],
+        *,
+        by: By | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        key: str | None = None,
+    ) -> Answer | list[Answer] | Means:
+        """Answer one question, several at once, or one within each group of ``by``. A repeated question is free."""
+        if by is not None or keys is not None:
+            return self._send_request("/ask", {"query": queries} | _write_groups(by, keys), Means, key)
         if isinstance(queries, str):
             return self._transport.send(self._make_path("/ask"), {"query": queries}, Answer, key=key)
         texts = list(queries)
@@ -128,12 +141,45 @@ class Remote:
         *columns: str | Cut,
         where: str | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
+        margins: bool = False,
+        ranges: bool = False,
         key: str | None = None,
     ) -> Table:
         """Return the shares of disjoint cells of the rows, all at once: columns with public labels, or ``ht.cut(...)``."""
-        asked = {"columns": [each if isinstance(each, str) else plain(each) for each in columns], "where": where}
-        labels = None if keys is None else {name: list(each) for name, each in keys.items()}
-        return self._send_request("/table", asked | {"keys": labels}, Table, key)
+        asked = _write_groups(columns, keys)
+        told = {"columns": asked["by"], "where": where, "keys": asked["keys"], "margins": margins, "ranges": ranges}
+        return self._send_request("/table", told, Table, key)
+
+    def mean(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        where: str | None = None,
+        by: By | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        key: str | None = None,
+    ) -> Means:
+        """Return the mean of a column of numbers in its own units, counted within public bounds, in each group of ``by``."""
+        asked = {"column": column, "where": where} | _write_clamp(low, high)
+        return self._send_request("/mean", asked | _write_groups(by, keys), Means, key)
+
+    def sum(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        where: str | None = None,
+        by: By | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        population: int | None = None,
+        key: str | None = None,
+    ) -> Means:
+        """Return the sum of a column of numbers over these rows, or over a population of this size; see :meth:`mean`."""
+        asked = {"column": column, "where": where, "population": population} | _write_clamp(low, high)
+        return self._send_request("/sum", asked | _write_groups(by, keys), Means, key)
 
     def select(
         self,
@@ -290,6 +336,17 @@ class Remote:
 
     def __repr__(self) -> str:
         return f"<Remote {self._name or 'service'} at {self._transport.url}>"
+
+
+def _write_groups(by: By | None, keys: Mapping[str, Sequence[Label]] | None) -> dict[str, Any]:
+    """Return columns of groups and their labels as JSON has them."""
+    given = [] if by is None else [by] if isinstance(by, (str, Cut)) else list(by)
+    columns = None if by is None else [plain(each) if isinstance(each, Cut) else each for each in given]
+    return {"by": columns, "keys": None if keys is None else {name: list(each) for name, each in keys.items()}}
+
+
+def _write_clamp(low: Number, high: Number) -> dict[str, Any]:
+    return {"low": _to_json_number("low", low), "high": _to_json_number("high", high)}
 
 
 def _with_class(found: Hypothesis, card: Card) -> Hypothesis:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.hypotheses import HypothesisClass
     from holdtrue.queries.cards import Card, Label
-    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Prediction, Table
+    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Means, Prediction, Table
     from holdtrue.requests import Cut
 
-__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "preview", "print_receipt", "select", "table"]
+__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "mean", "preview", "print_receipt", "select", "table"]
 
 Questions = Annotated[
     list[str],
@@ -32,6 +32,12 @@ Key = Annotated[
 ]
 Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
 
+_GROUP = "A column with public labels, or a number cut at points: age:18,30,65."
+By = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_GROUP)]
+Where = Annotated[str | None, typer.Option(help="Count only rows that meet this condition.")]
+Keys = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN=LABEL,LABEL", help="The labels of a column, where the card has none.")
+]
 _BOUNDED = re.compile(r"(.+)=([^=:]+):([^=:]+)", re.DOTALL)
 _BOUNDS = "COLUMN=LOW:HIGH"
 _CLAMPED = "the mean of a number; values below 0 count as 0, above 1 as 1"
@@ -42,6 +48,8 @@ def ask(
     data: Data,
     questions: Questions,
     *,
+    by: By = None,
+    keys: Keys = None,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -49,9 +57,13 @@ def ask(
 ) -> None:
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
 
-    Several questions take one pass over the data. A repeated question is answered from the ledger and is free.
+    Several questions take one pass over the data. A repeated question is answered from the ledger and is free. With --by
+    one question is answered within each group.
     """
     with open_curator(data, ledger) as curator:
+        if by or keys:
+            _ask_by(questions, by, keys, curator, key=key, analyst=analyst, as_json=as_json)
+            return
         with show_progress("measuring"):
             answers = curator.ask(list(questions), key=key, analyst=analyst)
         if as_json:
@@ -62,17 +74,33 @@ def ask(
             _print_answers(questions, answers, curator)
 
 
+def _ask_by(
+    questions: list[str],
+    by: list[str] | None,
+    keys: list[str] | None,
+    curator: "Curator",
+    *,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401
+) -> None:
+    if len(questions) != 1:
+        raise InvalidParameter.saying("--by", "give one question with --by")
+    groups = [_read_cut_column(each, curator.card) for each in by or ()]
+    labels = dict(_read_keys(each, curator.card) for each in keys or ())
+    with show_progress("measuring"):
+        found = curator.ask(questions[0], by=groups, keys=labels or None, **given)
+    if as_json:
+        print_json(found)
+    else:
+        _print_cells(found.sentence, found, curator)
+
+
 def table(
     data: Data,
-    columns: Annotated[
-        list[str],
-        typer.Argument(metavar="COLUMN", help="A column with public labels, or a number cut at points: age:18,30,65."),
-    ],
+    columns: Annotated[list[str], typer.Argument(metavar="COLUMN", help=_GROUP)],
     *,
-    where: Annotated[str | None, typer.Option(help="Count only rows that meet this condition.")] = None,
-    keys: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=LABEL,LABEL", help="The labels of a column, where the card has none.")
-    ] = None,
+    where: Where = None,
+    keys: Keys = None,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -90,24 +118,69 @@ def table(
         if as_json:
             print_json(found)
             return
-        print_table([*found.columns, "share", "low", "high"], _list_cells(found), right=("share", "low", "high"))
-        target = "the population" if found.low is not None else "these rows"
-        budget = curator.budget
-        lines = [
-            ("holds for", f"{target}, all cells at once ({found.confidence:.0%})"),
-            ("cost", _say_cost(found.certificate, curator, repeated=found.repeated)),
-            ("left", f"{budget.asks:,} questions"),
-            ("receipt", print_receipt(found.certificate)),
-        ]
-        print_lines(" by ".join(["share of the rows", ", ".join(found.columns)]), lines)
+        _print_cells(" by ".join(["share of the rows", ", ".join(found.columns)]), found, curator)
 
 
-def _list_cells(found: "Table") -> list[list[str]]:
+def mean(
+    data: Data,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
+    *,
+    low: Annotated[float, typer.Option(help="The least that a value counts.")],
+    high: Annotated[float, typer.Option(help="The most that a value counts.")],
+    by: By = None,
+    where: Where = None,
+    keys: Keys = None,
+    as_sum: Annotated[bool, typer.Option("--sum", help="Print the sum over these rows in place of the mean.")] = False,
+    population: Annotated[int | None, typer.Option(help="With --sum: the total of a population of this size.")] = None,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the mean of a column of numbers, in all rows or in each group, for the price of two to five questions.
+
+    Values below low count as low and above high as high; rows without a value are left out, and the answer says so.
+    """
+    if population is not None and not as_sum:
+        raise InvalidParameter.saying("population", "--population goes only with --sum")
+    with open_curator(data, ledger) as curator:
+        groups = [_read_cut_column(each, curator.card) for each in by or ()]
+        labels = dict(_read_keys(each, curator.card) for each in keys or ())
+        given: dict[str, Any] = {
+            "where": where,
+            "by": groups or None,
+            "keys": labels or None,
+            "key": key,
+            "analyst": analyst,
+        }
+        with show_progress("measuring"):
+            found = curator.mean(column, low=low, high=high, **given)
+        found = found.total(population) if as_sum else found
+        if as_json:
+            print_json(found)
+        else:
+            _print_cells(found.sentence, found, curator)
+
+
+def _print_cells(title: str, found: "Table | Means", curator: "Curator") -> None:
+    numbers = (found.measure_name, "low", "high")
+    print_table([*found.columns, *numbers], _list_cells(found), right=numbers)
+    target = "the population" if found.low is not None else "these rows"
+    lines = [
+        ("holds for", f"{target}, all cells at once ({found.confidence:.0%})"),
+        ("cost", _say_cost(found.certificate, curator, repeated=found.repeated)),
+        ("left", f"{curator.budget.asks:,} questions"),
+        ("receipt", print_receipt(found.certificate)),
+    ]
+    print_lines(title, lines)
+
+
+def _list_cells(found: "Table | Means") -> list[list[str]]:
     shown = found.to_columns()
-    ends = zip(found.labels, shown["share"], shown["low"], shown["high"], strict=True)
     return [
-        ["other" if label is None else str(label) for label in labels] + [f"{share:.4f}", f"{low:.4f}", f"{high:.4f}"]
-        for labels, share, low, high in ends
+        ["other" if label is None else str(label) for label in labels]
+        + [found.write_number(each).strip() for each in (value, low, high)]
+        for labels, value, low, high in zip(found.labels, found.values, shown["low"], shown["high"], strict=True)
     ]
 
 

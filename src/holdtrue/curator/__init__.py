@@ -25,12 +25,13 @@ from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Hypothesis, Prediction, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Table
 from holdtrue.reports import html_report
-from holdtrue.requests import Cut, Terms
+from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
+from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 from holdtrue.verbs.tables import make_bins, tabulate
 
@@ -94,22 +95,34 @@ class Curator:
     def ask(
         self, *, values: object, name: str | None = None, key: str | None = None, analyst: str | None = None
     ) -> Answer: ...
+    @overload
     def ask(
+        self, queries: str, *, by: By, keys: Keys | None = None, key: str | None = None, analyst: str | None = None
+    ) -> Means: ...
+    def ask(  # noqa: PLR0913 - one request, and who makes it
         self,
         queries: str | list[str] | tuple[str, ...] | None = None,
         *,
         values: object = None,
         name: str | None = None,
+        by: By | None = None,
+        keys: Keys | None = None,
         key: str | None = None,
         analyst: str | None = None,
-    ) -> Answer | list[Answer]:
+    ) -> Answer | list[Answer] | Means:
         """Answer one question, several at once, or the mean of per-row numbers in [0, 1].
 
         A question asked before is answered from the ledger and costs nothing. ``key`` names this request: sent again with
         the same key, it is charged once. Several questions are charged together and measured in one pass. ``values`` are
         private, so whether they were asked before is never decided by what they hold: they are new each time, unless
         ``name``, a public name of theirs, was asked before; then the answer of that time is returned.
+
+        ``by`` names columns whose cells are groups, as :meth:`table` takes them, with their labels in ``keys`` where the
+        card has none: the share of one question within each group and each group's own share, for the price of two to five
+        questions whatever the number of groups.
         """
+        if by is not None or keys is not None:
+            return self._ask_by(queries, by, values=values, name=name, keys=keys, key=key, analyst=analyst)
         if (queries is None) == (values is None) or (values is None and name is not None):
             raise InvalidParameter.saying("queries", "give either queries or values; name= goes only with values")
         if values is not None:
@@ -119,15 +132,23 @@ class Curator:
         found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
         return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
 
+    def _ask_by(self, query: object, by: By | None, *, values: object, name: str | None, **given: Any) -> Means:  # noqa: ANN401
+        if by is None or values is not None or name is not None:
+            raise InvalidParameter.saying("by", "give by= with one question in text; keys= goes only with by=")
+        self.pipeline.check_open()
+        return average_query(self.pipeline, query, by=by, **given)
+
     def ask_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
 
-    def table(
+    def table(  # noqa: PLR0913 - one request, and who makes it
         self,
         *columns: str | Cut,
         where: str | None = None,
         keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
+        margins: bool = False,
+        ranges: bool = False,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Table:
@@ -135,13 +156,16 @@ class Curator:
 
         ``columns`` are columns whose labels are public (on the card, or ``keys``), yes-or-no columns, or numbers cut at
         public points: ``ht.cut("age", [18, 65])``. Rows in none of the cells, missing values included, are in one further
-        cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same.
+        cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same. ``margins``
+        (sums over all labels of some columns) and ``ranges`` (neighbouring cells of one column) declare unions of cells,
+        which :meth:`~holdtrue.records.Table.union` then gives with the noise of their sum.
 
         Guarantee: as for :meth:`ask`, every cell within the plan's alpha, at once with all other answers (U1, S1).
         Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
         """
         self.pipeline.check_open()
-        return tabulate(self.pipeline, columns, where=where, keys=keys, key=key, analyst=analyst)
+        given: dict[str, Any] = {"margins": margins, "ranges": ranges, "key": key, "analyst": analyst}
+        return tabulate(self.pipeline, columns, where=where, keys=keys, **given)
 
     def histogram(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -156,6 +180,54 @@ class Curator:
     ) -> Table:
         """Return the share of the rows in each of so many bins of one width between two public ends; see :meth:`table`."""
         return self.table(make_bins(column, low=low, high=high, bins=bins), where=where, key=key, analyst=analyst)
+
+    def mean(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        where: str | None = None,
+        by: By | None = None,
+        keys: Keys | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Means:
+        """Return the mean of a column of numbers in its own units, in each group of ``by``, for two to five questions.
+
+        Values below ``low`` count as low and above ``high`` as high; these bounds are public, and the narrower they are, the
+        narrower is the interval. The response says which share of the rows lies outside. A mean is over the rows that have a
+        value and meet ``where``. ``by`` takes what :meth:`table` takes: columns with public labels (on the card, or
+        ``keys``), yes-or-no columns, or ``ht.cut("age", [18, 65])``; one of them or a list.
+
+        Guarantee: as for :meth:`ask`, every number of the response at once with all other answers (U1, U2, S1).
+        Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
+        """
+        self.pipeline.check_open()
+        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "key": key, "analyst": analyst}
+        return average(self.pipeline, column, low=low, high=high, **given)
+
+    def sum(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        where: str | None = None,
+        by: By | None = None,
+        keys: Keys | None = None,
+        population: int | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Means:
+        """Return the sum of a column of numbers over these rows, or over a population of this size; see :meth:`mean`.
+
+        It is the same release as the mean, so that whoever asked for one has the other for nothing. A sum over these rows
+        has an interval for these rows; ``per_head`` has the sum divided by all rows, with an interval for the population.
+        """
+        size = None if population is None else count("population", population, most=10**12)
+        given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "key": key, "analyst": analyst}
+        return self.mean(column, low=low, high=high, **given).total(size)
 
     def select(
         self,

@@ -120,7 +120,10 @@ def _format_request(request: dict[str, object]) -> str:
         return "; ".join(map(str, queries))
     if isinstance(columns := request.get("columns"), list):
         where = request.get("where")
-        return ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")
+        by = ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")
+        if "measure" in request:
+            return f"{request['measure']} of {request['column']}{' by ' if columns else ''}{by}"
+        return by
     if "points" in request:
         return f"{request['model']} at {_format_points(request['points'])}"
     if "target" in request:

@@ -58,7 +58,7 @@ LARGEST = 2**63 - 1
 """The largest number of units: a cap of 9,223 in mu squared, in rho or in epsilon. Totals never pass the cap."""
 
 VERBS = frozenset(
-    {"ask", "certify", "fit", "gate", "incumbent", "learn", "predict"}
+    {"ask", "certify", "fit", "gate", "incumbent", "learn", "mean", "predict"}
     | {"restore", "score", "screen", "select", "submit", "table"}
 )
 """What a charge may be for: every verb, holdout mode and estimator, and what a restored ledger had forgotten."""

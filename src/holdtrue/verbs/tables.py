@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -14,18 +15,20 @@ from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.plans import AnyPlan
-from holdtrue.planning.tables import TablePrice, price_table
+from holdtrue.planning.plans import AnyPlan, Plan
+from holdtrue.planning.tables import TablePrice, count_unions, price_table
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Response, Table
+from holdtrue.records import Certificate, Response, Table, Unions
 from holdtrue.requests import Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 
-__all__ = ["Cut", "cut", "make_bins", "plan_table", "preview_table", "tabulate"]
+__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "quote_name", "read_groups", "tabulate"]
 
+_UnionKind: TypeAlias = Literal["margins", "ranges"]
 _MOST_CELLS = 100_000
+_MOST_RANGED = 10_000
 
 
 def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
@@ -67,9 +70,11 @@ def tabulate(  # noqa: PLR0913 - one request, and who makes it
     keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
     key: str | None,
     analyst: str | None,
+    margins: bool = False,
+    ranges: bool = False,
 ) -> Table:
     """Return the shares of all cells; nothing is charged before every label and every condition was checked."""
-    release = plan_table(curation, columns, where=where, keys=keys)
+    release = plan_table(curation, columns, where=where, keys=keys, margins=margins, ranges=ranges)
     (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
     return found  # type: ignore[return-value]  # the response to a table
 
@@ -81,36 +86,82 @@ def preview_table(
     return price_table(curation.plan, 1 + math.prod(len(each) for each in _read_columns(curation.card, columns, keys)))
 
 
-def plan_table(
+def plan_table(  # noqa: PLR0913 - one request
     curation: Curation,
     columns: Sequence[str | Cut],
     *,
     where: str | None = None,
     keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
+    margins: bool = False,
+    ranges: bool = False,
 ) -> Release:
     """Return the release of a table: one charge, one draw of noise for each cell and one for the rows in none of them.
 
     Law: cells are the values of one function of a row, made of labels and cut points that are public, and every other row of
     ``where`` is in one further cell, so that replacing a row moves two cells by 1 at most, whatever the number of cells.
     """
+    if not columns:
+        raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
+    groups = read_groups(curation, columns, where=where, keys=keys)
+    queries = [curation.parse(" AND ".join(conditions)) for conditions in groups.conditions]
+    declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
+    layout = _Layout(groups.names, groups.labels, tuple(queries), groups.base, groups.sizes, declared)
+    return _make_release(curation.plan, curation.card.rows, layout)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Disjoint groups of rows: the columns, the labels and the conditions of each, and the query of ``where``.
+
+    Law: the groups are values of one function of a row, made of labels and cut points that are public, so that every row of
+    ``where`` is in one of them at most.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[Label, ...], ...]
+    conditions: tuple[tuple[str, ...], ...]
+    base: Query | None
+    sizes: tuple[int, ...]
+
+
+def read_groups(
+    curation: Curation,
+    columns: Sequence[str | Cut],
+    *,
+    where: str | None,
+    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
+    most: int = _MOST_CELLS,
+) -> Groups:
+    """Return the groups that columns and keys name; where there is no column, one group of all rows of ``where``."""
     read = _read_columns(curation.card, columns, keys)
     number = math.prod(len(cells) for cells in read)
-    if number > _MOST_CELLS:
+    if number > most:
         price = price_table(curation.plan, number + 1).questions
-        raise InvalidParameter.without_value(
-            "columns", f"at most {_MOST_CELLS:,} cells together; {number:,} would cost {price}"
-        )
+        raise InvalidParameter.without_value("columns", f"at most {most:,} cells together; {number:,} would cost {price}")
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
     for asked, each in zip(columns, read, strict=True):
         _check_disjoint(curation, asked, each)
     cells = list(product(*read))
-    restriction = [] if where is None else [f"({where})"]
-    queries = [curation.parse(" AND ".join([*(cell.condition for cell in each), *restriction])) for each in cells]
-    names = tuple(each.column if isinstance(each, Cut) else each for each in columns)
-    layout = _Layout(names, tuple(tuple(cell.label for cell in each) for each in cells), tuple(queries), base)
-    return _make_release(curation.plan, curation.card.rows, layout)
+    restriction = () if where is None else (f"({where})",)
+    return Groups(
+        names=tuple(each.column if isinstance(each, Cut) else each for each in columns),
+        labels=tuple(tuple(cell.label for cell in each) for each in cells),
+        conditions=tuple((*(cell.condition for cell in each), *restriction) for each in cells),
+        base=base,
+        sizes=tuple(len(each) for each in read),
+    )
+
+
+def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tuple[_UnionKind, ...]:
+    """Return which unions are declared; refuse those that these columns do not have."""
+    if truth("margins", margins) and len(sizes) == 1:
+        raise InvalidParameter("margins", margins, "False for one column: its cells have no margins")
+    if truth("ranges", ranges) and (len(sizes) > 1 or sizes[0] > _MOST_RANGED):
+        raise InvalidParameter("ranges", ranges, f"False, except for one column with at most {_MOST_RANGED:,} cells")
+    kinds: tuple[tuple[_UnionKind, bool], ...] = (("margins", bool(margins)), ("ranges", bool(ranges)))
+    return tuple(kind for kind, wanted in kinds if wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,16 +172,24 @@ class _Layout:
     labels: tuple[tuple[Label, ...], ...]
     queries: tuple[Query, ...]
     base: Query | None
+    sizes: tuple[int, ...]
+    declared: tuple[_UnionKind, ...]
 
     @property
     def part(self) -> str:
-        """Return what the table is found again by: its queries, in their order."""
-        identity = [query.digest for query in self.queries]
-        return f"table {digest_of({'cells': identity, 'where': None if self.base is None else self.base.digest})}"
+        """Return what the table is found again by: its queries, in their order, and the unions that are declared."""
+        identity: dict[str, object] = {"cells": [query.digest for query in self.queries]}
+        identity["where"] = None if self.base is None else self.base.digest
+        return f"table {digest_of(identity | ({'unions': list(self.declared)} if self.declared else {}))}"
+
+    def find_price(self, plan: AnyPlan) -> TablePrice:
+        """Return what the cells, the further one and the declared unions cost."""
+        margins, ranges = "margins" in self.declared, "ranges" in self.declared
+        return price_table(plan, len(self.queries) + 1, unions=count_unions(self.sizes, margins=margins, ranges=ranges))
 
 
 def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
-    price, unit, base = price_table(plan, len(layout.queries) + 1), 1 << plan.bits, layout.base
+    price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.base
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
 
     def draw(sums: Measured) -> Sequence[int]:
@@ -144,6 +203,8 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
 
     request: dict[str, object] = {"columns": list(layout.names), "labels": [list(each) for each in layout.labels]}
     request["where"] = None if base is None else base.text
+    if layout.declared:
+        request["unions"] = list(layout.declared)
     return Release(
         verb="table",
         request=request,
@@ -161,7 +222,7 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
     drawn: Sequence[int], plan: AnyPlan, layout: _Layout, *, rows: int, price: TablePrice, certificate: Certificate
 ) -> Table:
     """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
-    grid, near = rows << plan.bits, price.sample_box
+    grid, near, frozen = rows << plan.bits, price.sample_box, plan.transfer if isinstance(plan, Plan) else None
     values = tuple(min(max(number, 0), grid) / grid for number in drawn)
     ends = [plan.interval(value, draw=1, spent=0) for value in values]
     known = [each for each in ends if each is not None]
@@ -176,6 +237,16 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
         confidence=1 - plan.beta,
         certificate=certificate,
         reason=None if known else NOT_INDEPENDENT,
+        unions=Unions(
+            declared=layout.declared,
+            sizes=layout.sizes,
+            answers=tuple(number / grid for number in drawn),
+            sample_noise=near,
+            rounding=price.rounding,
+            noise=None if frozen is None else frozen.noise,
+            epsilon=None if frozen is None else frozen.epsilon,
+            slack=None if frozen is None else frozen.slack,
+        ),
     )
 
 
@@ -183,8 +254,6 @@ def _read_columns(
     card: Card, columns: Sequence[str | Cut], keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None
 ) -> list[list[_Cell]]:
     """Return the cells of each column, by public labels or cut points."""
-    if not columns:
-        raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     if not all(isinstance(each, (str, Cut)) for each in columns):
         raise InvalidParameter.without_value("columns", "names of columns, or ht.cut(column, points)")
     plain = [each for each in columns if isinstance(each, str)]
@@ -204,7 +273,7 @@ def _read_columns(
 def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
     column = card.column(name)
     if column.type == "boolean" and name not in keys:
-        return [_Cell(True, _quote_name(name)), _Cell(False, f"NOT {_quote_name(name)}")]  # noqa: FBT003 - labels
+        return [_Cell(True, quote_name(name)), _Cell(False, f"NOT {quote_name(name)}")]  # noqa: FBT003 - labels
     labels = keys.get(name, column.labels)
     if labels is None:
         message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
@@ -212,7 +281,7 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     given = [_read_label(label) for label in read_list("keys", labels, expected="a list of labels")]
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):
         raise InvalidParameter("keys", list(given), "different labels, one or more")
-    return [_Cell(label, f"{_quote_name(name)} = {_quote_label(label)}") for label in given]
+    return [_Cell(label, f"{quote_name(name)} = {_quote_label(label)}") for label in given]
 
 
 def _read_label(label: object) -> Label:
@@ -237,7 +306,7 @@ def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
     column = card.column(given.column)
     if column.type not in ("integer", "real"):
         raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {column.type}")
-    name, points = _quote_name(given.column), given.points
+    name, points = quote_name(given.column), given.points
     inner = [
         _Cell(
             f"{low:g} to {high:g}",
@@ -254,7 +323,8 @@ def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
     return [below, *inner, above]
 
 
-def _quote_name(name: str) -> str:
+def quote_name(name: str) -> str:
+    """Return the name of a column as a query has it."""
     return '"' + name.replace('"', '""') + '"'
 
 

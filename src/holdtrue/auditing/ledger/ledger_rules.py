@@ -15,10 +15,10 @@ from holdtrue.exact import amount, units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
-from holdtrue.planning.tables import price_table
+from holdtrue.planning.tables import TablePrice, count_unions, price_means, price_table
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
-from holdtrue.records import Answer, Certificate, Interval, Response, Table
+from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Response, Table
 from holdtrue.verbs.asking import part_of
 
 __all__ = ["Found", "LedgerRules"]
@@ -31,6 +31,7 @@ _UNREADABLE = (HoldtrueError, ValueError, TypeError, KeyError, AttributeError, A
 # Modes made of runs of above threshold, and the verbs of their looks (T10).
 _RUN_MODES = ("private gate", "private ladder", "thresholdout")
 _LOOKS = ("gate", "score", "submit")
+_TABLES = ("mean", "table")
 
 Found: TypeAlias = Iterator[tuple[str, str]]
 """Rules that are broken, and in which way."""
@@ -178,15 +179,16 @@ class LedgerRules:
             yield "plan", f"it answers draw {state.drawn}, and {plan.queries} were planned"
         if not state.draws and charge.cost and state.other > max(plan.reserve_units, 0):
             yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
-        least = _cost_of_table(plan, state) if charge.verb == "table" else plan.cost * state.draws
+        table = _price_cells(charge, state, plan)
+        least = plan.cost * state.draws if charge.verb not in _TABLES else plan.cap_units if table is None else table.cost
         if charge.cost < least:
             yield "cost", f"entry {charge.number} costs {charge.cost} units for {state.draws} draws of {plan.cost}"
 
     def _find_right_draws(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> tuple[int, ...]:
         """Return how many draws a charge may count: one for each question, and for a table what its cells cost."""
-        if charge.verb == "table":
-            labels = state.request.get("labels")
-            return (price_table(plan, 1 + len(labels)).questions,) if isinstance(labels, list) else ()
+        if charge.verb in _TABLES:
+            price = _price_cells(charge, state, plan)
+            return () if price is None else (price.questions,)
         return (len(state.parts),) if charge.verb == "ask" else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
@@ -208,6 +210,10 @@ class LedgerRules:
             for answer in record:
                 yield from _check_grid(answer.value, self.rows << plan.bits)
                 yield from _compare_ends(answer.interval, plan.interval(answer.value, draw=1, spent=0), plan, "population")
+        if plan is not None and isinstance(record, Means):
+            for value, told in _list_single_cells(record):
+                yield from _check_grid(value, self.rows << plan.bits)
+                yield from _compare_ends(told, plan.interval(value, draw=1, spent=0), plan, "population")
         if not isinstance(record, Answer) or plan is None:
             return
         if charge.verb == "ask":
@@ -276,9 +282,25 @@ def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, pl
         yield "certificate", f"its certificate names another event than entry {charge.number}"
 
 
-def _cost_of_table(plan: AnyPlan, state: _ChargeState) -> int:
+def _price_cells(charge: Entry, state: _ChargeState, plan: AnyPlan) -> TablePrice | None:
+    """Return what the cells of a table or of means must have cost; None for another verb or a request without cells."""
     labels = state.request.get("labels")
-    return price_table(plan, 1 + len(labels)).cost if isinstance(labels, list) else plan.cap_units
+    if charge.verb not in _TABLES or not isinstance(labels, list):
+        return None
+    if charge.verb == "mean":
+        return price_means(plan, len(labels), outside=state.request.get("measure") == "mean")
+    declared, sizes = state.request.get("unions", ()), [len(set(column)) for column in zip(*labels, strict=True)]
+    unions = count_unions(sizes, margins="margins" in declared, ranges="ranges" in declared)
+    return price_table(plan, 1 + len(labels), unions=unions)
+
+
+def _list_single_cells(record: Means) -> Iterator[tuple[float, Interval | None]]:
+    """Yield the numbers of means that are answers of one cell, with their intervals for the population."""
+    for found in (record.below, record.above, record.missing):
+        if isinstance(found, Estimates):
+            for place, value in enumerate(found.values):
+                ends = None if found.low is None or found.high is None else (found.low[place], found.high[place])
+                yield value, None if ends is None else Interval(*ends, record.confidence, "population")
 
 
 def _check_grid(value: float, grid: int) -> Found:

@@ -7,6 +7,7 @@ takes and gives stands in the API's document all the same.
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -127,6 +128,12 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
     asked = _decode_ask(await body())
     queries = (asked.query,) if asked.query is not None else asked.queries or ()
     dataset = await service.registry.find_dataset(name)
+    if asked.by is not None:
+        given: dict[str, Any] = {"by": asked.by, "keys": asked.keys, "key": key, "analyst": caller.name}
+        found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.ask, asked.query, **given))
+        scope["entry"] = found.certificate.entry
+        service.metrics.count_ask(name, "mean", charged=not found.repeated, left=found.certificate.left)
+        return encode(found).encode()
     answers = await dataset.dispatcher.ask(queries, key, caller.name)
     newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
     scope["entry"] = newest.entry
@@ -146,8 +153,13 @@ def _decode_ask(content: bytes) -> Ask:
             if asked.query is not None:
                 return asked
     asked = bodies.decode_body(bodies.parse_json(content), Ask)
-    if asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask():
-        raise InvalidParameter.without_value("query", "given, or queries in its place, and nothing else")
+    grouped = (
+        asked.query is not None and asked.by is not None and asked == Ask(query=asked.query, by=asked.by, keys=asked.keys)
+    )
+    if not grouped and (asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask()):
+        raise InvalidParameter.without_value(
+            "query", "given, with by= where it is asked by group, or queries in its place, and nothing else"
+        )
     return asked
 
 
@@ -169,6 +181,6 @@ router.add_api_route(
     response_class=Response,
     responses={**PROBLEMS, 200: _ANSWER},
     openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
-    | describe_body(Ask, only=("query", "queries")),
+    | describe_body(Ask, only=("query", "queries", "by", "keys")),
 )
 _ROUTE = router.routes[-1]

@@ -19,10 +19,10 @@ from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Prediction
+from holdtrue.records import Choice, Hypothesis, Means, Prediction
 from holdtrue.records import Table as TableResponse
 from holdtrue.reports import html_report
-from holdtrue.requests import Ask, Learn, Predict, Select, Table, Train, Verify
+from holdtrue.requests import Ask, Learn, Mean, Predict, Select, Table, Total, Train, Verify
 from holdtrue.service import service_of
 from holdtrue.service.http.bodies import body_of
 from holdtrue.service.http.openapi import describe_body
@@ -37,9 +37,11 @@ __all__ = ["preview_for", "report_text", "router", "visible_page"]
 router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
 AskBody = Annotated[Ask, body_of(Ask)]
 LearnBody = Annotated[Learn, body_of(Learn)]
+MeanBody = Annotated[Mean, body_of(Mean)]
 PredictBody = Annotated[Predict, body_of(Predict)]
 SelectBody = Annotated[Select, body_of(Select)]
 TableBody = Annotated[Table, body_of(Table)]
+TotalBody = Annotated[Total, body_of(Total)]
 TrainBody = Annotated[Train, body_of(Train)]
 VerifyBody = Annotated[Verify, body_of(Verify)]
 _PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
@@ -92,7 +94,10 @@ async def _find_dataset(request: Request, name: str) -> Dataset:
 
 
 def _note_charge(
-    request: Request, dataset: Dataset, verb: str, responses: Sequence[Choice | Hypothesis | Prediction | TableResponse]
+    request: Request,
+    dataset: Dataset,
+    verb: str,
+    responses: Sequence[Choice | Hypothesis | Means | Prediction | TableResponse],
 ) -> None:
     """Tell the log and the metrics what was charged."""
     newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
@@ -105,9 +110,30 @@ def _note_charge(
 async def table(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: TableBody) -> Response:
     """Return the shares of disjoint cells of the rows, all at once, for the price of two to five questions."""
     dataset = await _find_dataset(request, name)
-    given: dict[str, Any] = {"where": body.where, "keys": body.keys, "key": key, "analyst": caller.name}
-    found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.table, *body.columns, **given))
+    given = asdict(body) | {"key": key, "analyst": caller.name}
+    columns = given.pop("columns")
+    found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.table, *columns, **given))
     _note_charge(request, dataset, "table", [found])
+    return _make_reply(found)
+
+
+@router.post("/mean", response_class=Response, responses=_describe_reply("The means."), openapi_extra=describe_body(Mean))
+async def mean(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: MeanBody) -> Response:
+    """Return the mean of a column of numbers in its own units in each group, for the price of two to five questions."""
+    dataset = await _find_dataset(request, name)
+    averaged = partial(dataset.curator.mean, **asdict(body), key=key, analyst=caller.name)
+    found = await dataset.dispatcher.run_long(caller.name, averaged)
+    _note_charge(request, dataset, "mean", [found])
+    return _make_reply(found)
+
+
+@router.post("/sum", response_class=Response, responses=_describe_reply("The sums."), openapi_extra=describe_body(Total))
+async def sum_column(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: TotalBody) -> Response:
+    """Return the sum of a column of numbers over these rows, or over a population of a given size, in each group."""
+    dataset = await _find_dataset(request, name)
+    summed = partial(dataset.curator.sum, **asdict(body), key=key, analyst=caller.name)
+    found = await dataset.dispatcher.run_long(caller.name, summed)
+    _note_charge(request, dataset, "mean", [found])
     return _make_reply(found)
 
 

@@ -1,0 +1,324 @@
+"""MEAN: the mean of a column within public bounds in each of several groups, all released at once (U1, U2)."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Literal, TypeAlias
+
+from holdtrue.codec import digest_of
+from holdtrue.errors import InvalidParameter
+from holdtrue.events import Repeated
+from holdtrue.exact import Number, rational, read_list
+from holdtrue.mechanisms import Gaussian
+from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, price_means
+from holdtrue.queries.cards import Label
+from holdtrue.queries.syntax_tree import Query
+from holdtrue.records import Certificate, Estimates, Means, Response
+from holdtrue.requests import By, Cut
+from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
+from holdtrue.verbs.asking import NOT_INDEPENDENT
+from holdtrue.verbs.tables import Groups, quote_name, read_groups
+
+__all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_by"]
+
+Keys: TypeAlias = Mapping[str, Sequence[Label]] | Sequence[Label]
+_MOST_GROUPS = 25_000
+_LARGEST = 1e200
+
+
+def average(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation,
+    column: str,
+    *,
+    low: Number,
+    high: Number,
+    where: str | None,
+    by: By | None,
+    keys: Keys | None,
+    key: str | None,
+    analyst: str | None,
+) -> Means:
+    """Return the mean of a column in each group; nothing is charged before every name and every bound was checked."""
+    release = plan_mean(curation, column, low=low, high=high, where=where, by=by, keys=keys)
+    (found,) = curation.run(Job(partial(plan_single, release), key, analyst))
+    return found  # type: ignore[return-value]  # the response to a mean
+
+
+def average_query(  # noqa: PLR0913 - one request, and who makes it
+    curation: Curation, query: object, *, by: By, keys: Keys | None, key: str | None, analyst: str | None
+) -> Means:
+    """Return the share of a query within each group, and the groups' own shares."""
+    (found,) = curation.run(Job(partial(plan_single, plan_share(curation, query, by=by, keys=keys)), key, analyst))
+    return found  # type: ignore[return-value]  # the response to a mean
+
+
+def plan_mean(  # noqa: PLR0913 - one request
+    curation: Curation,
+    column: str,
+    *,
+    low: Number,
+    high: Number,
+    where: str | None = None,
+    by: By | None = None,
+    keys: Keys | None = None,
+) -> Release:
+    """Return the release of the means of a column: one charge, one draw of noise for each of the cells.
+
+    Law: a row of a group whose value is inside adds y to one cell and 1 - y to another, y = (value - low)/(high - low)
+    rounded to the grid; below and above have cells of their own, and every other row of ``where`` is in one further cell, so
+    that what a row adds is nonnegative and 1 in all, and replacing it moves all cells by a square of 2 at most (U1.1).
+    """
+    bounds = _read_bounds(low, high)
+    kind = curation.card.column(column).type
+    if kind not in ("integer", "real"):
+        raise InvalidParameter("column", column, f"a column of numbers; it is {kind}, whose share ask(query, by=...) gives")
+    groups = read_groups(curation, read_by(by), where=where, keys=keys, most=_MOST_GROUPS)
+    name, (first, last) = quote_name(column), (repr(end) for end in bounds)
+    width = float(Fraction(bounds[1]) - Fraction(bounds[0]))
+    inside = (f"{name} >= {first}", f"{name} <= {last}")
+    queries: list[Query] = []
+    for conditions in groups.conditions:
+        within = " AND ".join((*conditions, *inside))
+        scaled = f"CASE WHEN {within} THEN ({name} - ({first})) / {width!r} ELSE 0 END"
+        sides = (" AND ".join((*conditions, side)) for side in (f"{name} < {first}", f"{name} > {last}"))
+        queries += [curation.parse(text) for text in (within, scaled, *sides)]
+    return _MeanLayout("mean", column, bounds, groups, tuple(queries)).to_release(curation)
+
+
+def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None = None) -> Release:
+    """Return the release of the share of a query, or the mean of one that is a number from 0 to 1, within each group."""
+    if not isinstance(query, str):
+        raise InvalidParameter("queries", type(query).__name__, "one question in text, where by= is given")
+    asked, columns = curation.parse(query), read_by(by)
+    if not columns:
+        raise InvalidParameter("by", by, "one column or more, or ht.cut(column, points)")
+    groups = read_groups(curation, columns, where=None, keys=keys, most=_MOST_GROUPS)
+    queries: list[Query] = []
+    for conditions in groups.conditions:
+        within = " AND ".join(conditions)
+        hits = f"{within} AND ({query})" if asked.boolean else f"CASE WHEN {within} THEN ({query}) ELSE 0 END"
+        queries += [curation.parse(text) for text in (within, hits)]
+    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, tuple(queries)).to_release(curation)
+
+
+def read_by(by: object) -> tuple[str | Cut, ...]:
+    """Return the columns of groups: none, one, or several."""
+    if by is None:
+        return ()
+    given = [by] if isinstance(by, (str, Cut)) else read_list("by", by, expected="a column, or a list of them")
+    for each in given:
+        if not isinstance(each, (str, Cut)):
+            raise InvalidParameter("by", type(each).__name__, "a column, ht.cut(column, points), or a list of them")
+    return tuple(given)
+
+
+def _read_bounds(low: Number, high: Number) -> tuple[float, float]:
+    first, last = float(rational("low", low)), float(rational("high", high))
+    if first >= last:
+        raise InvalidParameter("low", low, "below high")
+    for name, end in (("low", first), ("high", last)):
+        if abs(end) > _LARGEST:
+            raise InvalidParameter(name, end, f"between {-_LARGEST:g} and {_LARGEST:g}")
+    return first, last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MeanLayout:
+    """The cells of means: what is averaged between which bounds, the groups, and the queries of each group in turn.
+
+    A mean has four queries for each group: rows inside, the sum of y, rows below and rows above. A share has two: the rows
+    of the group, and the sum of the query.
+    """
+
+    measure: Literal["mean", "share"]
+    column: str
+    bounds: tuple[float, float]
+    groups: Groups
+    queries: tuple[Query, ...]
+
+    @property
+    def outside(self) -> bool:
+        """Return whether rows may lie outside of the bounds."""
+        return self.measure == "mean"
+
+    @property
+    def part(self) -> str:
+        """Return what the means are found again by: their queries, in their order, and their bounds."""
+        base, bounds = self.groups.base, [repr(end) for end in self.bounds]
+        identity: dict[str, object] = {"cells": [query.digest for query in self.queries], "bounds": bounds}
+        return f"{self.measure} {digest_of(identity | {'where': None if base is None else base.digest})}"
+
+    def split(self, sums: Sequence[int]) -> list[int]:
+        """Return the cells from the sums of all queries: y, 1 - y, and the sides where there are any, for each group.
+
+        The complement is what is left of whole rows, and is not rounded by itself (U1.2).
+        """
+        step = 4 if self.outside else 2
+        found: list[int] = []
+        for start in range(0, len(self.queries), step):
+            whole, part, *sides = sums[start : start + step]
+            found += [part, whole - part, *sides]
+        return found
+
+    def to_release(self, curation: Curation) -> Release:
+        """Return the release of these cells and of one for every other row of ``where``."""
+        plan, rows, base = curation.plan, curation.card.rows, self.groups.base
+        price, unit = price_means(plan, len(self.groups.labels), outside=self.outside), 1 << plan.bits
+        mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
+
+        def draw(sums: Measured) -> Sequence[int]:
+            counted = [int(value) for value in sums]
+            cells = self.split(counted)
+            rest = (rows * unit if base is None else counted[-1]) - sum(cells)
+            return [int(mechanism.release(value)) for value in (*cells, rest)]
+
+        def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
+            answers = [value / (rows * unit) for value in drawn]
+            return [_read_means(answers, plan, self, price=price, rows=rows, certificate=certificate)]
+
+        request: dict[str, object] = {"measure": self.measure, "column": self.column, "bounds": list(self.bounds)}
+        request |= {"columns": list(self.groups.names), "labels": [list(each) for each in self.groups.labels]}
+        request["where"] = None if base is None else base.text
+        return Release(
+            verb="mean",
+            request=request,
+            parts=(self.part,),
+            event=Repeated(mechanism.event, 2),
+            cost=price.cost,
+            draws=price.questions,
+            queries=self.queries if base is None else (*self.queries, base),
+            draw=draw,
+            respond=respond,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupEnds:
+    """What one group's noisy cells say: numbers with their ends."""
+
+    mean: tuple[float, CellEnds]
+    share: tuple[float, CellEnds]
+    per_head: tuple[float, CellEnds]
+    below: tuple[float, CellEnds] | None
+    above: tuple[float, CellEnds] | None
+
+
+def _read_means(  # noqa: PLR0913 - the public parts of one release
+    answers: Sequence[float],
+    plan: AnyPlan,
+    layout: _MeanLayout,
+    *,
+    price: TablePrice,
+    rows: int,
+    certificate: Certificate,
+) -> Means:
+    """Say what noisy cells say of each group's mean, in the column's own units."""
+    step, groups = 4 if layout.outside else 2, layout.groups
+    found = [
+        _read_group(answers[start : start + step], plan, price, layout.bounds) for start in range(0, len(answers) - 1, step)
+    ]
+    means = _gather(each.mean for each in found)
+    rest = _clip(answers[-1]), find_ends(plan, price, answers[-1:])
+    return Means(
+        columns=groups.names,
+        labels=groups.labels,
+        values=means.values,
+        low=means.low,
+        high=means.high,
+        sample_low=means.sample_low,
+        sample_high=means.sample_high,
+        confidence=1 - plan.beta,
+        certificate=certificate,
+        reason=NOT_INDEPENDENT if means.low is None else None,
+        measure=layout.measure,
+        column=layout.column,
+        bounds=layout.bounds,
+        rows=rows,
+        where=None if groups.base is None else groups.base.text,
+        shares=_gather(each.share for each in found),
+        per_head=_gather(each.per_head for each in found),
+        below=_gather(each.below for each in found if each.below is not None) if layout.outside else None,
+        above=_gather(each.above for each in found if each.above is not None) if layout.outside else None,
+        missing=_gather([rest]),
+    )
+
+
+def _read_group(cells: Sequence[float], plan: AnyPlan, price: TablePrice, bounds: tuple[float, float]) -> _GroupEnds:
+    """Return a group's numbers from its cells: y and 1 - y, and the rows below and above where there are any (U2.6)."""
+    inside, outside = cells[:2], cells[2:]
+    part, rest = [inside[0], *outside[1:]], [inside[1], *outside[:1]]
+    over, under = max(0.0, math.fsum(part)), max(0.0, math.fsum(rest))
+    ratio = find_ratio(plan, price, part, rest)
+    parts, rests, whole = (find_ends(plan, price, each) for each in (part, rest, cells))
+    scale = partial(_scale_ends, bounds=bounds)
+    value = over / (over + under) if over + under > 0 else 0.5
+    mean = CellEnds(scale(ratio.sample), None if ratio.population is None else scale(ratio.population))
+    heads = CellEnds(
+        _find_per_head(bounds, parts.sample, rests.sample, whole.sample),
+        None
+        if parts.population is None or rests.population is None or whole.population is None
+        else _find_per_head(bounds, parts.population, rests.population, whole.population),
+    )
+    sides = [(_clip(each), find_ends(plan, price, [each])) for each in outside]
+    return _GroupEnds(
+        mean=(_within(bounds[0] + (bounds[1] - bounds[0]) * value, mean.sample), mean),
+        share=(_clip(math.fsum(cells)), whole),
+        per_head=(_within(bounds[0] * math.fsum(rest) + bounds[1] * math.fsum(part), heads.sample), heads),
+        below=sides[0] if sides else None,
+        above=sides[1] if sides else None,
+    )
+
+
+def _scale_ends(ends: tuple[float, float], *, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return ends of y as ends in the column's own units, outward by more than any rounding of y and of the scaling."""
+    first, last = bounds
+    slack = _slack_of(bounds)
+    low, high = (first + (last - first) * end for end in ends)
+    return max(first, low - slack), min(last, high + slack)
+
+
+def _slack_of(bounds: tuple[float, float]) -> float:
+    """Return more than y, computed in doubles, may be off by, and more than scaling it may be rounded by."""
+    return (bounds[1] - bounds[0]) * 2.0**-44 + (abs(bounds[0]) + abs(bounds[1])) * 2.0**-50
+
+
+def _find_per_head(
+    bounds: tuple[float, float], part: tuple[float, float], rest: tuple[float, float], whole: tuple[float, float]
+) -> tuple[float, float]:
+    """Return ends of low rest + high part, which is also low whole + width part and high whole - width rest (U2.1)."""
+    first, last = bounds
+    width, slack = last - first, _slack_of(bounds)
+    forms = [((first, rest), (last, part)), ((first, whole), (width, part)), ((last, whole), (-width, rest))]
+    spans = [_add_spans(form) for form in forms]
+    low, high = max(each[0] for each in spans), min(each[1] for each in spans)
+    low, high = (low, high) if low <= high else spans[0]
+    return low - slack, high + slack
+
+
+def _add_spans(terms: Iterable[tuple[float, tuple[float, float]]]) -> tuple[float, float]:
+    found = [sorted((factor * ends[0], factor * ends[1])) for factor, ends in terms]
+    return sum(each[0] for each in found), sum(each[1] for each in found)
+
+
+def _within(value: float, ends: tuple[float, float]) -> float:
+    return min(max(value, ends[0]), ends[1])
+
+
+def _clip(value: float) -> float:
+    return _within(value, (0.0, 1.0))
+
+
+def _gather(found: Iterable[tuple[float, CellEnds]]) -> Estimates:
+    """Return numbers with their ends, one for each group."""
+    pairs = list(found)
+    known = [ends.population for _, ends in pairs if ends.population is not None]
+    return Estimates(
+        values=tuple(value for value, _ in pairs),
+        low=tuple(ends[0] for ends in known) if known else None,
+        high=tuple(ends[1] for ends in known) if known else None,
+        sample_low=tuple(ends.sample[0] for _, ends in pairs),
+        sample_high=tuple(ends.sample[1] for _, ends in pairs),
+    )

@@ -1,0 +1,449 @@
+"""MEAN: conditional means in own units by two cells for each group, for the price of a few questions (U1, U2, S1)."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.bounds.accuracy import gaussian_overshoot, grid
+from holdtrue.bounds.transfer import ratio_in_box, ratio_interval
+from holdtrue.codec import decode, encode
+from holdtrue.errors import BudgetExceeded, InvalidParameter, NotCertified, UnknownColumn
+from holdtrue.events import Repeated
+from holdtrue.exact import UNIT
+from holdtrue.mechanisms import Gaussian
+from holdtrue.planning.tables import find_ratio, price_means, price_table
+from holdtrue.records import Contrast, Estimates, Response
+from holdtrue.verbs.means import plan_mean, plan_share
+
+ROWS = 4000
+
+
+def make_rows(rows=ROWS, seed=0):
+    random = np.random.default_rng([seed, 2026])
+    sex = random.choice(["men", "women"], rows, p=[0.6, 0.4]).astype(object)
+    hours = random.normal(np.where(sex == "men", 42.0, 36.0), 10).round(1)
+    hours[::53] = np.nan
+    sex[::97] = None
+    return {"sex": sex, "hours": hours, "age": random.integers(0, 100, rows), "smoker": random.random(rows) < 0.3}
+
+
+def open_curator(rows=None, **given):
+    terms = {"queries": 100, "iid": True, "labels": {"sex": ["men", "women"]}} | given
+    return ht.Curator(make_rows() if rows is None else rows, **terms)
+
+
+def without_noise(monkeypatch):
+    monkeypatch.setattr(Gaussian, "release", lambda _, value: int(value))
+
+
+def test_u2_the_ratio_over_a_box():
+    assert ratio_in_box((0.2, 0.3), (0.1, 0.4)) == pytest.approx((1 / 3, 3 / 4), abs=1e-12)
+    assert ratio_in_box((0.0, 0.0), (0.0, 0.0)) == (0.0, 1.0)
+    random = np.random.default_rng(3)
+    for _ in range(3000):
+        part, rest = random.random(2)
+        boxes = [(at * random.random(), at + (1 - at) * random.random()) for at in (part, rest)]
+        low, high = ratio_in_box(*boxes)
+        assert low <= part / (part + rest) <= high
+
+
+def test_u2_the_mixed_rule_is_found_by_bisection():
+    low, high = ratio_interval(0.25, 0.35, whole=(0.52, 0.68), noise=0.02, epsilon=0.1, slack=0.004)
+    assert (low, high) == pytest.approx((0.352131, 0.482787), abs=1e-6)
+    # A scan of a grid ends one step outside at most.
+    grid_points = np.linspace(0, 1, 2001)
+    inside = [at for at in grid_points if low <= at <= high]
+    assert inside[0] - low <= 1 / 2000
+    assert high - inside[-1] <= 1 / 2000
+
+
+def test_u2_what_is_out_of_the_mixed_rule_is_a_segment_for_raw_answers_below_zero():
+    """Clipping on the side that weakens the test leaves one segment, and more noise a wider one."""
+    random = np.random.default_rng(7)
+    for _ in range(300):
+        part, rest = random.uniform(-0.1, 0.6, 2)
+        noise, epsilon, slack = random.uniform(0.001, 0.1), random.uniform(0.01, 0.5), random.uniform(0, 0.05)
+        whole = tuple(sorted(random.uniform(0, 1, 2)))
+        low, high = ratio_interval(part, rest, whole=whole, noise=noise, epsilon=epsilon, slack=slack)
+        assert 0 <= low <= 1
+        assert 0 <= high <= 1
+        wider = ratio_interval(part, rest, whole=whole, noise=noise * 1.5, epsilon=epsilon, slack=slack)
+        assert wider[0] <= low + 1e-12
+        assert high <= wider[1] + 1e-12
+
+
+@pytest.mark.parametrize("verb", ["mean", "share"])
+def test_u1_replacing_one_row_moves_all_cells_by_a_square_of_two(verb):
+    """Brute force over every pair of rows, values outside, NULL and no group included; exact in units of 2^-bits."""
+    groups, values = ["men", "women", "other", None], [None, -5.0, 0.0, 12.5, 33.3, 100.0, 140.0]
+    rows = list(itertools.product(groups, values))
+    data = {
+        "sex": np.array([each[0] for each in rows], dtype=object),
+        "hours": np.array([math.nan if each[1] is None else each[1] for each in rows]),
+    }
+    terms = {"queries": 50, "epsilon": 50, "delta": 1e-3, "labels": {"sex": ["men", "women"]}}
+    worst = 0
+    with ht.Curator(data, **terms) as curator:
+        unit = 1 << curator.plan.bits
+        plan = (
+            plan_mean(curator.pipeline, "hours", low=0, high=100, by="sex")
+            if verb == "mean"
+            else plan_share(curator.pipeline, "hours / 100", by="sex")
+        )
+        each = _sums_of_single_rows(plan.queries, data, unit)
+        layout_cells = [_cells_of(sums, verb, unit) for sums in each]
+        for first, second in itertools.product(layout_cells, repeat=2):
+            assert sum(first) <= unit
+            assert min(first) >= 0
+            worst = max(worst, sum((a - b) ** 2 for a, b in zip(first, second, strict=True)))
+    assert worst == 2 * unit**2
+
+
+def _sums_of_single_rows(queries, data, unit):
+    """Return, for each row, the integers that the engine measures of a table of that row alone."""
+    from holdtrue.engines import open_engine
+
+    found = []
+    for place in range(len(data["hours"])):
+        one = {name: column[place : place + 1] for name, column in data.items()}
+        engine = open_engine(one, types={"sex": "text", "hours": "real"})
+        found.append([int(value) for value in engine.sums(queries, bits=unit.bit_length() - 1)])
+        engine.close()
+    return found
+
+
+def _cells_of(sums, verb, unit):
+    step, cells = (4 if verb == "mean" else 2), []
+    for start in range(0, len(sums), step):
+        whole, part, *sides = sums[start : start + step]
+        cells += [part, whole - part, *sides]
+    return [*cells, unit - sum(cells)]
+
+
+def test_u1_the_charge_pays_for_two_moves_of_one_row():
+    """Planted: the ledger refuses the charge of a single move."""
+    with open_curator() as curator:
+        release = plan_mean(curator.pipeline, "hours", low=0, high=100, by="sex")
+        assert isinstance(release.event, Repeated)
+        assert release.event.times == 2
+        assert 2 * Fraction(release.event.event.mu) ** 2 <= release.cost * UNIT
+        assert curator.pipeline.limit.cost(release.event) <= release.cost
+        assert curator.pipeline.limit.cost(release.event.event) < curator.pipeline.limit.cost(release.event)
+
+
+@pytest.mark.parametrize(("groups", "outside"), [(1, True), (2, False), (50, True)])
+def test_s1_everything_that_is_said_of_a_group_is_in_the_purse(groups, outside):
+    plan = ht.plan(queries=300, rows=20_000)
+    price = price_means(plan, groups, outside=outside)
+    box = plan.transfer.noise - grid(plan.rows, bits=plan.bits)
+    root = math.sqrt(2)
+    # Y and Z, two mixed combinations, the share of the group; the sides; and the further cell.
+    weight = 1 + groups * ((4 + 4 * root + 2) if outside else (4 + root))
+    booked = weight * price.sigma * gaussian_overshoot(box / price.sigma)
+    assert booked <= plan.transfer.overshoot * price.questions / plan.queries * (1 + 1e-9)
+    assert price.questions <= 5
+
+
+def test_a_mean_is_exact_without_noise_and_says_what_lies_outside(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    with open_curator(rows) as curator:
+        found = curator.mean("hours", low=20, high=60, by="sex")
+        whole = curator.mean("hours", low=20, high=60)
+    for label, mean, share in zip(found.labels, found.values, found.shares.values, strict=True):
+        mine = (rows["sex"] == label[0]) & ~np.isnan(rows["hours"])
+        assert mean == pytest.approx(np.clip(rows["hours"][mine], 20, 60).mean(), abs=1e-4)
+        assert share == pytest.approx(mine.mean(), abs=1e-6)
+    men = rows["sex"] == "men"
+    assert found.below.values[0] == pytest.approx((men & (rows["hours"] < 20)).mean(), abs=1e-9)
+    assert found.above.values[0] == pytest.approx((men & (rows["hours"] > 60)).mean(), abs=1e-9)
+    nobody = np.isnan(rows["hours"]) | ~np.isin(rows["sex"], ["men", "women"])
+    assert found.missing.values[0] == pytest.approx(nobody.mean(), abs=1e-6)
+    known = ~np.isnan(rows["hours"])
+    assert whole.value == pytest.approx(np.clip(rows["hours"][known], 20, 60).mean(), abs=1e-4)
+    assert whole.interval.low <= whole.value <= whole.interval.high
+    assert whole.missing.values[0] == pytest.approx((~known).mean(), abs=1e-6)
+
+
+def test_missing_values_are_never_dropped_silently(monkeypatch):
+    without_noise(monkeypatch)
+    with open_curator() as curator:
+        said = curator.mean("hours", low=20, high=60).sentence
+    assert said.startswith("the mean of hours, counting values above 60 as 60 and below 20 as 20; at most ")
+    assert "over rows with a value: at most" in said
+
+
+def test_u2_the_sentence_on_clamping_has_the_upper_ends_of_the_shares_outside():
+    with open_curator() as curator:
+        found = curator.mean("hours", low=1, high=99, by="sex", where="age > 10")
+    above, below = (math.ceil(1000 * max(each.high)) / 10 for each in (found.above, found.below))
+    assert "counting values above 99 as 99 and below 1 as 1" in found.sentence
+    assert f"at most {above:g} % of the population lies above and {below:g} % below in any one group" in found.sentence
+    assert " by sex where age > 10" in found.sentence
+
+
+def test_a_mean_over_files_is_that_over_arrays(monkeypatch, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    without_noise(monkeypatch)
+    rows = make_rows()
+    hours = [None if math.isnan(each) else each for each in rows["hours"]]
+    pq.write_table(
+        pa.table({name: list(column) for name, column in rows.items()} | {"hours": hours}), tmp_path / "r.parquet"
+    )
+    found = []
+    for data in (rows, tmp_path / "r.parquet"):
+        with open_curator(data) as curator:
+            mean = curator.mean("hours", low=20, high=60, by=["sex", ht.cut("age", [18, 65])], where="NOT smoker")
+            found.append((mean.values, mean.shares, mean.missing))
+    assert found[0] == found[1]
+
+
+def test_u2_means_of_groups_hold_for_the_population_at_once():
+    """Own units on every sample: the mixed rule is never wider than the box, and no interval misses."""
+    population = make_rows(200_000, seed=3)
+    known = ~np.isnan(population["hours"])
+    truth = [np.clip(population["hours"][known & (population["sex"] == name)], 0, 100).mean() for name in ("men", "women")]
+    smoke = [population["smoker"][population["sex"] == name].mean() for name in ("men", "women")]
+    misses = 0
+    for seed in range(30):
+        drawn = np.random.default_rng([seed, 11]).integers(0, 200_000, ROWS)
+        with open_curator({name: column[drawn] for name, column in population.items()}) as curator:
+            hours = curator.mean("hours", low=0, high=100, by="sex")
+            shares = curator.ask("smoker", by="sex")
+            misses += any(value not in each.interval for value, each in zip(truth, hours, strict=True))
+            misses += any(value not in each.interval for value, each in zip(smoke, shares, strict=True))
+            misses += truth[0] - truth[1] not in hours.difference("men", "women")
+    assert misses == 0
+
+
+def test_u2_the_mixed_rule_is_narrower_than_the_box():
+    plan = ht.plan(queries=500, rows=48_842)
+    price = price_means(plan, 2, outside=True)
+    ends = find_ratio(plan, price, [0.28, 0.002], [0.38, 0.001])
+    noise = math.sqrt(2) * plan.transfer.noise
+    from holdtrue.bounds.transfer import interval
+
+    frozen = {"noise": noise, "epsilon": plan.transfer.epsilon, "slack": plan.transfer.slack}
+    box = ratio_in_box(interval(0.282, **frozen), interval(0.381, **frozen))
+    assert ends.population[1] - ends.population[0] < box[1] - box[0]
+    assert ends.population[0] >= box[0] - 1e-9
+    assert ends.sample[0] >= ends.population[0]
+    assert ends.sample[1] <= ends.population[1]
+
+
+def test_a_share_by_group_is_the_share_within_it(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    with open_curator(rows) as curator:
+        found = curator.ask("smoker", by="sex")
+        number = curator.ask("age / 100", by=ht.cut("age", [50]))
+    for label, value, share in zip(found.labels, found.values, found.shares.values, strict=True):
+        mine = rows["sex"] == label[0]
+        assert value == pytest.approx(rows["smoker"][mine].mean(), abs=1e-6)
+        assert share == pytest.approx(mine.mean(), abs=1e-6)
+    assert (found.measure, found.below, found.above, found.bounds) == ("share", None, None, (0.0, 1.0))
+    assert number.values[0] == pytest.approx(rows["age"][rows["age"] < 50].mean() / 100, abs=1e-5)
+    assert "the share of smoker by sex" in found.sentence
+
+
+def test_sums_are_of_these_rows_unless_the_population_has_a_size(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    with open_curator(rows) as curator:
+        found = curator.sum("hours", low=-20, high=60, by="sex")
+        total = curator.sum("hours", low=-20, high=60, by="sex", population=10**6)
+        means = curator.mean("hours", low=-20, high=60, by="sex")
+        assert len(curator.history) == 1  # one release for all three
+    mine = (rows["sex"] == "men") & ~np.isnan(rows["hours"])
+    right = np.clip(rows["hours"][mine], -20, 60).sum()
+    assert found.values[0] == pytest.approx(right, rel=1e-5)
+    assert found[0].sample_interval.low <= right <= found[0].sample_interval.high
+    assert (found.low, found[0].interval) == (None, None)
+    assert "population=" in found.reason
+    assert total.values[0] == pytest.approx(right * 10**6 / ROWS, rel=1e-5)
+    assert total.low[0] <= right * 10**6 / ROWS <= total.high[0]
+    assert total.low[0] == pytest.approx(10**6 * means.per_head.low[0])
+    assert means.total().values == found.values
+
+
+def test_differences_and_ratios_follow_from_the_ends():
+    with open_curator() as curator:
+        found = curator.mean("hours", low=20, high=60, by="sex")
+        shares = curator.ask("age < 0", by="sex")
+        spent = curator.ledger.spent
+        difference, ratio = found.difference("men", "women"), found.ratio("men", "women")
+        assert curator.ledger.spent == spent
+    assert difference.value == found.values[0] - found.values[1]
+    assert difference.low == pytest.approx(found.low[0] - found.high[1])
+    assert difference.high == pytest.approx(found.high[0] - found.low[1])
+    assert ratio.low == pytest.approx(found.low[0] / found.high[1])
+    assert ratio.high == pytest.approx(found.high[0] / found.low[1])
+    assert decode(encode(ratio), Contrast) == ratio
+    open_ended = shares.ratio("men", "women")
+    assert shares.low[1] == 0
+    assert open_ended.high is None
+    assert "denominator may be 0" in open_ended.reason
+    assert "open" in str(open_ended)
+    with pytest.raises(InvalidParameter):
+        found.difference("men", "children")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ends"),
+    [
+        ((1, 2), (4, 8), (1 / 8, 1 / 2)),
+        ((-1, 2), (4, 8), (-1 / 4, 1 / 2)),
+        ((1, 2), (-8, -4), (-1 / 2, -1 / 8)),
+        ((1, 2), (0, 4), (1 / 4, None)),
+        ((-2, -1), (0, 4), (None, -1 / 4)),
+        ((-1, 1), (0, 4), (None, None)),
+        ((1, 2), (-4, 0), (None, -1 / 4)),
+        ((1, 2), (-1, 1), (None, None)),
+        ((1, 2), (0, 0), (None, None)),
+    ],
+)
+def test_a_denominator_that_touches_zero_gives_an_open_end(first, second, ends):
+    from holdtrue.records import _divide_ends
+
+    found = _divide_ends(first, second)
+    assert (
+        found == pytest.approx(ends) if None not in ends else [each is None for each in found] == [e is None for e in ends]
+    )
+    for over in np.linspace(*first, 7):
+        for under in np.linspace(*second, 7):
+            if under:
+                assert found[0] is None or found[0] <= over / under
+                assert found[1] is None or over / under <= found[1]
+
+
+def test_own_units_in_json_and_in_words():
+    with open_curator() as curator:
+        found = curator.mean("hours", low=20, high=60, by="sex")
+        single = curator.mean("hours", low=20, high=60)
+    told = json.loads(encode(found))
+    assert (told["record"], told["measure"], told["column"], told["bounds"]) == ("means", "mean", "hours", [20.0, 60.0])
+    assert all(20 <= each <= 60 for each in (*told["values"], *told["low"], *told["high"]))
+    assert decode(encode(found), Response) == found
+    assert "the mean of hours" in str(found)
+    assert "<table>" in found._repr_html_()
+    assert found.brief == "mean of hours in 2 groups"
+    assert list(found.to_pandas().columns) == ["sex", "mean", "low", "high", "group_share"]
+    assert found.to_polars().shape == found.to_arrow().shape == (2, 5)
+    assert len(found.plot().patches) == 2
+    assert found.cell("men") == found[0]
+    assert single.brief.startswith("mean of hours: ")
+    assert single.value == single[0].value
+    assert len(single.total().plot().patches) == 1
+    with pytest.raises(InvalidParameter, match="2 groups"):
+        _ = found.value
+
+
+def test_rows_that_are_not_independent_have_means_of_these_rows_only():
+    with open_curator(iid=False, epsilon=1, delta=1e-6) as curator:
+        found = curator.mean("hours", low=20, high=60, by="sex")
+        total = curator.sum("hours", low=20, high=60, population=100)
+    assert (found.low, found.high, found.shares.low) == (None, None, None)
+    assert "independent" in found.reason
+    assert "independent" in total.reason
+    assert "of these rows lies above" in found.sentence
+    assert found.difference("men", "women").low is None
+    assert found.difference("men", "women").sample_low is not None
+
+
+def test_p5_the_same_mean_again_costs_nothing(tmp_path):
+    path = tmp_path / "rows.ledger"
+    with open_curator(ledger=path) as curator:
+        first = curator.mean("hours", low=20, high=60, by="sex", key="k")
+        spent = curator.ledger.spent
+        assert curator.mean("hours", low=20, high=60, by="sex", key="k") == first
+        again = curator.mean("hours", low=20.0, high=60, by=["sex"])
+        assert (again.repeated, again.values, curator.ledger.spent) == (True, first.values, spent)
+        assert curator.budget.asks == 100 - price_means(curator.plan, 2, outside=True).questions
+        assert curator.mean("hours", low=20, high=61, by="sex").repeated is False
+        with pytest.raises(ht.RefusedError):
+            curator.mean("hours", low=20, high=60, key="k")
+    assert ht.verify(path)
+    assert not ht.audit_ledger(path).violated
+
+
+def test_a_plan_that_splits_beta_counts_every_member_as_a_draw():
+    plan = ht.plan(queries=100, rows=ROWS, method="transfer-gaussian")
+    with ht.Curator(make_rows(), plan=plan, labels={"sex": ["men", "women"]}) as curator:
+        found = curator.mean("hours", low=20, high=60, by="sex")
+        assert curator.budget.asks == 100 - (2 * 9 + 1)
+        assert found.certificate.cost == pytest.approx(2 * plan.cost * 1e-15)
+        assert all(low <= value <= high for low, value, high in zip(found.low, found.values, found.high, strict=True))
+
+
+def test_means_beyond_the_plan_are_refused_and_nothing_is_spent():
+    with open_curator(queries=4) as curator:
+        curator.ask(["age > 1", "age > 2", "age > 3"])
+        spent = curator.ledger.spent
+        with pytest.raises(BudgetExceeded):
+            curator.mean("hours", low=20, high=60)
+        assert curator.ledger.spent == spent
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (lambda c: c.mean("hours", low=5, high=5), InvalidParameter),
+        (lambda c: c.mean("hours", low=6, high=5), InvalidParameter),
+        (lambda c: c.mean("hours", low=math.nan, high=5), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1e250), InvalidParameter),
+        (lambda c: c.mean("sex", low=0, high=1), InvalidParameter),
+        (lambda c: c.mean("smoker", low=0, high=1), InvalidParameter),
+        (lambda c: c.mean("nowhere", low=0, high=1), UnknownColumn),
+        (lambda c: c.mean("hours", low=0, high=1, by="age"), NotCertified),
+        (lambda c: c.mean("hours", low=0, high=1, by=["sex", "sex"]), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, by=3), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, by=[3]), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, by="sex", keys=["men", "men"]), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, by="sex", keys={"age": [1]}), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, keys=["men"]), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, where="age / 100"), InvalidParameter),
+        (lambda c: c.mean("hours", low=0, high=1, where="age > 1) OR (age < 1"), ht.UnsupportedQuery),
+        (lambda c: c.sum("hours", low=0, high=1, population=0), InvalidParameter),
+        (lambda c: c.ask(["smoker"], by="sex"), InvalidParameter),
+        (lambda c: c.ask("smoker) OR (TRUE", by="sex"), ht.UnsupportedQuery),
+        (lambda c: c.ask("smoker", by=[]), InvalidParameter),
+        (lambda c: c.ask("smoker", keys=["men"]), InvalidParameter),
+        (lambda c: c.ask(values=np.zeros(ROWS), by="sex"), InvalidParameter),
+    ],
+)
+def test_bad_means_are_named_before_anything_is_charged(wrong, error):
+    with open_curator() as curator:
+        with pytest.raises(error):
+            wrong(curator)
+        assert curator.history == []
+
+
+def test_groups_that_a_column_cannot_tell_apart_are_refused():
+    rows = {"x": np.full(50, 2.0**53), "y": np.zeros(50)}
+    with ht.Curator(rows, queries=10, epsilon=5, delta=1e-6) as curator:
+        with pytest.raises(InvalidParameter, match="each once"):
+            curator.mean("y", low=0, high=1, by="x", keys=[2**53, 2**53 + 1])
+        assert curator.history == []
+
+
+def test_plans_without_a_set_number_have_no_means():
+    with open_curator(queries=None, epsilon=1, delta=1e-6) as curator, pytest.raises(NotCertified, match="set number"):
+        curator.mean("hours", low=0, high=1)
+
+
+def test_a_mean_costs_about_as_much_as_a_table():
+    plan = ht.plan(queries=500, rows=10_000)
+    assert [price_means(plan, number, outside=True).questions for number in (1, 10, 100, 1000)] == [3, 3, 4, 4]
+    assert price_means(plan, 1, outside=True).cost >= price_table(plan, 5).cost
+
+
+def test_estimates_tell_their_largest_upper_end():
+    assert Estimates((0.1, 0.2), None, None, (0.0, 0.1), (0.2, 0.3)).most == 0.3
+    assert Estimates((0.1, 0.2), (0.0, 0.0), (0.4, 0.3), (0.0, 0.1), (0.2, 0.3)).most == 0.4

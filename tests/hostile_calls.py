@@ -214,6 +214,21 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.ask by", roomy.ask, {"queries": "age > 65", "by": "smoker"}, ("keys", *keys)),
         Target("Curator.mean", roomy.mean, averaged, ("where", "by", "keys", *keys), share=2),
         Target("Curator.sum", roomy.sum, averaged, ("where", "by", "population")),
+        Target(
+            "Curator.quantile",
+            curator.quantile,
+            {"column": "age", "levels": [0.25, 0.5], "low": 0, "high": 90},
+            ("step", "where", "method", *keys),
+        ),
+        Target(
+            "Curator.median", curator.median, {"column": "bmi", "low": 10, "high": 40}, ("step", "where", "method", *keys)
+        ),
+        Target(
+            "Curator.preview_quantile",
+            curator.preview_quantile,
+            {"column": "age", "levels": 0.5, "low": 0, "high": 90},
+            ("step", "where", "method"),
+        ),
         Target("Curator.select", curator.select, {"candidates": ["age > 3", "smoker"], "epsilon": 0.001}, keys, share=2),
         Target("Curator.learn", curator.learn, learner, learned, share=2),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),

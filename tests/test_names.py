@@ -9,6 +9,7 @@ FACTS = "the public facts of one training, by name"
 MANY_PARAMETERS = {
     "command/asking.py learn": OPTIONS,
     "command/asking.py mean": OPTIONS,
+    "command/asking.py quantile": OPTIONS,
     "command/opening.py open_data": OPTIONS,
     "command/planning.py plan_asking": OPTIONS,
     "command/planning.py show_prediction_plan": OPTIONS,

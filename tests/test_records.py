@@ -20,6 +20,7 @@ from holdtrue.records import (
     Interval,
     Means,
     Prediction,
+    Quantiles,
     Response,
     Table,
     Tagged,
@@ -78,6 +79,12 @@ RECORDS = [
         below=SHARES,
         above=SHARES,
         missing=SHARES,
+    ),
+    Quantiles(
+        *("age", (0.5,), (41.0,), None, None, (40.0,), (42.0,), 0.95, (31.0, 63.0), (0.25, 0.75)),
+        *("smoker", "search", 2, 0.03125, CERTIFICATE),
+        complete=False,
+        reason="the rows were not declared independent draws",
     ),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
 ]

@@ -22,6 +22,7 @@ METHODS = {
     "Table": ([Curator.table], {}, {}),
     "Mean": ([Curator.mean], {}, {}),
     "Total": ([Curator.sum], {}, {}),
+    "Quantile": ([Curator.quantile], {}, {}),
     "Select": ([Curator.select], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),

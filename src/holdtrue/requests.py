@@ -34,6 +34,7 @@ __all__ = [
     "Mean",
     "ParitiesDocument",
     "Predict",
+    "Quantile",
     "ReceiptDocument",
     "RectanglesDocument",
     "Register",
@@ -282,6 +283,23 @@ class Total(Mean, frozen=True, kw_only=True, tag="sum"):
 
     population: Annotated[
         Planned | None, Meta(description="The size of the population, for its total; these rows unless given.")
+    ] = None
+
+
+class Quantile(_Request, frozen=True, kw_only=True):
+    """Where the values of a column reach one level or several, each with an interval."""
+
+    column: Annotated[Text, Meta(description="The column, of numbers.")]
+    levels: Annotated[
+        Share | Annotated[tuple[Share, ...], Meta(min_length=1, max_length=100)],
+        Meta(description="A level such as 0.5, the median, or several."),
+    ]
+    low: Annotated[float, Meta(description="The public lower end; values below count as it.")]
+    high: Annotated[float, Meta(description="The public upper end; values above and missing ones count as it.")]
+    step: Annotated[Annotated[float, Meta(gt=0)], Meta(description="How far apart the points of the grid are.")] = 1
+    where: Annotated[Text | None, Meta(description="A condition that rows must meet to be looked at.")] = None
+    method: Annotated[
+        Literal["search", "curve"] | None, Meta(description="How it is found; as the number of levels has it unless given.")
     ] = None
 
 
@@ -567,6 +585,7 @@ Request: TypeAlias = (
     | Table
     | Mean
     | Total
+    | Quantile
     | Select
     | Learn
     | Train

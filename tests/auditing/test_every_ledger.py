@@ -98,10 +98,19 @@ def average(curator):
     curator.ask("a > 0", by=ht.cut("b", [0]))
 
 
+def find_quantiles(curator):
+    given = {"low": -3, "high": 3, "step": 1}
+    curator.quantile("a", [0.25, 0.5], method="curve", key="one", **given)
+    curator.quantile("a", 0.75, method="curve", key="free", **given)
+    curator.median("a", where="b > 0", method="search", key="two", **given)
+    curator.median("a", where="b > 0", method="search", key="three", **given)
+
+
 CURATORS = {
     "ask": ask,
     "table": tabulate,
     "mean": average,
+    "quantile": find_quantiles,
     "select": select,
     "learn": learn,
     "predict": predict,
@@ -329,3 +338,30 @@ def test_looks_in_runs_that_were_paid_for_keep_the_rules(gated):
     found = ht.audit_ledger(gated)
     assert found.breaches == ()
     assert dict(found.checked)["run"] == 3
+
+
+@pytest.mark.parametrize("fault", ["interval", "plan", "cost"])
+def test_a_curve_that_tells_or_pays_otherwise_is_found(ledgers, tmp_path, fault):
+    path = shutil.copy(ledgers("curator: quantile"), tmp_path / "copy.ledger")
+    lines = lines_of(path)
+    charge = next(line for line in lines if line["verb"] == "quantile" and line["cost"])
+    answer = next(line for line in lines if line["answers"] == charge["number"])
+    body = json.loads((answer if fault == "interval" else charge)["body"])
+    if fault == "interval":
+        body[0]["low"][0] = body[0]["high"][0]
+        rewrite(path, answer["number"], body=encode(body))
+    elif fault == "plan":
+        rewrite(path, charge["number"], body=encode(body | {"draws": body["draws"] - 1}))
+    else:
+        rewrite(path, charge["number"], cost=charge["cost"] // 2)
+    assert fault in {breach.rule for breach in ht.audit_ledger(path).breaches}
+
+
+def test_a_key_that_older_answers_serve_is_no_finding(tmp_path):
+    """Two questions asked apart and then together under a key: nothing is charged, and the ledger keeps the key."""
+    path = tmp_path / "keys.ledger"
+    with ht.Curator({"age": np.arange(3000) % 90}, queries=20, iid=True, ledger=path) as curator:
+        for text in ("age > 3", "age > 5"):
+            curator.ask(text)
+        curator.ask(["age > 3", "age > 5"], key="both")
+    assert not ht.audit_ledger(path).violated

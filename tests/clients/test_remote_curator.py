@@ -58,6 +58,19 @@ def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
         analyst.table("region", "region", keys={"region": ["N"]})
 
 
+def test_quantiles_are_those_of_the_curator(analyst, curator):
+    found = analyst.quantile("age", [0.25, 0.5], low=0, high=127, where="smoker", key="one quantile")
+    assert analyst.quantile("age", [0.25, 0.5], low=0, high=127, where="smoker", key="one quantile") == found
+    here = curator.quantile("age", [0.25, 0.5], low=0, high=127, where="smoker")
+    assert (here.values, here.low, here.high, here.repeated) == (found.values, found.low, found.high, True)
+    median = analyst.median("age", low=0, high=127, where="smoker", method="curve")
+    assert (median.value, median.method, median.repeated) == (found.values[1], "curve", True)
+    assert analyst.median("age", low=0, high=127).method == "search"
+    for wrong in ({"levels": 2}, {"levels": "half"}, {"low": 200}, {"step": 5}, {"method": "tree"}):
+        with pytest.raises(ht.InvalidParameter):
+            analyst.quantile(**({"column": "age", "levels": 0.5, "low": 0, "high": 127} | wrong))
+
+
 def test_select_returns_a_choice(analyst, curator):
     regions = {"north": "region = 'N'", "south": "region = 'S'"}
     choice = analyst.select(regions, epsilon=0.05)

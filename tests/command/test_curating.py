@@ -187,6 +187,25 @@ def test_a_mean_by_the_command(people, tmp_path):
     assert command(*words, "--population", 3, within=tmp_path).returncode == 2
 
 
+def test_a_quantile_by_the_command(people, tmp_path):
+    folder = tmp_path
+    people.to_parquet(folder / "people.parquet")
+    assert command("open", "people.parquet", "--queries", 40, "--iid", within=folder).returncode == 0
+    words = ("quantile", "people.parquet", "age", 0.25, 0.5, "--method", "search", "--low", 0, "--high", 127)
+    price = json.loads(command(*words, "--preview", "--json", within=folder).stdout)
+    assert (price["method"], price["asks"], price["left"]) == ("search", 28, 40)
+    assert "at most 28 questions" in command(*words, "--preview", within=folder).stdout
+    shown = command(*words, within=folder)
+    assert shown.returncode == 0, shown.stderr
+    assert [part in shown.stdout for part in ("level", "0.25", "the population", "questions", "receipt")] == [True] * 5
+    told = json.loads(command(*words, "--json", within=folder).stdout)
+    assert (told["repeated"], told["levels"], told["column"]) == (True, [0.25, 0.5], "age")
+    median = json.loads(command("quantile", "people.parquet", "age", *words[-4:], "--json", within=folder).stdout)
+    assert (median["low"][0] >= told["low"][1], median["high"][0] <= told["high"][1]) == (True, True)
+    for wrong in (("smoker",), ("age", 1.5), ("age", 0.5, "--step", 7), ("age", 0.5, "--method", "tree")):
+        assert command("quantile", "people.parquet", *wrong, "--low", 0, "--high", 100, within=folder).returncode == 2
+
+
 def test_text_is_lines_that_people_read(folder):
     asked = command("ask", "people.parquet", "65 < age", "--ledger", "p.ledger", within=folder)
     assert asked.stdout.startswith("65 < age\n  answer ")

@@ -47,6 +47,11 @@ def everything(folder, caplog, capsys):
         note(curator.sum("income", low=0, high=1000))
         note(curator.ask("income > 500000", by=ht.cut("score", [0.5])))
         note(curator.select({"rich": "income > 900000", "poor": "income < 100"}))
+        note(curator.median("income", low=0, high=3 * 10**5, step=10**5))
+        for given in ({"column": "name"}, {"column": "income", "low": 5, "high": 3}, {"column": "income", "step": 7}):
+            with pytest.raises(ht.RequestError) as caught:
+                curator.median(**({"low": 0, "high": 10} | given))
+            seen.append("".join(traceback.format_exception(caught.value)))
         for wrong in ("incom > 5", "name > 5", "income // 2", "SUM(income)", "(((", "income > 'x'"):
             with pytest.raises(ht.RequestError) as caught:
                 curator.ask(wrong)

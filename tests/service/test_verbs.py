@@ -135,6 +135,39 @@ def test_a_malformed_mean_names_the_field_and_costs_nothing(served, analyst, ver
     assert charges(served) == before
 
 
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({}, "column"),
+        ({"column": "age", "levels": 0.5, "low": 0}, "high"),
+        ({"column": "age", "levels": 1, "low": 0, "high": 100}, "levels"),
+        ({"column": "age", "levels": [], "low": 0, "high": 100}, "levels"),
+        ({"column": "age", "levels": 0.5, "low": 0, "high": 100, "step": 7}, "step"),
+        ({"column": "age", "levels": 0.5, "low": 100, "high": 0}, "low"),
+        ({"column": "age", "levels": 0.5, "low": 0, "high": 100, "method": "tree"}, "method"),
+        ({"column": "smoker", "levels": 0.5, "low": 0, "high": 100}, "column"),
+    ],
+)
+def test_a_malformed_quantile_names_the_field_and_costs_nothing(served, analyst, body, parameter):
+    before = charges(served)
+    refused = analyst.post("/v1/datasets/people/quantile", json=body, headers=key(f"bad quantile {body}"[:60]))
+    assert (refused.status_code, refused.json()["parameter"]) == (422, parameter)
+    assert charges(served) == before
+
+
+def test_a_quantile_over_http_is_charged_once_a_key(served, analyst):
+    before = charges(served)
+    body = {"column": "age", "levels": [0.25, 0.5], "low": 0, "high": 127}
+    first = analyst.post("/v1/datasets/people/quantile", json=body, headers=key("a quantile"))
+    assert first.status_code == 200, first.text
+    assert first.json()["levels"] == [0.25, 0.5]
+    after = charges(served)
+    assert analyst.post("/v1/datasets/people/quantile", json=body, headers=key("a quantile")).content == first.content
+    assert charges(served) == after > before
+    other = analyst.post("/v1/datasets/people/quantile", json=body | {"high": 63}, headers=key("a quantile"))
+    assert other.status_code == 409
+
+
 def test_several_questions_come_back_in_order(analyst):
     told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
     answers = convert(told["answers"], list[Answer])

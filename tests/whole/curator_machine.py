@@ -139,6 +139,28 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"mean {by}", found.values) == found.values, "one mean, two answers"
         self.remember(key, request)
 
+    def search(self, place, level, key):
+        request = ("quantile", level)
+        given = {"low": 0, "high": ROWS, "step": ROWS // 8, "key": key}
+        found = self.request(place, lambda held: held.quantile("x", level, **given), key=key, request=request)
+        if found is not None:
+            for threshold, share in zip(found.thresholds, found.shares, strict=True):
+                assert self.values.setdefault(f"x <= {threshold}", share) == share, "one threshold, two answers"
+            assert found.low[0] <= found.values[0] <= found.high[0]
+
+    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), key=KEY)
+    def quantile(self, place, level, key):
+        self.search(place, level, key)
+        self.remember(key, ("quantile", level))
+
+    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), key=KEY, step=MOMENT)
+    def quantile_and_die(self, place, level, key, step):
+        """A search that died goes on under its key: what was charged and not answered is answered, and not charged again."""
+        with at(self.workers[place], step, kill):
+            self.search(place, level, key)
+        self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, ("quantile", level))
+
     @rule(place=WORKER, scores=st.sampled_from([{"a": 3, "b": 7}, {"a": 7, "b": 3}]))
     def select_by_scores(self, place, scores):
         choice = self.request(place, lambda held: held.select(scores, epsilon=0.01))

@@ -25,7 +25,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Table
 from holdtrue.requests import By, Cut
 
 __all__ = ["Remote"]
@@ -180,6 +180,38 @@ class Remote:
         """Return the sum of a column of numbers over these rows, or over a population of this size; see :meth:`mean`."""
         asked = {"column": column, "where": where, "population": population} | _write_clamp(low, high)
         return self._send_request("/sum", asked | _write_groups(by, keys), Means, key)
+
+    def quantile(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        levels: Number | Sequence[Number],
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+        key: str | None = None,
+    ) -> Quantiles:
+        """Return where the values of a column reach one level or several, each with an interval for the population."""
+        ends = {name: _to_json_number(name, value) for name, value in (("low", low), ("high", high), ("step", step))}
+        asked = {"column": column, "levels": _to_json_levels(levels), "where": where, "method": method}
+        return self._send_request("/quantile", asked | ends, Quantiles, key)
+
+    def median(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+        key: str | None = None,
+    ) -> Quantiles:
+        """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        return self.quantile(column, 0.5, key=key, **given)
 
     def select(
         self,
@@ -378,6 +410,12 @@ def _to_json_number(name: str, value: Number | None) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(name, type(value).__name__, "a number") from None
+
+
+def _to_json_levels(levels: Number | Sequence[Number]) -> float | list[float | None] | None:
+    if isinstance(levels, (list, tuple, np.ndarray)):
+        return [_to_json_number("levels", level) for level in levels]
+    return _to_json_number("levels", levels)  # type: ignore[arg-type]  # whatever it is, it must be a number
 
 
 def _join_classes(

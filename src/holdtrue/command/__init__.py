@@ -25,7 +25,7 @@ application.command(rich_help_panel="Begin")(demo.demo)
 application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Ask": (asking.preview, asking.ask, asking.table, asking.mean, asking.select, asking.learn),
+    "Ask": (asking.preview, asking.ask, asking.table, asking.mean, asking.quantile, asking.select, asking.learn),
     "Predict": (predicting.train, predicting.predict, predicting.distill),
     "Score": (scoring.score,),
     "Look back": (history.budget, history.history, history.verify, history.report),

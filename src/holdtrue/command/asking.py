@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Means, Prediction, Table
     from holdtrue.requests import Cut
 
-__all__ = ["Analyst", "Key", "ask", "learn", "list_costs", "mean", "preview", "print_receipt", "select", "table"]
+__all__ = [
+    "Analyst",
+    "Key",
+    "ask",
+    "learn",
+    "list_costs",
+    "mean",
+    "preview",
+    "print_receipt",
+    "quantile",
+    "select",
+    "table",
+]
 
 Questions = Annotated[
     list[str],
@@ -205,6 +217,49 @@ def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":
         return name, [read.get(card.column(name).type, str)(label) for label in labels.split(",")]
     except ValueError:
         raise InvalidParameter("--keys", text, f"labels of the type {card.column(name).type}") from None
+
+
+def quantile(
+    data: Data,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")],
+    levels: Annotated[
+        list[float] | None, typer.Argument(metavar="LEVEL", help="Levels in (0, 1): 0.5, the median, unless given.")
+    ] = None,
+    *,
+    low: Annotated[float, typer.Option(help="The public lower end; values below count as it.")],
+    high: Annotated[float, typer.Option(help="The public upper end; values above and missing ones count as it.")],
+    step: Annotated[float, typer.Option(help="How far apart the points of the grid are.")] = 1,
+    where: Annotated[str | None, typer.Option(help="Look only at rows that meet this condition.")] = None,
+    method: Annotated[str | None, typer.Option(help="How it is found: search or curve.")] = None,
+    preview_only: Annotated[bool, typer.Option("--preview", help="Only print the most that it can cost.")] = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask where the values of a column reach a level, such as the median, with an interval for the population.
+
+    A search of plain questions, of which those asked before are free; a budget that runs out gives the intervals so far.
+    Four levels or more, or two on a short grid, take one release for all of them.
+    """
+    given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+    wanted = list(levels or [0.5])
+    with open_curator(data, ledger) as curator:
+        if preview_only:
+            price = curator.preview_quantile(column, wanted, **given)
+            print_json(price._asdict()) if as_json else print_lines(column, [("costs", str(price))])
+            return
+        with show_progress("measuring"):
+            found = curator.quantile(column, wanted, key=key, analyst=analyst, **given)
+        if as_json:
+            print_json(found)
+            return
+        shown = [[f"{number:.6g}" for number in each] for each in zip(*found.to_columns().values(), strict=True)]
+        print_table(("level", "value", "low", "high"), shown, right=("value", "low", "high"))
+        target = "the population" if found.low is not None else f"these rows: {found.reason}"
+        lines = [("holds for", f"{target}, all at once ({found.confidence:.0%})"), ("paid", found.paid)]
+        lines += [("left", f"{curator.budget.asks:,} questions"), ("receipt", print_receipt(found.certificate))]
+        print_lines(f"quantiles of {column}" + ("" if where is None else f" where {where}"), lines)
 
 
 def select(

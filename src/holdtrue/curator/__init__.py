@@ -22,10 +22,12 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
+from holdtrue.ledgers.entries import check_text
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
+from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
@@ -33,6 +35,7 @@ from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, predict, predictions_left
+from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, read_task
 from holdtrue.verbs.tables import make_bins, tabulate
 
 __all__ = ["Curator"]
@@ -228,6 +231,72 @@ class Curator:
         size = None if population is None else count("population", population, most=10**12)
         given: dict[str, Any] = {"where": where, "by": by, "keys": keys, "key": key, "analyst": analyst}
         return self.mean(column, low=low, high=high, **given).total(size)
+
+    def quantile(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        column: str,
+        levels: Number | Sequence[Number],
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Quantiles:
+        """Return where the values of a column reach one level or several: 0.5 is the median, 0.9 has nine tenths below.
+
+        ``low``, ``high`` and ``step`` are public and make the grid that values are counted on: a value counts as the first
+        point that is not below it, one above ``high`` and a missing one as ``high``. With ``where`` only rows that meet a
+        condition are looked at, for one further question. ``method="search"`` asks ``column <= point`` as plain questions,
+        at most 2 log2(points) for a level, and fewer where such questions were answered before; ``"curve"`` releases the
+        shares up to all points at once, after which every level is free. Unless given, a curve for four levels or more, or
+        two on a short grid, where it costs no more; else a search. :meth:`preview_quantile` says what it costs.
+
+        Guarantee: the quantile of the population is between ``low`` and ``high`` of the response, at once with all other
+        answers (U3). A budget that runs out on the way gives the interval so far (``complete`` is False).
+        Failure: BudgetExceeded where the first question cannot be paid for, with nothing spent.
+        """
+        self.pipeline.check_open()
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        task = read_task(self.pipeline, column, levels, **given)
+        who = None if analyst is None else check_text("analyst", analyst)
+        if task.method == "curve":
+            return find_by_curve(self.pipeline, task, key=key, analyst=who)
+        return QuantileSearch(self.pipeline, self._asking, task, key, who).run()
+
+    def median(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        column: str,
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Quantiles:
+        """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        return self.quantile(column, 0.5, key=key, analyst=analyst, **given)
+
+    def preview_quantile(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        levels: Number | Sequence[Number],
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+    ) -> QuantilePrice:
+        """Return the most that quantiles can cost: how many questions, and what they cost. Free; no row is read."""
+        self.pipeline.check_open()
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
 
     def select(
         self,

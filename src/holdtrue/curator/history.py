@@ -124,6 +124,9 @@ def _format_request(request: dict[str, object]) -> str:
         if "measure" in request:
             return f"{request['measure']} of {request['column']}{' by ' if columns else ''}{by}"
         return by
+    if "grid" in request:
+        where = request.get("where")
+        return f"quantiles of {request['column']}" + ("" if where is None else f" where {where}")
     if "points" in request:
         return f"{request['model']} at {_format_points(request['points'])}"
     if "target" in request:

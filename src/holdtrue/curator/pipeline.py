@@ -157,6 +157,23 @@ class ReleasePipeline:
         """
         self.check_open()
         self._accept_job(job)
+        return self._await_job(job)
+
+    def run_all(self, jobs: Sequence[Job]) -> list[list[Response] | HoldtrueError]:
+        """Return what became of each of several requests, its responses or its error; they go together where they can."""
+        self.check_open()
+        for job in jobs:
+            self._accept_job(job)
+        found: list[list[Response] | HoldtrueError] = []
+        for job in jobs:
+            try:
+                found.append(self._await_job(job))
+            except HoldtrueError as error:
+                found.append(error)
+        return found
+
+    def _await_job(self, job: Job) -> list[Response]:
+        """Serve the inbox until a request in it has its outcome, and return that."""
         while self._inbox and not job.future.done():
             with self.lock:
                 if not job.future.done():

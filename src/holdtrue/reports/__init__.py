@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdtrue.errors import printable
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Response, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Response, Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -175,5 +175,5 @@ def _words_of(response: Response) -> tuple[str, str]:
             return response.brief, behind
         case Prediction():
             return response.brief, ""
-        case Table(confidence=confidence) | Means(confidence=confidence):
+        case Table(confidence=confidence) | Means(confidence=confidence) | Quantiles(confidence=confidence):
             return response.brief, f"each with its interval, {confidence:.0%} for all at once"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdtrue.ensembles.members import Ensemble
     from holdtrue.ensembles.parts import PartRule
     from holdtrue.ensembles.training import Recipe
+    from holdtrue.errors import HoldtrueError
     from holdtrue.hypotheses.classes import HypothesisClass
     from holdtrue.planning.plans import AnyPlan
     from holdtrue.queries.cards import Card
@@ -85,6 +86,10 @@ class Answered(Protocol):
 
     def standing(self) -> Standing:
         """Return where a charge that costs nothing would stand if it were made now."""
+        ...
+
+    def find_payer(self, part: str) -> str | None:
+        """Return which analyst paid for the answer to a part, None where it was never answered."""
         ...
 
 
@@ -192,6 +197,10 @@ class Curation(Protocol):
 
     def run(self, job: Job) -> list[Response]:
         """Return the responses to a request."""
+        ...
+
+    def run_all(self, jobs: Sequence[Job]) -> "list[list[Response] | HoldtrueError]":
+        """Return what became of each of several requests that wait together: its responses, or its error."""
         ...
 
     def lock_index(self) -> AbstractContextManager[Answered]:

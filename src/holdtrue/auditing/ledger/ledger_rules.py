@@ -15,11 +15,13 @@ from holdtrue.exact import amount, units_up
 from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
+from holdtrue.planning.quantiles import CurvePrice, price_curve, rebuild_grid
 from holdtrue.planning.tables import TablePrice, count_unions, price_means, price_table
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
-from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Response, Table
+from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Quantiles, Response, Table
 from holdtrue.verbs.asking import part_of
+from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
 __all__ = ["Found", "LedgerRules"]
 
@@ -154,6 +156,8 @@ class LedgerRules:
         self.told.setdefault(charge.number, records)
         if self.plan is None:
             return
+        if state is not None and not state.parts and not charge.cost and response.body == "[]":
+            return  # a key was bound to a request that older answers serve
         if state is None or not records or len(records) != len(state.parts):
             yield "response", f"it does not answer what entry {charge.number} asked"
             return
@@ -179,8 +183,13 @@ class LedgerRules:
             yield "plan", f"it answers draw {state.drawn}, and {plan.queries} were planned"
         if not state.draws and charge.cost and state.other > max(plan.reserve_units, 0):
             yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
-        table = _price_cells(charge, state, plan)
-        least = plan.cost * state.draws if charge.verb not in _TABLES else plan.cap_units if table is None else table.cost
+        if charge.verb == "quantile":
+            least = _price_of_curve(plan, state, self.rows).cost if state.parts else 0
+        elif charge.verb in _TABLES:
+            table = _price_cells(charge, state, plan)
+            least = plan.cap_units if table is None else table.cost
+        else:
+            least = plan.cost * state.draws
         if charge.cost < least:
             yield "cost", f"entry {charge.number} costs {charge.cost} units for {state.draws} draws of {plan.cost}"
 
@@ -189,6 +198,8 @@ class LedgerRules:
         if charge.verb in _TABLES:
             price = _price_cells(charge, state, plan)
             return () if price is None else (price.questions,)
+        if charge.verb == "quantile":
+            return (_price_of_curve(plan, state, self.rows).questions,) if state.parts else (0,)
         return (len(state.parts),) if charge.verb == "ask" else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
@@ -214,6 +225,8 @@ class LedgerRules:
             for value, told in _list_single_cells(record):
                 yield from _check_grid(value, self.rows << plan.bits)
                 yield from _compare_ends(told, plan.interval(value, draw=1, spent=0), plan, "population")
+        if plan is not None and isinstance(record, Quantiles):
+            yield from _check_curve(record, state, plan, self.rows)
         if not isinstance(record, Answer) or plan is None:
             return
         if charge.verb == "ask":
@@ -301,6 +314,20 @@ def _list_single_cells(record: Means) -> Iterator[tuple[float, Interval | None]]
             for place, value in enumerate(found.values):
                 ends = None if found.low is None or found.high is None else (found.low[place], found.high[place])
                 yield value, None if ends is None else Interval(*ends, record.confidence, "population")
+
+
+def _price_of_curve(plan: AnyPlan, state: _ChargeState, rows: int) -> CurvePrice:
+    grid, filtered = rebuild_grid(*state.request["grid"]), state.request.get("where") is not None
+    return price_curve(plan, grid.last + filtered, rows=rows)
+
+
+def _check_curve(record: Quantiles, state: _ChargeState, plan: AnyPlan, rows: int) -> Found:
+    """Recompute quantiles from the shares that were released."""
+    asked = state.request
+    task = QuantileTask(asked["column"], record.levels, rebuild_grid(*asked["grid"]), asked.get("where"), "curve")
+    right = make_curve(task, plan, record.shares, rows=rows, certificate=record.certificate)
+    if right != record:
+        yield "interval", "its quantiles are not those that follow from its shares"
 
 
 def _check_grid(value: float, grid: int) -> Found:

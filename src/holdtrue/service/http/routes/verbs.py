@@ -19,10 +19,10 @@ from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Means, Prediction
+from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles
 from holdtrue.records import Table as TableResponse
 from holdtrue.reports import html_report
-from holdtrue.requests import Ask, Learn, Mean, Predict, Select, Table, Total, Train, Verify
+from holdtrue.requests import Ask, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
 from holdtrue.service import service_of
 from holdtrue.service.http.bodies import body_of
 from holdtrue.service.http.openapi import describe_body
@@ -39,6 +39,7 @@ AskBody = Annotated[Ask, body_of(Ask)]
 LearnBody = Annotated[Learn, body_of(Learn)]
 MeanBody = Annotated[Mean, body_of(Mean)]
 PredictBody = Annotated[Predict, body_of(Predict)]
+QuantileBody = Annotated[Quantile, body_of(Quantile)]
 SelectBody = Annotated[Select, body_of(Select)]
 TableBody = Annotated[Table, body_of(Table)]
 TotalBody = Annotated[Total, body_of(Total)]
@@ -97,7 +98,7 @@ def _note_charge(
     request: Request,
     dataset: Dataset,
     verb: str,
-    responses: Sequence[Choice | Hypothesis | Means | Prediction | TableResponse],
+    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | TableResponse],
 ) -> None:
     """Tell the log and the metrics what was charged."""
     newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
@@ -134,6 +135,26 @@ async def sum_column(request: Request, caller: Analyst, key: IdempotencyKey, nam
     summed = partial(dataset.curator.sum, **asdict(body), key=key, analyst=caller.name)
     found = await dataset.dispatcher.run_long(caller.name, summed)
     _note_charge(request, dataset, "mean", [found])
+    return _make_reply(found)
+
+
+@router.post(
+    "/quantile", response_class=Response, responses=_describe_reply("The quantiles."), openapi_extra=describe_body(Quantile)
+)
+async def quantile(
+    request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: QuantileBody
+) -> Response:
+    """Return where the values of a column reach one level or several, each with an interval for the population.
+
+    A search of plain questions, at most twice the logarithm of the number of points for a level; where the budget runs out
+    on the way, the intervals so far.
+    """
+    dataset = await _find_dataset(request, name)
+    given = asdict(body)
+    found = await dataset.dispatcher.run_long(
+        caller.name, partial(dataset.curator.quantile, key=key, analyst=caller.name, **given)
+    )
+    _note_charge(request, dataset, "quantile", [found])
     return _make_reply(found)
 
 

@@ -1,0 +1,405 @@
+"""Quantiles: the public grid, how a search for them narrows, and what it may cost (U3)."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Number as AnyNumber
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue import events
+from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile
+from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list
+from holdtrue.planning.methods import least_sigma
+from holdtrue.planning.plans import AnyPlan, Plan
+
+__all__ = [
+    "MOST_CELLS",
+    "Bisection",
+    "CurvePrice",
+    "Factorisation",
+    "QuantileEnds",
+    "QuantileGrid",
+    "QuantilePrice",
+    "ShareReading",
+    "bisect_levels",
+    "choose_method",
+    "count_most_asks",
+    "factorise",
+    "find_ends",
+    "price_curve",
+    "price_search",
+    "read_grid",
+    "read_levels",
+    "rebuild_grid",
+]
+
+MOST_CELLS = 1 << 12
+"""The most cells of a curve: for so many the largest change by one row is computed exactly."""
+
+_MOST_POINTS = 1 << 32
+_MOST_LEVELS = 100
+_MOST_ROWS = 1 << 29  # so that a released number has at most 54 bits, and no sum of products more than 63
+_HALF = 27
+_MANY_LEVELS = 4
+_SHORT_GRID = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileGrid:
+    """Public points low, low + step, …, high. A value counts as the first point that is not below it, or as high."""
+
+    low: Fraction
+    step: Fraction
+    points: int
+
+    @property
+    def last(self) -> int:
+        """Return the place of high, where every value is counted: it is never asked."""
+        return self.points - 1
+
+    def find_point(self, place: int) -> float:
+        """Return the point at a place, in the column's own units."""
+        return float(self.low + place * self.step)
+
+    def write_point(self, place: int) -> str:
+        """Return the point at a place as a number of the query language."""
+        point = self.find_point(place)
+        return str(int(point)) if point.is_integer() and abs(point) < 2**53 else repr(point)
+
+
+def read_grid(low: object, high: object, step: object) -> QuantileGrid:
+    """Return the grid between two public ends.
+
+    Failure: InvalidParameter for ends that are no numbers, low not below high, a step that does not fit a whole number of
+    times, more than 2^32 points, and points so near to each other that doubles cannot tell them apart.
+    """
+    first, last = _to_decimal(rational("low", low)), _to_decimal(rational("high", high))
+    width = _to_decimal(rational("step", step)) if isinstance(step, (float, np.floating)) else rational("step", step)
+    if first >= last:
+        raise InvalidParameter("low", low, "below high")
+    if width <= 0:
+        raise InvalidParameter("step", step, "a finite number above 0")
+    steps = (last - first) / width
+    if steps.denominator != 1:
+        raise InvalidParameter("step", step, "a step that leads from low to high in a whole number of steps")
+    if steps >= _MOST_POINTS:
+        raise InvalidParameter("step", step, f"so wide that there are at most {_MOST_POINTS:,} points")
+    grid = QuantileGrid(first, width, int(steps) + 1)
+    if not (grid.find_point(0) < grid.find_point(1) and grid.find_point(grid.last - 1) < grid.find_point(grid.last)):
+        raise InvalidParameter("step", step, "so wide that doubles can tell its points apart")
+    return grid
+
+
+def rebuild_grid(low: float, high: float, points: int) -> QuantileGrid:
+    """Return the grid with these ends and so many points, as a ledger keeps it."""
+    first, last = _to_decimal(rational("low", low)), _to_decimal(rational("high", high))
+    return QuantileGrid(first, (last - first) / (points - 1), points)
+
+
+def _to_decimal(value: Fraction) -> Fraction:
+    """Return what the digits of the nearest double say: 0.1 is a tenth, not the double next to it."""
+    return Fraction(repr(float(value)))
+
+
+def read_levels(levels: object) -> tuple[float, ...]:
+    """Return one level or several, different ones, each in (0, 1)."""
+    several = [levels] if isinstance(levels, (AnyNumber, Decimal)) else read_list("levels", levels, expected=_LEVELS)
+    found = tuple(float(probability("levels", level)) for level in several)
+    if not 1 <= len(found) <= _MOST_LEVELS or len(set(found)) < len(found) or not all(0 < level < 1 for level in found):
+        raise InvalidParameter("levels", list(found), _LEVELS)
+    return found
+
+
+_LEVELS = f"a number in (0, 1), or up to {_MOST_LEVELS} different ones"
+
+
+def count_most_asks(grid: QuantileGrid, levels: int, *, filtered: bool) -> int:
+    """Return the most questions a search can take: two bisections for each level, and one for the condition (U3.1).
+
+    >>> count_most_asks(read_grid(0, 65_535, 1), 1, filtered=False)
+    32
+    """
+    return min(2 * levels * grid.last.bit_length(), grid.last) + filtered
+
+
+class QuantilePrice(NamedTuple):
+    """What quantiles would cost, before anything is charged: the method, the most questions, and their cost.
+
+    ``points`` is the size of the grid; ``left`` is how many questions the budget still pays for.
+    """
+
+    method: str
+    points: int
+    asks: int
+    cost: float
+    left: int
+
+    def __str__(self) -> str:
+        most = f"at most {self.asks:,} questions, {self.cost:.3g}"
+        return f"{self.method} over {self.points:,} points: {most}; {self.left:,} left"
+
+
+def price_search(plan: AnyPlan, grid: QuantileGrid, levels: int, *, filtered: bool, left: int) -> QuantilePrice:
+    """Return the most that a search can cost."""
+    most = count_most_asks(grid, levels, filtered=filtered)
+    return QuantilePrice("search", grid.points, most, amount(plan.cost * most), left)
+
+
+class ShareReading(NamedTuple):
+    """What is known of the share of rows at or below a point: the answer, and two intervals for it.
+
+    ``low`` and ``high`` are for the population, or for the rows again where no theorem speaks of a population.
+    """
+
+    value: float
+    low: float
+    high: float
+    sample_low: float
+    sample_high: float
+
+
+class QuantileEnds(NamedTuple):
+    """Places on the grid: where the answers cross a level, and between which the quantile lies."""
+
+    value: int
+    low: int
+    high: int
+    sample_low: int
+    sample_high: int
+
+
+class Bisection(NamedTuple):
+    """The search for one end of a quantile: what it seeks is above the place ``low``, and at or below ``high`` (U3.1).
+
+    The lower end is after the highest place whose share is surely below the level; ``upper`` seeks the lowest place whose
+    share surely reaches it. A wrong turn, which noise may cause, costs width and never validity.
+    """
+
+    level: float
+    upper: bool
+    low: int
+    high: int
+
+    def find_middle(self, known: Mapping[int, ShareReading], *, whole: ShareReading, last: int, near: float) -> int | None:
+        """Return which place to ask about next; None once the search is over.
+
+        It is over when no place is left between, or when the answers at both ends differ by less than ``near``.
+        """
+        answers = {-1: 0.0, last: whole.value} | {each: known[each].value for each in (self.low, self.high) if each in known}
+        if self.high - self.low <= 1 or abs(answers[self.high] - answers[self.low]) < near:
+            return None
+        return (self.low + self.high) // 2
+
+    def narrow(self, reading: ShareReading, whole: ShareReading) -> "Bisection":
+        """Return the search after the answer about its middle."""
+        middle = (self.low + self.high) // 2
+        short = reading.low < self.level * whole.high if self.upper else reading.high < self.level * whole.low
+        return self._replace(low=middle) if short else self._replace(high=middle)
+
+
+def bisect_levels(  # noqa: PLR0913 - what one search needs
+    known: Mapping[int, ShareReading],
+    levels: Sequence[float],
+    ask: Callable[[Sequence[int]], None],
+    *,
+    whole: ShareReading,
+    last: int,
+    near: float,
+) -> None:
+    """Search for both ends of each level: ``ask`` adds to ``known`` what it learns about places, all of them at once.
+
+    The searches start as narrow as the places that are known already let them be, and share what they learn; no level takes
+    more than 2 log2(points) places. Ends where all searches are over, or where ``ask`` has left out a place.
+    ``whole`` is the share of rows that are looked at, against which levels are measured; everybody's is 1.
+    """
+    searches = [each for level in levels for each in _start_searches(known, level, whole, last)]
+    while searches:
+        middles = [each.find_middle(known, whole=whole, last=last, near=near) for each in searches]
+        wanted = sorted({place for place in middles if place is not None and place not in known})
+        ask(wanted)
+        if any(place not in known for place in wanted):
+            return
+        searches = [
+            each.narrow(known[place], whole) for each, place in zip(searches, middles, strict=True) if place is not None
+        ]
+
+
+def _start_searches(
+    known: Mapping[int, ShareReading], level: float, whole: ShareReading, last: int
+) -> tuple[Bisection, Bisection]:
+    below, reached = _find_low(known, level, whole), _find_high(known, level, whole, last)
+    next_above = min((place for place in known if place >= below), default=last)
+    next_below = max((place for place in known if place < reached), default=-1)
+    return (
+        Bisection(level, upper=False, low=below - 1, high=next_above),
+        Bisection(level, upper=True, low=next_below, high=reached),
+    )
+
+
+def find_ends(known: Mapping[int, ShareReading], level: float, *, whole: ShareReading, last: int) -> QuantileEnds:
+    """Return between which places a quantile lies, by all thresholds that are known, however they were chosen (U3.1).
+
+    Law: on the event that all intervals of answers cover, the share below ``low`` is below the level and the share up to
+    ``high`` reaches it. Off that event the two may cross; then they are told in order.
+    """
+    low, high = sorted((_find_low(known, level, whole), _find_high(known, level, whole, last)))
+    rows = {place: _to_sample(reading) for place, reading in known.items()}
+    near, far = sorted((_find_low(rows, level, _to_sample(whole)), _find_high(rows, level, _to_sample(whole), last)))
+    return QuantileEnds(min(max(_find_crossing(known, level, whole, last), low), high), low, high, near, far)
+
+
+def _to_sample(reading: ShareReading) -> ShareReading:
+    """Return a reading whose ends are those for the rows."""
+    return reading._replace(low=reading.sample_low, high=reading.sample_high)
+
+
+def _find_low(known: Mapping[int, ShareReading], level: float, whole: ShareReading) -> int:
+    """Return the place after the highest one whose share is surely below the level; 0 where there is none."""
+    return 1 + max((place for place, reading in known.items() if reading.high < level * whole.low), default=-1)
+
+
+def _find_high(known: Mapping[int, ShareReading], level: float, whole: ShareReading, last: int) -> int:
+    """Return the lowest place whose share surely reaches the level; the last one where there is none."""
+    return min((place for place, reading in known.items() if reading.low >= level * whole.high), default=last)
+
+
+def _find_crossing(known: Mapping[int, ShareReading], level: float, whole: ShareReading, last: int) -> int:
+    """Return where the answers cross a level: between two known places, as if they rose on a straight line."""
+    target, before = level * whole.value, (-1, 0.0)
+    for place, share in [*((place, known[place].value) for place in sorted(known)), (last, whole.value)]:
+        if share >= target and place > before[0]:
+            risen = (target - before[1]) / (share - before[1]) if share > before[1] else 1.0
+            return min(place, max(before[0] + 1, before[0] + math.ceil(risen * (place - before[0]))))
+        before = (place, share)
+    return last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factorisation:
+    """Sums of the first cells, all at once, by the square root of the matrix of ones below the diagonal (U3.2).
+
+    ``coefficients`` are whole numbers a_0, a_1, …: the release is the vector of sum_r a_(s-r) h_r over the counts h of
+    cells, with noise, and applying the same coefficients to it again gives sums of the first cells, in units of ``unit``.
+    ``sensitivity`` is at least the Euclidean length by which one replaced row moves the vector, the exact maximum over pairs
+    of cells and over rows in no cell; ``deviations`` are those of the noise of each sum, where that of one count with the
+    same privacy is 1; ``bias`` is what rounding the coefficients may move a share by.
+    """
+
+    coefficients: npt.NDArray[np.int64]
+    sensitivity: int
+    deviations: npt.NDArray[np.float64]
+    unit: int
+    bias: float
+
+    def transform(self, counts: Sequence[int]) -> list[int]:
+        """Return the vector to be released from the counts of cells; it is exact."""
+        return [int(value) for value in np.convolve(self.coefficients, np.asarray(counts, dtype=np.int64))[: len(counts)]]
+
+    def recover(self, drawn: Sequence[int]) -> list[int]:
+        """Return the sums of the first cells, times ``unit``, from a released vector; it is exact."""
+        numbers = [(value >> _HALF, value & ((1 << _HALF) - 1)) for value in drawn]
+        high, low = (
+            np.convolve(self.coefficients, np.array(part, dtype=np.int64))[: len(drawn)]
+            for part in zip(*numbers, strict=True)
+        )
+        return [(int(above) << _HALF) + int(below) for above, below in zip(high, low, strict=True)]
+
+
+@lru_cache(8)
+def factorise(cells: int) -> Factorisation:
+    """Return the factorisation for so many cells: a_k is the nearest whole number to 2^24 C(2k, k) / 4^k."""
+    exact, rounded = 1 << 60, []
+    for k in range(1, cells + 1):
+        rounded.append((exact + (1 << 35)) >> 36)
+        exact = exact * (2 * k - 1) // (2 * k)
+    a = np.array(rounded, dtype=np.int64)
+    squares = np.cumsum(a * a)
+    largest = int(squares[-1])  # a row that comes from outside all cells
+    for lag in range(1, cells):  # columns i and i + lag, for every i at once
+        shared = np.cumsum(a[:-lag] * a[lag:])
+        largest = max(largest, int((squares[lag:] + squares[:-lag] - 2 * shared).max()))
+    sensitivity, unit = math.isqrt(largest - 1) + 1, 1 << 48
+    bias = float(np.abs(np.convolve(a, a)[:cells] - unit).max()) / unit
+    return Factorisation(a, sensitivity, sensitivity * np.sqrt(squares.astype(np.float64)) / unit, unit, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePrice:
+    """What all shares of a grid at once cost: whole questions, units, the deviation of one count, the box for these rows."""
+
+    questions: int
+    cost: int
+    sigma: float
+    sample_box: float
+
+
+@lru_cache(64)
+def price_curve(plan: AnyPlan, cells: int, *, rows: int) -> CurvePrice:
+    """Return the fewest whole questions that pay for the sums of the first cells, each within the plan's alpha (U1.3, S1).
+
+    Every sum is declared before the draw and books its own overshoot, so the mean of what all of them exceed the plan's box
+    by stays within the release's share of the plan's overshoot.
+    Failure: NotCertified for a plan without a set number of questions with normal noise, or one that splits beta;
+    InvalidParameter for more cells than the exact sensitivity is computed for.
+    """
+    joint = isinstance(plan, Plan) and (plan.transfer is None or plan.transfer.overshoot)
+    if not isinstance(plan, Plan) or not joint or not isinstance(plan.event, events.GaussianNoise) or rows > _MOST_ROWS:
+        message = (
+            "a curve needs a plan for a set number of questions with normal noise, as plan() makes; use method='search'"
+        )
+        raise NotCertified(message)
+    if cells > MOST_CELLS:
+        raise InvalidParameter.saying("step", f"a curve has at most {MOST_CELLS:,} points; use method='search'")
+    low, high = 0, 1
+    while not _is_curve_sharp(plan, cells, high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_curve_sharp(plan, cells, middle) else (middle, high)
+    return _take_questions(plan, cells, high)
+
+
+def _is_curve_sharp(plan: Plan, cells: int, questions: int) -> bool:
+    price = _take_questions(plan, cells, questions)
+    if plan.transfer is None:
+        return price.sample_box <= plan.sample_alpha
+    box = plan.transfer.noise / ROUNDING - _find_rounding(plan, cells)
+    deviations: list[float] = (price.sigma * factorise(cells).deviations).tolist()
+    overshoot = sum(each * gaussian_overshoot(box / each) for each in deviations) * ROUNDING
+    return overshoot <= plan.transfer.overshoot * min(1.0, questions / plan.queries)
+
+
+def _take_questions(plan: Plan, cells: int, questions: int) -> CurvePrice:
+    weight = 1 if plan.ledger == "gdp" else 2  # mu squared is twice rho
+    sigma = least_sigma(plan.rows, Fraction(questions * plan.cost * weight) * UNIT)
+    # Noise is fresh for each release, so that what all of them keep multiplies: (1 - beta)^(questions/k) for this one.
+    failure = -math.expm1(math.log1p(-plan.beta) * min(1.0, questions / plan.queries))
+    largest = sigma * float(factorise(cells).deviations[-1])
+    box = (largest * gaussian_quantile(cells, beta=failure) + _find_rounding(plan, cells)) * ROUNDING
+    return CurvePrice(questions, questions * plan.cost, sigma, box)
+
+
+def _find_rounding(plan: Plan, cells: int) -> float:
+    """Return what rounding adds: half a unit of noise for each coefficient of a sum, and the coefficients' own rounding."""
+    found = factorise(cells)
+    return float(found.coefficients.sum()) / 2 / found.unit / plan.rows + found.bias
+
+
+def choose_method(plan: AnyPlan, grid: QuantileGrid, levels: int, *, filtered: bool, rows: int) -> str:
+    """Return the method of U3's regimes: a search for few levels, a curve for many, where it has one and costs no more."""
+    many = levels >= _MANY_LEVELS or (levels > 1 and grid.points <= _SHORT_GRID)
+    cells = grid.last + filtered
+    if not many or cells > MOST_CELLS:
+        return "search"
+    with suppress(NotCertified):
+        if price_curve(plan, cells, rows=rows).questions <= count_most_asks(grid, levels, filtered=filtered):
+            return "curve"
+    return "search"

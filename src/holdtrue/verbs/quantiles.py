@@ -1,0 +1,340 @@
+"""QUANTILE: where a column's values reach a level, with an interval for the population (U3).
+
+By a search of plain questions, or by a curve: the shares up to every point of the grid in one release.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdtrue.codec import digest_of, encode
+from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter
+from holdtrue.exact import Number, amount, text_among
+from holdtrue.mechanisms import Gaussian
+from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.quantiles import (
+    QuantileEnds,
+    QuantileGrid,
+    QuantilePrice,
+    ShareReading,
+    bisect_levels,
+    choose_method,
+    factorise,
+    find_ends,
+    price_curve,
+    price_search,
+    read_grid,
+    read_levels,
+)
+from holdtrue.records import Answer, Certificate, Quantiles, Response
+from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
+from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
+
+__all__ = ["METHODS", "QuantileSearch", "QuantileTask", "find_by_curve", "make_curve", "plan_curve", "read_task"]
+
+METHODS = ("search", "curve")
+_NEAR = 10  # a search stops where answers differ by less than this fraction of alpha
+_MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before are looked up at the start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileTask:
+    """A request for quantiles, read and checked against the card: nothing was charged for it yet."""
+
+    column: str
+    levels: tuple[float, ...]
+    grid: QuantileGrid
+    where: str | None
+    method: str
+
+    def write_threshold(self, place: int) -> str:
+        """Return the question whether a row's value is at or below the point at a place."""
+        text = f"{_quote_name(self.column)} <= {self.grid.write_point(place)}"
+        return text if self.where is None else f"({self.where}) AND {text}"
+
+    @property
+    def subject(self) -> dict[str, object]:
+        """Return what is looked at, in words that are public: the column, the grid and the condition."""
+        grid = [self.grid.find_point(0), self.grid.find_point(self.grid.last), self.grid.points]
+        return {"column": self.column, "grid": grid, "where": self.where}
+
+    def encode_request(self) -> str:
+        """Return the request as canonical JSON, which a key is bound to."""
+        return encode(self.subject | {"levels": list(self.levels), "method": self.method, "verb": "quantile"})
+
+    @property
+    def cells(self) -> int:
+        """Return how many sums a curve has: one for each point, but for the last where it is everybody's."""
+        return self.grid.last + (self.where is not None)
+
+    def preview(self, curation: Curation, *, left: int) -> QuantilePrice:
+        """Return the most that these quantiles can cost; ``left`` is how many questions the budget pays for."""
+        if self.method == "curve":
+            price = price_curve(curation.plan, self.cells, rows=curation.card.rows)
+            return QuantilePrice("curve", self.grid.points, price.questions, amount(price.cost), left)
+        return price_search(curation.plan, self.grid, len(self.levels), filtered=self.where is not None, left=left)
+
+
+def read_task(  # noqa: PLR0913 - one request
+    curation: Curation,
+    column: str,
+    levels: Number | Sequence[Number],
+    *,
+    low: Number,
+    high: Number,
+    step: Number = 1,
+    where: str | None = None,
+    method: str | None = None,
+) -> QuantileTask:
+    """Read a request for quantiles, and check it against the card before anything is charged.
+
+    Failure: InvalidParameter for a column that holds no numbers, a level outside (0, 1), ends or a step that make no grid,
+    a condition that is none, and a method that is not offered; UnknownColumn.
+    """
+    kind = curation.card.column(column).type
+    if kind not in ("integer", "real"):
+        raise InvalidParameter("column", column, f"a column of numbers; it is {kind}")
+    wanted, grid, filtered = read_levels(levels), read_grid(low, high, step), where is not None
+    if method is None:
+        chosen = choose_method(curation.plan, grid, len(wanted), filtered=filtered, rows=curation.card.rows)
+    else:
+        chosen = text_among("method", method, METHODS)
+    task = QuantileTask(column, wanted, grid, where, chosen)
+    if chosen == "curve":
+        price_curve(curation.plan, task.cells, rows=curation.card.rows)
+    if where is not None and not curation.parse(where).boolean:
+        raise InvalidParameter.without_value("where", "a yes-or-no condition")
+    curation.parse(task.write_threshold(0))
+    return task
+
+
+@dataclass(slots=True, eq=False)
+class QuantileSearch:
+    """A search for quantiles: a program of plain questions, each charged, cached and answered once as any other (U3.1).
+
+    Law: two bisections for each level share their answers. The ends hold by every threshold that was answered, whatever
+    the order and whoever chose it, at once with all other answers. A budget that runs out ends the search, and what is
+    known by then is told. Under a ``key`` every question has a key of its own, so a search that a crash ended goes on when
+    it is sent again, and pays for nothing twice.
+    """
+
+    curation: Curation
+    rule: QuestionRule
+    task: QuantileTask
+    key: str | None
+    analyst: str | None
+    known: dict[int, ShareReading] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    paid: set[str] = field(default_factory=set)
+    refusal: BudgetExceeded | None = None
+
+    def run(self) -> Quantiles:
+        """Return the quantiles; BudgetExceeded where the budget pays for nothing and nothing was answered before."""
+        self._bind_key()
+        if self.task.where is not None:
+            self._ask_all([self.task.where])
+        if self.refusal is None:
+            self._look_up_known()
+            near = self.curation.plan.alpha / _NEAR
+            found: dict[str, Any] = {"whole": self._whole, "last": self.task.grid.last, "near": near}
+            bisect_levels(self.known, self.task.levels, self._ask_places, **found)
+        if self.refusal is not None and not self.known and not self.paid:
+            raise self.refusal
+        return self._make_record()
+
+    @property
+    def _whole(self) -> ShareReading:
+        """Return the share of rows that are looked at; nothing is known of it before it is asked."""
+        if self.task.where is None:
+            return ShareReading(1.0, 1.0, 1.0, 1.0, 1.0)
+        answer = self.answers.get(self.task.where)
+        return ShareReading(1.0, 0.0, 1.0, 0.0, 1.0) if answer is None else _to_reading(answer)
+
+    def _bind_key(self) -> None:
+        """Bind the key to this very request, for nothing: UsedKey where it names another one."""
+        if self.key is not None:
+            release = dataclasses.replace(self.rule.release_queries([]), verb="quantile", request=self.task.subject)
+            written = self.task.encode_request()
+            self.curation.run(Job(lambda _: Planned((), release, written, list), self.key, self.analyst))
+
+    def _look_up_known(self) -> None:
+        """Take in what was answered before about a short grid, as far as this analyst may see it.
+
+        On a long grid the thresholds of earlier searches are met on the way, since all searches halve the same brackets.
+        """
+        if self.task.grid.points > _MOST_LOOKED_UP:
+            return
+        texts = {place: self.task.write_threshold(place) for place in range(self.task.grid.last)}
+        parts = {place: part_of(self.curation.parse(text)) for place, text in texts.items()}
+        with self.curation.lock_index() as index:
+            seen = [
+                place
+                for place, part in parts.items()
+                if index.has(part) and (self.analyst is None or index.find_payer(part) == self.analyst)
+            ]
+        self._ask_places(seen)
+
+    def _ask_places(self, places: Sequence[int]) -> None:
+        """Ask about thresholds, all in one batch; those that the budget does not pay for stay unknown."""
+        texts = {place: self.task.write_threshold(place) for place in places}
+        self._ask_all(list(texts.values()))
+        self.known |= {place: _to_reading(self.answers[text]) for place, text in texts.items() if text in self.answers}
+
+    def _ask_all(self, texts: Sequence[str]) -> None:
+        """Ask questions as requests of their own, in one batch; what was answered before is read from the ledger."""
+        parts = {text: part_of(self.curation.parse(text)) for text in texts}
+        with self.curation.lock_index() as index:
+            answered = {text: index.answer(part) for text, part in parts.items() if index.has(part)}
+        for text, answer in answered.items():
+            if isinstance(answer, Answer):
+                self._take_answer(text, answer, own=self.key is not None and self._was_paid(text))
+        fresh = [text for text in texts if text not in self.answers]
+        jobs = [Job(partial(self._plan_question, text), self._key_of(text), self.analyst) for text in fresh]
+        for text, outcome in zip(fresh, self.curation.run_all(jobs), strict=True):
+            if isinstance(outcome, BudgetExceeded):
+                self.refusal = outcome
+            elif isinstance(outcome, HoldtrueError):
+                raise outcome
+            elif isinstance(outcome[0], Answer):
+                self._take_answer(text, outcome[0], own=not outcome[0].repeated)
+
+    def _plan_question(self, text: str, answered: Answered) -> Planned:
+        return self.rule.plan_queries((text,), self.curation.parse, answered)
+
+    def _key_of(self, text: str) -> str | None:
+        """Return the key of one question of this request."""
+        return None if self.key is None else f"quantile {digest_of({'key': self.key, 'question': text})}"
+
+    def _was_paid(self, text: str) -> bool:
+        key = self._key_of(text)
+        return key is not None and self.curation.used_for(key) is not None
+
+    def _take_answer(self, text: str, answer: Answer, *, own: bool) -> None:
+        self.answers[text] = answer
+        if own:
+            self.paid.add(text)
+
+    def _make_record(self) -> Quantiles:
+        """Say what the answers prove of each level, in the column's own units."""
+        task = self.task
+        ends = [find_ends(self.known, level, whole=self._whole, last=task.grid.last) for level in task.levels]
+        newest = max(self.answers.values(), key=lambda answer: answer.certificate.entry)
+        places = sorted(self.known)
+        made = _place_ends(task, self.curation.plan, ends, certain=newest.interval is not None)
+        return Quantiles(
+            **made,
+            thresholds=tuple(task.grid.find_point(place) for place in places),
+            shares=tuple(self.known[place].value for place in places),
+            asks=len(self.paid),
+            cost=sum(self.answers[text].certificate.cost for text in self.paid),
+            certificate=newest.certificate,
+            complete=self.refusal is None,
+            reason=newest.reason,
+            repeated=not self.paid,
+        )
+
+
+def plan_curve(curation: Curation, task: QuantileTask) -> Release:
+    """Return the release of the shares of the rows at or below every point of a grid: one charge, one vector of noise.
+
+    Law (U1.3, U3.2): the vector is a fixed linear map of the counts of disjoint cells, and one replaced row moves it by at
+    most its sensitivity in Euclidean length. All sums of first cells are declared with the release, so quantiles of any
+    level, also of one that is chosen afterwards, follow from it for nothing.
+    """
+    plan, rows = curation.plan, curation.card.rows
+    queries = [curation.parse(task.write_threshold(place)) for place in range(task.grid.last)]
+    queries += [] if task.where is None else [curation.parse(task.where)]
+    price, root, unit = price_curve(plan, task.cells, rows=rows), factorise(task.cells), 1 << plan.bits
+    mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * root.sensitivity, sensitivity=root.sensitivity)
+
+    def draw(sums: Measured) -> Sequence[int]:
+        reached = [int(value) // unit for value in sums]  # rows that meet a condition, each counted in units of 2^-bits
+        cells = [high - low for low, high in pairwise([0, *reached])]
+        return [int(value) for value in mechanism.release(root.transform(cells))]
+
+    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
+        whole = rows * root.unit
+        shares = tuple(min(max(total, 0), whole) / whole for total in root.recover(drawn))
+        return [make_curve(task, plan, shares, rows=rows, certificate=certificate)]
+
+    return Release(
+        verb="quantile",
+        request=task.subject,
+        parts=(f"curve {digest_of({'thresholds': [query.digest for query in queries]})}",),
+        event=mechanism.event,
+        cost=price.cost,
+        draws=price.questions,
+        queries=tuple(queries),
+        draw=draw,
+        respond=respond,
+    )
+
+
+def make_curve(
+    task: QuantileTask, plan: AnyPlan, shares: Sequence[float], *, rows: int, certificate: Certificate
+) -> Quantiles:
+    """Say what the shares up to every point prove of each level."""
+    price = price_curve(plan, task.cells, rows=rows)
+    known = {place: _read_share(plan, share, price.sample_box) for place, share in enumerate(shares)}
+    whole = known.pop(task.grid.last, ShareReading(1.0, 1.0, 1.0, 1.0, 1.0))
+    ends = [find_ends(known, level, whole=whole, last=task.grid.last) for level in task.levels]
+    made = _place_ends(task, plan, ends, certain=plan.iid)
+    return Quantiles(
+        **made,
+        thresholds=tuple(task.grid.find_point(place) for place in range(task.cells)),
+        shares=tuple(shares),
+        asks=price.questions,
+        cost=amount(price.cost),
+        certificate=certificate,
+        reason=None if plan.iid else NOT_INDEPENDENT,
+    )
+
+
+def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, analyst: str | None) -> Quantiles:
+    """Return quantiles from a curve, which is released unless it was before; whichever levels it was released for."""
+    release = plan_curve(curation, task)
+    (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
+    if not isinstance(found, Quantiles):
+        raise TypeError(found)
+    made = make_curve(task, curation.plan, found.shares, rows=curation.card.rows, certificate=found.certificate)
+    if found.repeated:
+        made = replace(made, asks=0, cost=0.0, repeated=True)
+    return made
+
+
+def _place_ends(task: QuantileTask, plan: AnyPlan, ends: Sequence[QuantileEnds], *, certain: bool) -> dict[str, Any]:
+    """Return what a response says of each level, in the column's own units."""
+    point = task.grid.find_point
+    return {
+        "column": task.column,
+        "levels": task.levels,
+        "values": tuple(point(each.value) for each in ends),
+        "low": tuple(point(each.low) for each in ends) if certain else None,
+        "high": tuple(point(each.high) for each in ends) if certain else None,
+        "sample_low": tuple(point(each.sample_low) for each in ends),
+        "sample_high": tuple(point(each.sample_high) for each in ends),
+        "confidence": 1 - plan.beta,
+        "where": task.where,
+        "method": task.method,
+    }
+
+
+def _read_share(plan: AnyPlan, share: float, near: float) -> ShareReading:
+    rows = max(0.0, share - near), min(1.0, share + near)
+    return ShareReading(share, *(plan.interval(share, draw=1, spent=0) or rows), *rows)
+
+
+def _to_reading(answer: Answer) -> ShareReading:
+    rows = answer.sample_interval
+    ends = answer.interval or rows
+    return ShareReading(answer.value, ends.low, ends.high, rows.low, rows.high)
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -223,6 +223,9 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target(
             "Curator.median", curator.median, {"column": "bmi", "low": 10, "high": 40}, ("step", "where", "method", *keys)
         ),
+        Target("Curator.frame value", lambda value: (curator.frame().age > value).mean(), {"value": 3}),
+        Target("Curator.frame column", lambda name: curator.frame()[name].isin(["N"]).mean(), {"name": "region"}),
+        Target("Curator.frame groups", lambda columns: curator.frame().groupby(columns), {"columns": ["region"]}),
         Target(
             "Curator.preview_quantile",
             curator.preview_quantile,

@@ -33,6 +33,7 @@ VERBS = {
     "quantile": (ht.Curator, Remote),
     "median": (ht.Curator, Remote),
     "preview_quantile": (ht.Curator, Remote),
+    "frame": (ht.Curator, Remote),
     "select": (ht.Curator, Remote),
     "learn": (ht.Curator, Remote),
     "train": (ht.Curator, Remote),
@@ -56,6 +57,7 @@ VERBS = {
 
 LATER = "not built yet"
 LOCAL = "a student is an estimator in the caller's process"
+WRITES = "a way to write requests in Python"
 HOLES = {
     ("table", "page"): LATER,
     ("histogram", "command"): "a table of bins",
@@ -73,6 +75,9 @@ HOLES = {
     ("preview_quantile", "HTTP"): LATER,
     ("preview_quantile", "client"): LATER,
     ("preview_quantile", "page"): LATER,
+    ("frame", "command"): WRITES,
+    ("frame", "HTTP"): WRITES,
+    ("frame", "page"): WRITES,
     ("train", "page"): LATER,
     ("learn", "page"): LATER,
     ("predict", "page"): LATER,

@@ -14,6 +14,7 @@ from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard, to_json_
 from holdtrue.clients.transport import Kind, Transport, quote_segment
 from holdtrue.codec import plain
 from holdtrue.curator.budget import Budget, Preview
+from holdtrue.curator.frame import Frame
 from holdtrue.curator.history import Line, Page
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
@@ -212,6 +213,10 @@ class Remote:
         """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
         given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
         return self.quantile(column, 0.5, key=key, **given)
+
+    def frame(self) -> Frame:
+        """Return the rows as a frame that reads like pandas and writes requests, as :meth:`Curator.frame` does."""
+        return Frame(self)
 
     def select(
         self,

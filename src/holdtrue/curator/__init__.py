@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
+from holdtrue.curator.frame import Frame
 from holdtrue.curator.history import Line, history_of
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
@@ -297,6 +298,14 @@ class Curator:
         self.pipeline.check_open()
         given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
         return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
+
+    def frame(self) -> Frame:
+        """Return the rows as a frame that reads like pandas and writes requests: ``df[df.age > 65].income.median(...)``.
+
+        Free; it builds the same requests as the verbs, and nothing else.
+        """
+        self.pipeline.check_open()
+        return Frame(self)
 
     def select(
         self,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from holdtrue.bounds.transcripts import guess_and_check_level
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import BITS
-from holdtrue.holdouts.guess_and_check import check_guess
+from holdtrue.holdouts.scoring import check_guess
 from reproductions.tables import write
 
 __all__ = ["run"]

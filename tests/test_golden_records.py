@@ -13,8 +13,8 @@ import pytest
 from holdtrue import codec, events, records, requests
 from holdtrue.codec import Record, decode, encode
 from holdtrue.events import Event
-from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.holdouts.terms import Facts
 from holdtrue.planning.holdout_plan import HoldoutPlan, ModeWidth
 from holdtrue.planning.learning import LearningPlan
 from holdtrue.planning.methods import Transfer

@@ -13,7 +13,7 @@ from holdtrue.bounds.accuracy import binomial_end, chernoff_end
 from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_level, rounding_width
 from holdtrue.errors import InvalidParameter
 from holdtrue.holdouts import Holdout, terms
-from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.terms import Facts
 from laws import generator
 
 BETA = 0.05

@@ -12,7 +12,7 @@ from holdtrue.bounds.transcripts import check_cells, check_passes, check_width, 
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 from holdtrue.holdouts.cases import BITS
-from holdtrue.holdouts.guess_and_check import check_guess
+from holdtrue.holdouts.scoring import check_guess
 
 CASES = 40_000
 RANDOM = np.random.default_rng(17)

@@ -13,8 +13,8 @@ import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
 from holdtrue.bounds.transcripts import check_cells, guess_and_check_level
 from holdtrue.curator import pipeline
-from holdtrue.holdouts import Holdout, Leaderboard, gating, guess_and_check, ladders, sparse
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.holdouts import Holdout, Leaderboard, gating, ladders, scoring, sparse
+from holdtrue.holdouts.mode import Transcript
 from holdtrue.mechanisms import AboveThreshold
 from holdtrue.records import Answer
 
@@ -334,11 +334,11 @@ def test_a_passed_guess_is_never_taken_for_a_failure_nor_the_other_way_round():
     interval = ht.Holdout(TRUTH, looks=5, train=TRAIN, overfits=1, private=False)._mode._interval(0.5)
     cell = replace(interval, low=0.5, high=0.5 + 1 / 7, confidence=1.0)
     certificate = None
-    assert guess_and_check.count_cells(Answer(0.5, interval, interval, certificate)) is None
-    assert guess_and_check.count_cells(Answer(0.5, interval, cell, certificate)) == 7
+    assert scoring.count_cells(Answer(0.5, interval, interval, certificate)) is None
+    assert scoring.count_cells(Answer(0.5, interval, cell, certificate)) == 7
     for cells in (*range(1, 400), 2**19 + 1):
         low, high = cells // 3 / cells, (cells // 3 + 1) / cells
-        assert guess_and_check.count_cells(Answer(0.5, interval, replace(cell, low=low, high=high), certificate)) == cells
+        assert scoring.count_cells(Answer(0.5, interval, replace(cell, low=low, high=high), certificate)) == cells
 
 
 @pytest.mark.parametrize("answered", [(0, 1, 2, 3), (0, 0, 0, 0), (0, 0, 1, 3), (3, 0, 1, 2), (2, 0, 0, 5)])

@@ -15,7 +15,7 @@ import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.estimators import handles
-from holdtrue.holdouts import gating, sparse, submissions, transcripts
+from holdtrue.holdouts import gating, mode, sparse, submissions
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import predicting
@@ -121,7 +121,7 @@ def test_a_ladder_that_shows_what_was_told_last(monkeypatch):
             self._shown[look.number] = look.told, led
             self._teams.append((str(look.request["team"]), look.number))
 
-    monkeypatch.setattr(transcripts.BestSoFar, "follow", follow)
+    monkeypatch.setattr(mode.BestSoFar, "follow", follow)
     breaks(holdout_machine.LadderMachine)
 
 

@@ -20,8 +20,7 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
-    from holdtrue.holdouts.named_submissions import Kept, Names
-    from holdtrue.holdouts.result_files import Results
+    from holdtrue.holdouts.result_files import Kept, Names, Results
     from holdtrue.records import Interval
 
 __all__ = ["score"]
@@ -164,7 +163,7 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
 
 
 def _check_known(where: str, cases: int) -> None:
-    from holdtrue.holdouts.opening import stored_facts
+    from holdtrue.holdouts.terms import stored_facts
 
     stored = stored_facts(where)
     if stored is None:
@@ -177,7 +176,7 @@ def _check_known(where: str, cases: int) -> None:
 
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
-    from holdtrue.holdouts.named_submissions import Kept, Names
+    from holdtrue.holdouts.result_files import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
     before = _find_other(held, made, names)

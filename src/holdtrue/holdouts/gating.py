@@ -20,11 +20,10 @@ from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, name_of, request_id_of, used_up
-from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.mode import Look, Mode, Moment, PlannedLook, Submission, name_of, request_id_of, used_up
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.submissions import Question, kept_question
-from holdtrue.holdouts.transcripts import Look
+from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import Entry, read_charge
 from holdtrue.ledgers.sealed_store import SealedStore, check_seal, seal_document
 from holdtrue.planning.plans import Plan

@@ -10,16 +10,12 @@ from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, probability, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.gating import Gate
-from holdtrue.holdouts.guess_and_check import GuessAndCheck
-from holdtrue.holdouts.mode import name_of
-from holdtrue.holdouts.opening import open_pipeline
+from holdtrue.holdouts.mode import Transcript, name_of
 from holdtrue.holdouts.records import Score, Verdict
-from holdtrue.holdouts.rounding import Rounding
-from holdtrue.holdouts.scoring import Scoring, ends_of
+from holdtrue.holdouts.scoring import GuessAndCheck, Rounding, Scoring, ends_of
 from holdtrue.holdouts.sparse import PrivateGate, Thresholdout
 from holdtrue.holdouts.submissions import Metric, Question, case_comparison, comparison, given_cases, question
-from holdtrue.holdouts.terms import facts_and_plan
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.holdouts.terms import facts_and_plan, open_pipeline
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.records import Answer, Interval

@@ -12,14 +12,20 @@ from holdtrue.bounds.transcripts import ladder_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, positive, probability, round_down, round_up, text_among, truth
 from holdtrue.holdouts.cases import cases_of
-from holdtrue.holdouts.ladders import FREE, Ladder, best_step
-from holdtrue.holdouts.opening import Facts, open_pipeline, stored_facts
-from holdtrue.holdouts.plans import counting_plan, ladder_numbers, scoring_plan, sparse_plan
-from holdtrue.holdouts.private_ladders import PrivateLadder
+from holdtrue.holdouts.ladders import FREE, Ladder, PrivateLadder, best_step
+from holdtrue.holdouts.mode import Transcript
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.scoring import Scoring
 from holdtrue.holdouts.submissions import question
-from holdtrue.holdouts.transcripts import Transcript
+from holdtrue.holdouts.terms import (
+    Facts,
+    counting_plan,
+    ladder_numbers,
+    open_pipeline,
+    scoring_plan,
+    sparse_plan,
+    stored_facts,
+)
 from holdtrue.ledgers import Ledger
 from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Interval

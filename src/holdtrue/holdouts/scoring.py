@@ -1,25 +1,36 @@
-"""Full scores: every look is answered with Gaussian noise, and an interval that holds for all looks at once (S1, T6b)."""
+"""Scores of every look: by Gaussian noise (S1, T6b); rounded (T9); or the training score where it can be proved (T12)."""
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from msgspec.structs import replace
+
+from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level, rounding_width
 from holdtrue.bounds.transfer import position_interval
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError
+from holdtrue.errors import IntegrityError, InvalidParameter
+from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.mode import Mode, PlannedLook, Submission
-from holdtrue.holdouts.opening import Facts
+from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, used_up
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.submissions import Question
+from holdtrue.holdouts.terms import Facts, widen_for_rounding
 from holdtrue.ledgers import Entry
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import Plan
-from holdtrue.records import Answer, Certificate, Interval, Response
+from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["Scoring", "ends_of"]
+__all__ = ["GuessAndCheck", "Rounding", "Scoring", "check_guess", "count_cells", "ends_of"]
 
 _SPLIT, _JOINT = "transfer, by position (T6b)", "transfer, one beta for noise and gap, by position (S1, T6b)"
+_CHECKED = "guess and check (T12)"
+_STOP = "stop"
+_PASSED = -1
+_STOPPED = -2
+_UNSURE = math.nextafter(1.0, 0.0)
+_NO_MORE = "too many training scores failed their checks: the holdout can prove nothing finer, and tells no more"
 
 
 def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[float, float]:
@@ -87,3 +98,181 @@ class Scoring(Mode[Score]):
         ends = ends_of(asked, drawn, plan=self.plan, grid=grid)
         rows = Interval(asked.score(drawn - near), asked.score(drawn + near), sure, "sample")
         return Answer(asked.score(drawn), Interval(*ends, sure, "population"), rows, certificate)
+
+
+class Rounding(Mode[Score]):
+    """How every look is answered where scores are rounded: narrower than noise for few looks, and no privacy.
+
+    Guarantee: with probability 1 - beta every score told is within its look's width of the truth, which is at most the
+    plan's alpha, at once, however the submissions were chosen (T9, S5). Needs: nothing of these cases is told anyone but the
+    answers of the planned looks. Fails: BudgetExceeded when the looks are used up.
+    """
+
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the cell that a mean over all cases lies in."""
+        del known  # every look is answered alike
+        asked = given.asked
+        if asked.difference or asked.divisor != self.cases.grid:
+            raise InvalidParameter("metric", asked.name, "a mean over all cases: other questions need a private holdout")
+        release = self._release(asked, given.name)
+        return PlannedLook(release, lambda: [asked.total()])
+
+    def _near(self, look: int) -> float:
+        """Return how far a look's score may be from the truth, by its number; the plan's alpha in ledgers before S5."""
+        facts = self.facts
+        if not facts.by_place:
+            return self.plan.alpha
+        width = rounding_width(facts.cells or 2, cases=self.cases.number, looks=facts.looks, beta=facts.beta, look=look)
+        return min(self.plan.alpha, widen_for_rounding(width, self.cases.number))
+
+    def _release(self, asked: Question, name: str) -> Release:
+        cells = self.facts.cells or 2
+
+        def draw(sums: Sequence[int]) -> list[int]:
+            return [min(int(sums[0]) * cells // asked.ceiling, cells - 1)]
+
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            bare = certificate.with_theorem(self.plan.theorem or "", event=NonPrivate())
+            value, sure = (2 * drawn[0] + 1) / (2 * cells), 1 - self.facts.beta
+            rows = Interval(drawn[0] / cells, (drawn[0] + 1) / cells, 1.0, "sample")
+            near = self._near(standing.draws)
+            return [Answer(value, Interval(max(0.0, value - near), min(1.0, value + near), sure, "population"), rows, bare)]
+
+        # The ledger keeps accuracy also where error was asked for: they are one answer.
+        target = "accuracy" if asked.flipped else asked.name
+        request: dict[str, object] = {"target": target, "values": name, "private": False}
+        return Release("score", request, (f"score {name}",), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
+
+
+def check_guess(  # noqa: PLR0913 - the numbers of one check
+    guess: float,
+    *,
+    total: int,
+    cases: int,
+    whole: bool,
+    tolerance: float,
+    beta: float,
+    query: int,
+    cells: tuple[int, ...],
+    answered: int | None = None,
+) -> tuple[int, int]:
+    """Return what query number ``query`` is answered with, after failures that had so many cells.
+
+    (-1, 0): the guess passed. (i, L): it failed, and the holdout's mean is in cell i of L. (-2, 0): it failed, and no
+    number of cells is fine enough: nothing more can be told.
+    """
+    level = guess_and_check_level(beta, query=query, cells=cells, answered=answered)
+    if check_passes(guess, total=total, rows=cases, bits=BITS, tolerance=tolerance, level=level, whole=whole):
+        return _PASSED, 0
+    number = check_cells(cases, tolerance=tolerance, query=query, beta=beta, cells=cells, answered=answered)
+    if number is None:
+        return _STOPPED, 0
+    return min(total * number // (cases << BITS), number - 1), number
+
+
+def count_cells(told: Answer) -> int | None:
+    """Return among how many cells a stored answer was told, None where the guess had passed.
+
+    Only the cell of a failed guess is certain to hold the mean of these cases, and it is as wide as every other cell.
+    """
+    cell = told.sample_interval
+    return round(1 / cell.width) if cell.confidence == 1 else None
+
+
+class GuessAndCheck(Mode[Score]):
+    """A reusable holdout that tells the truth within a tolerance fixed beforehand, as long as it can.
+
+    Guarantee: with probability 1 - beta every score told is within the tolerance of the truth, at once, over any number of
+    looks up to the plan's, for any number of processes and crashes. Needs: guesses that depend on these cases only through
+    what was told before, and an order in which processes store that does not depend on labels. Fails: BudgetExceeded once a
+    guess fails that no cell is fine enough to answer; from then on nothing is told. No privacy.
+
+    Why it holds with several processes (T12): every look has a number of its own, i, the place of its charge. When it is
+    drawn, n responses are stored, f of them failures told in g_1, ..., g_f cells; each response says in how many. Fix which
+    responses are stored by then. The transcript is determined by which f of the n failed and in which cells, so with f
+    failures there are C(n, f) prod g of them, counted with weights 1/prod g as the g_j follow from what was told before.
+    Each determines submission and guess. With beta_i = beta c_i c_{f+1} / (C(n, f) prod g) the failures of look i sum to
+    beta c_i over all transcripts, and to beta over all looks. What is not stored was told to nobody, and does not count.
+    """
+
+    @property
+    def tolerance(self) -> float:
+        """Return how far what is told may be from the truth."""
+        return self.facts.threshold or 1.0
+
+    def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
+        """Return the release of the guess, or of the cell that the holdout's mean lies in."""
+        del known  # what was told before is read when it is drawn
+        self.pipeline.index.follow()
+        asked, part = given.asked, f"score {given.name} {given.guess!r}"
+        return PlannedLook(self._release(given, part), lambda: [asked.total()])
+
+    def refuse(self, given: Submission) -> None:
+        """Refuse also once nothing more can be told."""
+        super().refuse(given)
+        if self._has_stopped():
+            raise used_up(_NO_MORE, "checks")
+
+    def answer(self, given: Submission, found: Response, moment: Moment) -> Score:
+        """Return the score; BudgetExceeded where nothing could be told."""
+        if isinstance(found, Prediction):
+            raise used_up(_NO_MORE, "checks")
+        return self.score(given, found, moment)
+
+    @property
+    def failures(self) -> int:
+        """Return how many guesses failed so far."""
+        with self.pipeline.lock:
+            self.transcript.follow()
+            return len(self._cells())
+
+    def _has_stopped(self) -> bool:
+        """Return whether a guess failed that no cell was fine enough to answer."""
+        self.transcript.follow()
+        return any(isinstance(look.told, Prediction) for look in self.transcript)
+
+    def _cells(self) -> tuple[int, ...]:
+        """Return in how many cells each failure was told, in the order of the responses."""
+        told = (count_cells(look.told) for look in self.transcript if isinstance(look.told, Answer))
+        return tuple(cells for cells in told if cells is not None)
+
+    def _release(self, given: Submission, part: str) -> Release:
+        asked, guess, request_id = given.asked, given.guess, given.request_id(part)
+        request: dict[str, object] = {"target": asked.name, "values": given.name, "guess": guess, "private": False}
+
+        def draw(sums: Sequence[int]) -> list[int]:
+            stopped, mine = self._has_stopped(), self.transcript.find_unanswered(request_id)
+            if stopped or mine is None:  # where another process has answered it, that answer is the one that stays
+                return [_STOPPED, 0]
+            return list(
+                check_guess(
+                    guess,
+                    total=int(sums[0]),
+                    cases=self.cases.number,
+                    whole=asked.whole,
+                    tolerance=self.tolerance,
+                    beta=self.facts.beta,
+                    query=mine.place,
+                    cells=self._cells(),
+                    answered=len(self.transcript.looks),
+                )
+            )
+
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            del standing
+            bare = certificate.with_theorem(_CHECKED, event=NonPrivate())
+            if drawn[0] == _STOPPED:
+                return [Prediction(_STOP, bare)]
+            cell, cells = drawn
+            if cell == _PASSED:
+                ends = self._interval(guess)
+                return [Answer(guess, ends, replace(ends, confidence=min(ends.confidence, _UNSURE)), bare)]
+            rows = Interval(cell / cells, (cell + 1) / cells, 1.0, "sample")
+            value = (2 * cell + 1) / (2 * cells)
+            return [Answer(value, self._interval(value), rows, bare)]
+
+        return Release("score", request, (part,), NoCost(), 1, 1, (), draw, respond)  # type: ignore[arg-type]  # integers
+
+    def _interval(self, value: float) -> Interval:
+        near = self.tolerance
+        return Interval(max(0.0, value - near), min(1.0, value + near), 1 - self.facts.beta, "population")

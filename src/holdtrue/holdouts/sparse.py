@@ -18,9 +18,9 @@ from holdtrue.events import Composed, Event, NoCost
 from holdtrue.exact import units_up
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, Told, request_id_of, used_up
-from holdtrue.holdouts.opening import Facts
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.submissions import Question
+from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import Entry, read_charge
 from holdtrue.mechanisms import AboveThreshold, Laplace
 from holdtrue.mechanisms.thresholding import Watch

@@ -1,23 +1,247 @@
-"""The terms of a holdout: which mode it is opened in, and the numbers that are then fixed for good."""
+"""The terms of a holdout: which mode it is opened in, and the numbers and the ledger that are then fixed for good.
 
+Modes that keep no privacy count their looks on a ledger too: every look is charged one unit under a cap of as many units
+as there are looks, with the event NoCost, since a ledger takes no other without a guarantee. The ledger's card, every
+request on it and every certificate say that nothing was private.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from os import PathLike, fspath
 from typing import Any
 
+from msgspec import UNSET, Struct, UnsetType
+
+from holdtrue.bounds.accuracy import grid
+from holdtrue.bounds.sparse_vector import (
+    SparseVectorBound,
+    above_threshold,
+    above_threshold_alpha,
+    private_ladder,
+    private_ladder_alpha,
+)
 from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
-from holdtrue.errors import InvalidParameter
-from holdtrue.exact import count, positive, probability, round_down, round_up, text_among, truth
-from holdtrue.holdouts.cases import Cases
-from holdtrue.holdouts.opening import Facts, stored_facts
-from holdtrue.holdouts.plans import counting_plan, scoring_plan, sparse_numbers, sparse_plan, widen_for_rounding
+from holdtrue.codec import convert, decode, encode
+from holdtrue.curator.pipeline import Pipeline
+from holdtrue.engines import Engine, open_engine
+from holdtrue.errors import InsufficientSamples, InvalidParameter, RefusedError, UnknownName
+from holdtrue.exact import (
+    ROUNDING,
+    UNIT,
+    Number,
+    count,
+    positive,
+    probability,
+    round_down,
+    round_up,
+    text_among,
+    truth,
+    units_up,
+)
+from holdtrue.holdouts.cases import BITS, Cases
+from holdtrue.ledgers import open_ledger
+from holdtrue.planning.asking import plan
 from holdtrue.planning.holdout_plan import quiet_threshold
 from holdtrue.planning.plans import Plan
 from holdtrue.requests import HoldoutTerms
 
-__all__ = ["facts_and_plan"]
+__all__ = [
+    "Facts",
+    "counting_plan",
+    "facts_and_plan",
+    "ladder_numbers",
+    "open_pipeline",
+    "scoring_plan",
+    "sparse_numbers",
+    "sparse_plan",
+    "stored_facts",
+    "widen_for_rounding",
+]
 
 _GATE = "transcripts of a gate, counted by place (S5, S6)"
 _SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length, by look (T9, S5)"
+
+
+class Facts(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is public about a holdout and fixed for good, beside the plan.
+
+    ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers". ``alpha_released`` is the
+    half-width of released scores (S4); without one, as in ledgers created before, they have the plan's. ``by_place``: the
+    widths of a gate or of rounded scores follow a look's place in the tree of transcripts (S5); otherwise all are alike.
+    """
+
+    mode: str
+    looks: int
+    beta: float
+    unseen: bool
+    private: bool
+    yes: int | None = None
+    overfits: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    threshold: float | None = None
+    scale: float | None = None
+    metric: str = "accuracy"
+    incumbent: str | None = None
+    moves: int | None = None
+    cells: int | None = None
+    label_kind: str | None = None
+    # What was added later is written only where it is said: older ledgers keep their bytes.
+    alpha_released: float | UnsetType = UNSET
+    by_place: bool | UnsetType = UNSET
+
+    def agree(self, given: Mapping[str, object]) -> None:
+        """Refuse whatever is said differently when the ledger is opened again."""
+        for name, value in given.items():
+            if value is not None and value != getattr(self, name):
+                known = getattr(self, name)
+                raise InvalidParameter(name, value, f"left out, or {known!r}, as the ledger was created with")
+
+
+def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | None:
+    """Return what a ledger was created with; None where there is none yet."""
+    if ledger is None:
+        return None
+    try:
+        account = open_ledger(ledger)
+    except UnknownName:
+        return None
+    terms = account.terms
+    account.close()
+    document = json.loads(terms.card)
+    if "holdout" not in document:
+        message = "this ledger belongs to a curator or to estimators, not to a holdout; take a new ledger"
+        raise RefusedError(message)
+    return convert(document["holdout"], Facts), decode(terms.plan, Plan)
+
+
+def open_pipeline(cases: Cases, facts: Facts, plan: Plan, *, ledger: str | PathLike[str] | None, analyst: str) -> Pipeline:
+    """Return the pipeline of a holdout: its ledger, created or opened again, with what was answered.
+
+    Failure: FingerprintMismatch if these are other cases than the ledger's; nothing is lost then.
+    """
+    engine = open_engine(cases.columns())
+    where = None if ledger is None else fspath(ledger)
+    made = open_ledger(
+        where,
+        kind=plan.ledger or "pure",
+        cap=plan.cap_units,
+        plan=encode(plan),
+        card=encode({"holdout": facts, "cases": cases.number}),
+        iid=True,
+        fingerprint=_fingerprint(engine),
+    )
+    return Pipeline(plan=plan, ledger=made, engine=engine, analyst=analyst)
+
+
+def _fingerprint(engine: Engine) -> Callable[[bytes], str]:
+    return lambda key: engine.fingerprint(key).hex()
+
+
+def scoring_plan(  # noqa: PLR0913 - the public numbers of a plan
+    cases: int, *, looks: int, beta: Number, epsilon: Number | None, delta: Number | None, reserve: Number
+) -> Plan:
+    """Return the plan for full scores by Gaussian noise on a GDP ledger (T5)."""
+    return plan(
+        rows=cases, queries=looks, beta=beta, epsilon=epsilon, delta=delta, reserve=reserve, bits=BITS, cap="validity"
+    )
+
+
+def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
+    cases: int, *, looks: int, beta: float, alpha: float, method: str, theorem: str
+) -> Plan:
+    """Return the plan of a mode that keeps no privacy: the ledger counts looks, and its delta of 1 promises nothing."""
+    if alpha >= 1:
+        message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
+        raise InsufficientSamples(message, required=None)
+    return _frozen(cases, looks, beta, alpha, method=method, theorem=theorem, cap=looks, cost=1, epsilon=0.0, delta=1.0)
+
+
+@lru_cache(maxsize=32)
+def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
+    """Return the narrowest noise for so many runs of above threshold, each with one release; within epsilon if given."""
+    best = above_threshold_alpha(cases, looks=looks, runs=runs, beta=beta)
+    least = _least_scale(cases, runs, epsilon)
+    return best if least <= best.scale else above_threshold(cases, looks=looks, runs=runs, scale=least, beta=beta)
+
+
+@lru_cache(maxsize=32)
+def ladder_numbers(cases: int, *, looks: int, moves: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
+    """Return the noise of a private ladder, whose half-width is that of released scores alone; within epsilon if given."""
+    best = private_ladder_alpha(cases, submissions=looks, moves=moves, beta=beta)
+    least = _least_scale(cases, moves, epsilon)
+    return best if least <= best.scale else private_ladder(cases, moves=moves, scale=least, beta=beta)
+
+
+def _least_scale(cases: int, runs: int, epsilon: Number | None) -> float:
+    return 0.0 if epsilon is None else float(2 * runs / (cases * positive("epsilon", epsilon))) * ROUNDING
+
+
+def sparse_plan(  # noqa: PLR0913 - the numbers of T10
+    cases: int, found: SparseVectorBound, *, looks: int, runs: int, beta: float, method: str, theorem: str, level: float = 0
+) -> Plan:
+    """Return the plan of a mode made of runs of above threshold: pure epsilon, 2/(s cases) a run, release included (T10).
+
+    Every run and every release has the same epsilon, fixed beforehand, and there are at most so many; so the transcript
+    is private in mu and in rho as well, and the width may use the best of the three. ``level``: a threshold to add to it.
+    """
+    alpha = level + found.alpha
+    if alpha >= 1:
+        message = f"{cases:,} cases are too few for {looks:,} looks by {method}: see plan_holdout"
+        raise InsufficientSamples(message, required=None)
+    cost = 2 * units_up(1 / (Fraction(found.scale) * cases))
+    total = cost * runs
+    return _frozen(
+        cases, looks, beta, alpha, method=method, theorem=theorem, cap=total, cost=0, epsilon=total * float(UNIT), delta=0.0
+    )
+
+
+def widen_for_rounding(alpha: float, cases: int) -> float:
+    """Return a half-width with what rounding may add: of values and of noise, of up to three draws and the bar of a look."""
+    return alpha + grid(cases, bits=BITS) + 3 * 2.0**-BITS / cases
+
+
+def _frozen(  # noqa: PLR0913 - what differs between the modes
+    cases: int,
+    looks: int,
+    beta: float,
+    alpha: float,
+    *,
+    method: str,
+    theorem: str,
+    cap: int,
+    cost: int,
+    epsilon: float,
+    delta: float,
+) -> Plan:
+    return Plan(
+        rows=cases,
+        queries=looks,
+        alpha=widen_for_rounding(alpha, cases),
+        beta=beta,
+        epsilon=math.nextafter(epsilon, math.inf) if epsilon else 0.0,
+        delta=delta,
+        limited=False,
+        sigma=0.0,
+        event=None,
+        ledger=None if delta else "pure",
+        cost=cost,
+        cap_units=cap,
+        reserve=0.0,
+        uses=1,
+        rule="validity",
+        iid=True,
+        bits=BITS,
+        method=method,
+        theorem=theorem,
+        transfer=None,
+        alpha_otherwise=None,
+    )
 
 
 def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> tuple[Facts, Plan]:

@@ -19,9 +19,9 @@ from scipy.sparse import linalg
 
 from holdtrue.accounting.filters import GaussianFilter, largest_cap
 from holdtrue.bounds.prediction import epsilon_each
-from holdtrue.ensembles.data_dependent import vote_report
 from holdtrue.ensembles.responding import NoisyMax, Screen
 from holdtrue.exact import amount
+from reproductions.data_dependent import vote_report
 
 __all__ = ["run"]
 

@@ -9,10 +9,10 @@ from scipy import special
 
 from holdtrue import events
 from holdtrue.accounting.filters import GaussianFilter
-from holdtrue.ensembles.data_dependent import _ORDERS, _bound_doubt, _rdp_of_points, vote_report
 from holdtrue.ensembles.responding import NoisyMax, Screen
 from holdtrue.errors import InvalidParameter, NotPrivate, RequestError
 from laws import generator
+from reproductions.data_dependent import _ORDERS, _bound_doubt, _rdp_of_points, vote_report
 
 ORDERS = [*np.arange(2, 100.75, 0.5), *np.geomspace(100, 500, 100)]
 

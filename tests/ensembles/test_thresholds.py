@@ -9,7 +9,7 @@ from scipy import special
 
 from holdtrue import events
 from holdtrue.bounds.agnostic_prediction import constrained_errors
-from holdtrue.ensembles.thresholds import Constrained, answer_thresholds, constrained_minima
+from holdtrue.ensembles.responding import Constrained
 from holdtrue.errors import InvalidParameter
 from holdtrue.testing import drawing_from
 from laws import LEVEL, chi_square_of_counts, generator
@@ -33,6 +33,12 @@ def test_t13_a_tolerance_divides_by_two_and_twice_itself():
     assert Constrained(1).rate * 2 == 1
     assert Constrained(1, tolerance=3).rate * 8 == 1
     assert Constrained(1, tolerance=3).event == events.BoundedRange(1)
+
+
+def constrained_minima(errors, labels):
+    """E_0 and E_1 at a point, from every hypothesis's errors on the rows and its label there; None where none is."""
+    chosen = [errors[labels != 1], errors[labels == 1]]
+    return tuple(int(group.min()) if group.size else None for group in chosen)
 
 
 def all_datasets(points, n):
@@ -88,7 +94,7 @@ def test_t13_answers_by_thresholds_follow_the_rows(rng, bits):
     rows = rng.uniform(0, 1, 400)
     labels = (rows >= 0.3).astype(int)
     rule = drawing_from(Constrained(1.0), bits)
-    answers = answer_thresholds(rows, labels, at=np.array([0.05, 0.2, 0.4, 0.9]).repeat(100), rule=rule)
+    answers = rule.answer(*constrained_errors(rows, labels, at=np.array([0.05, 0.2, 0.4, 0.9]).repeat(100)))
     assert answers.reshape(4, 100).mean(axis=1) == pytest.approx([0, 0, 1, 1], abs=0.06)
 
 
@@ -111,23 +117,12 @@ def test_t13_other_classes_have_no_such_bound():
     assert chance.sum() > 4 * math.log(2) * 20
 
 
-def test_odd_numbers_are_the_least_of_all():
-    rule = Constrained(5)
-    odd = np.array([math.nan, math.inf, -math.inf, 0.0])
-    assert set(answer_thresholds(odd, odd, at=odd, rule=rule).tolist()) <= {0, 1}
-    # Forty missing numbers labelled 0 and forty labelled 1 above them: some threshold is right on all.
-    rows, labels = np.repeat([math.nan, 7.0], 40), np.repeat([0, 1], 40)
-    answers = answer_thresholds(rows, labels, at=np.repeat([math.nan, 7.0], 20), rule=Constrained(60))
-    assert answers.tolist() == [0] * 20 + [1] * 20
-
-
 @pytest.mark.parametrize(
     "call",
     [
         lambda: Constrained(0),
         lambda: Constrained(1, tolerance=-1),
         lambda: Constrained(1).answer(np.array([0.5]), np.array([1])),
-        lambda: constrained_minima(np.array([1, 2]), np.array([1])),
     ],
 )
 def test_wrong_arguments_are_refused(call):

@@ -172,7 +172,7 @@ def test_w2_a_curator_that_is_open_goes_on_beside_an_estimator(rows, tmp_path):
 
 def test_a_copy_of_a_ledger_is_not_charged(rows, tmp_path):
     """An exported copy has no key; before, a handle would have charged it in the place of the ledger."""
-    from holdtrue.ledgers.exporting import export
+    from holdtrue.ledgers.sqlite import export
 
     handle = Handle(tmp_path / "fits.ledger", epsilon=1)
     PrivateLearner(STUMPS, epsilon=0.2, ledger=handle).fit(*rows)

@@ -23,7 +23,7 @@ from holdtrue.estimators import (
     StableClassifier,
     StableRegressor,
     ThresholdClassifier,
-    masking,
+    releasing,
 )
 
 TEXT, NUMBER = "canary-8f3a", 424_242.125
@@ -176,7 +176,7 @@ def test_no_estimator_quotes_a_cell(caplog, capsys):
 
 def test_passing_errors_on_is_found(caplog, capsys, monkeypatch):
     """The control: scikit-learn's own words have cells in them."""
-    monkeypatch.setattr(masking, "run_masked", lambda action, **_: action())
+    monkeypatch.setattr(releasing, "run_masked", lambda action, **_: action())
     text, _ = everything(caplog, capsys)
     assert set(leaked(text)) >= {TEXT, "4.24242"}
 
@@ -188,7 +188,7 @@ def test_a_masked_error_carries_nothing():
         raise Cell(TEXT)
 
     with pytest.raises(ht.RequestError) as masked:
-        masking.run_masked(fails, failure=lambda _: ht.RequestError("no"))
+        releasing.run_masked(fails, failure=lambda _: ht.RequestError("no"))
     assert leaked(words_of(masked.value)) == []
 
 
@@ -214,7 +214,7 @@ def test_errors_of_the_tree_pass_without_their_context():
             raise ht.InvalidParameter("X", "an array", "numbers") from None
 
     with pytest.raises(ht.InvalidParameter) as passed:
-        masking.run_masked(refuses, failure=lambda _: ht.RequestError("no"))
+        releasing.run_masked(refuses, failure=lambda _: ht.RequestError("no"))
     assert leaked(words_of(passed.value)) == []
 
 

@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from holdtrue import events
 from holdtrue.bounds.agnostic_prediction import threshold_excess, threshold_probabilities
-from holdtrue.ensembles.thresholds import constrained_minima
 from holdtrue.errors import BudgetExceeded, InvalidParameter
 from holdtrue.estimators import EXPECTED_FAILED_CHECKS, Handle, ThresholdClassifier
 from holdtrue.hypotheses import Hypotheses, Stumps, Thresholds
@@ -135,7 +134,7 @@ def test_a_finite_class_answers_by_its_own_minima(request):
     asked = np.array([[2.0], [9.0], [4.0]])
     errors = hypotheses.error_counts(points, labels == 1)
     given = np.array([hypotheses.evaluate(asked, index) for index in range(11)])
-    expected = [constrained_minima(errors, given[:, place].astype(int)) for place in range(3)]
+    expected = [tuple(int(errors[given[:, place] == label].min()) for label in (0, 1)) for place in range(3)]
     assert list(zip(*(side.tolist() for side in fitted._class.find_minima(asked)), strict=True)) == expected
     assert fitted.predict([[0.5], [9.5]]).tolist() == [0, 1]
 

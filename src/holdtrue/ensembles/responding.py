@@ -4,6 +4,10 @@ Members are trained on disjoint parts of the rows, so that one row moves one mem
 :mod:`.parts`); a rule is told how many votes one row moves, and its claim is for that many. What a rule is given are
 exact private counts; what it returns is public, and costs its ``event``. All of them are mechanisms: they draw from the
 system's bits.
+
+Points may also be answered by constrained errors: E_b is the fewest errors on the rows among hypotheses that label the point
+b (T13). Privacy then holds for any class whose minima are exact; the bounds on error in
+:mod:`holdtrue.bounds.agnostic_prediction` hold for thresholds only.
 """
 
 import copy
@@ -11,7 +15,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +24,23 @@ from holdtrue import events
 from holdtrue.bounds.agnostic_prediction import Limit, ResponseTable, response_table
 from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Integers, Number, count, integers, positive, rational
+from holdtrue.exact import Integers, Number, count, integers, nonnegative, positive, rational
 from holdtrue.mechanisms import Exponential, Gaussian, Laplace
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.noise.samplers import LARGEST_SCALE, bernoulli, discrete_laplace, rounded_gaussian, uniform_below
 
-__all__ = ["GRID", "Agnostic", "LaplaceMax", "NoisyAverage", "NoisyMax", "Screen", "SoftMajority", "drawn_by", "vote_matrix"]
+__all__ = [
+    "GRID",
+    "Agnostic",
+    "Constrained",
+    "LaplaceMax",
+    "NoisyAverage",
+    "NoisyMax",
+    "Screen",
+    "SoftMajority",
+    "drawn_by",
+    "vote_matrix",
+]
 
 GRID: Final = 1 << 16
 """Noise on votes is drawn in these parts of a vote, so that ties are rare and the law is close to the continuous one."""
@@ -359,3 +374,39 @@ class NoisyAverage(Mechanism):
 
     def __repr__(self) -> str:
         return f"NoisyAverage({self.parts}, low={float(self.low):g}, high={float(self.high):g}, noise={self.noise!r})"
+
+
+@dataclass(frozen=True)
+class Constrained(Exponential):
+    """Answers 1 with probability sigmoid(epsilon (E_0 - E_1) / 2): b has weight e^(-epsilon E_b / 2) (T13).
+
+    Guarantee: epsilon-DP and epsilon-bounded-range, for any class of hypotheses, since one row moves each E_b by at most 1.
+    Where E_b is only known to within ``tolerance`` a, the exponent is divided by 2 + 2 a instead of 2. For thresholds the
+    answers rise with the point, so that they are those of a random threshold, and their expected errors on the rows exceed
+    the best threshold's by at most 4 ln 2 / epsilon; for other classes no such bound holds. Needs: E_b exact, not of a
+    search that may fail. Fails: never, but with the kernel's generator.
+    """
+
+    def __init__(self, epsilon: Number, *, tolerance: Number = 0) -> None:
+        super().__init__(epsilon=epsilon, range=2 + 2 * nonnegative("tolerance", tolerance))
+
+    @overload
+    def answer(self, zero: int | None, one: int | None) -> int: ...
+    @overload
+    def answer(self, zero: Integers, one: Integers) -> npt.NDArray[np.int64]: ...
+    def answer(self, zero: int | Integers | None, one: int | Integers | None) -> int | npt.NDArray[np.int64]:
+        """Return 0 or 1 given E_0 and E_1, for one point or for many.
+
+        None stands for a label that no hypothesis of the class gives the point. The other one is then answered; the class
+        is public, so that this tells nothing of the rows.
+        """
+        if zero is None and one is None:
+            raise InvalidParameter.saying("one", "zero and one cannot both be None: some hypothesis labels the point 0 or 1")
+        if zero is None or one is None:
+            return 1 if zero is None else 0
+        errors: npt.NDArray[Any] = np.stack([integers("zero", zero), integers("one", one)], axis=-1)
+        said: int | npt.NDArray[np.int64] = self.release(np.negative(errors))
+        return said
+
+    def __repr__(self) -> str:
+        return f"Constrained(epsilon={float(self.rate * self.range):g}, tolerance={float(self.range / 2 - 1):g})"

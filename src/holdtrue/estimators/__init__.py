@@ -5,11 +5,9 @@ that compare two fits, and would show whether two sets of rows are equal; so tho
 :data:`EXPECTED_FAILED_CHECKS`, for ``check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
 """
 
+from holdtrue.estimators.classifiers import PrivateLearner, SoftMajorityClassifier, ThresholdClassifier
 from holdtrue.estimators.handles import Handle
-from holdtrue.estimators.learners import PrivateLearner
-from holdtrue.estimators.majorities import SoftMajorityClassifier
 from holdtrue.estimators.stable import StableClassifier, StableRegressor
-from holdtrue.estimators.thresholds import ThresholdClassifier
 
 _REASON = "it compares two fits of the same rows, and private fits draw their noise afresh"
 

@@ -27,8 +27,17 @@ from holdtrue.ensembles.stable import (
 )
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.estimators.handles import Handle, handle_of
-from holdtrue.estimators.masking import MaskedScore, read_points, read_rows, run_quietly
-from holdtrue.estimators.releasing import answer_points, charge_and_draw, encode_labels, points_of, unchanged_if_refused
+from holdtrue.estimators.releasing import (
+    PrivateEstimator,
+    answer_points,
+    charge_and_draw,
+    encode_labels,
+    points_of,
+    read_points,
+    read_rows,
+    run_quietly,
+    unchanged_if_refused,
+)
 from holdtrue.events import Event, Repeated
 from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
 from holdtrue.kernels import Floats
@@ -133,30 +142,19 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Return points by fits, each answered with its own noise and charged."""
         points = self._read_points(X)
         said = answer_points(
-            points,
-            known=self.released_,
-            event=self.event_,
-            handle=self.handle_,
-            estimator=self,
-            measure=lambda new: [rule.on_grid(new) for rule in self._rules],
-            draw=self._draw_predictions,
+            self, points, measure=lambda new: [rule.on_grid(new) for rule in self._rules], draw=self._draw_predictions
         )
         return np.array(said)
 
     def _draw_predictions(self, exact: list[npt.NDArray[np.object_]]) -> Floats:
         return np.column_stack([rule.draw(values) for rule, values in zip(self._rules, exact, strict=True)])
 
-    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn's own
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
-
 
 def _is_published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
     return bool(estimator.release == "once")
 
 
-class StableClassifier(MaskedScore, ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
+class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
     """A linear classifier that one row can hardly move, published once with noise, or asked point by point.
 
     Guarantee, replace-one, from constants certified before any row is seen (E13-E16): with ``release="once"`` each fit is
@@ -239,7 +237,7 @@ class StableClassifier(MaskedScore, ClassifierMixin, _Stable):  # type: ignore[m
         return np.column_stack([model.scores(points) for model in self.models_])
 
 
-class StableRegressor(MaskedScore, RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
+class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
     """A linear regression that one row can hardly move, published once with noise, or asked point by point.
 
     Guarantee, needs and failure: as of :class:`StableClassifier`, with one model; labels are clamped to ``label_bounds``,

@@ -24,8 +24,9 @@ _MARKED = "<!-- generated: {} -->\n"
 _END = "<!-- end of what is generated -->"
 _FAMILIES = (
     "http.fast_path",
-    *(f"http.routes.{name}" for name in ("verbs", "datasets", "plans", "holdouts", "keys", "health")),
-    "inference.routes",
+    *(f"http.routes.{name}" for name in ("verbs", "datasets", "plans", "holdouts", "keys")),
+    "http.telemetry",
+    "inference",
 )
 _TITLES = {
     "verbs": "Verbs of a dataset",
@@ -83,7 +84,7 @@ def routes() -> str:
 
 def _roles() -> dict[tuple[str, str], str]:
     """Return who may call a route, by what the route depends on."""
-    from holdtrue.service.identity import authentication as callers
+    from holdtrue.service import identity as callers
 
     named = {callers.require_owner: "owner", callers.require_auditor: "auditor, owner"}
     named |= {callers.require_analyst: "analyst, owner"}

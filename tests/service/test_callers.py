@@ -8,7 +8,7 @@ import pytest
 from fastapi import Depends, FastAPI
 
 from holdtrue.service import create
-from holdtrue.service.identity.authentication import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner, request_id_of
+from holdtrue.service.identity import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner, request_id_of
 from holdtrue.service.settings import Settings
 from service.living import living
 

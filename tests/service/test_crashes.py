@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdtrue.ledgers import open_ledger, verify
-from holdtrue.service.identity.authentication import Caller, request_id_of
+from holdtrue.service.identity import Caller, request_id_of
 from ledgers.conftest import quick as memory  # noqa: F401 - a fixture: a folder in memory, since no disk is tested here
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 

@@ -16,11 +16,11 @@ import httpx
 import numpy as np
 import pytest
 
+from holdtrue.demo import draw_scale
 from holdtrue.demo.attack import TRUTH, attack, plan_attack
 from holdtrue.demo.population import EXAMPLES, PEOPLE, REGIONS, describe_dataset, survey, write_rows
-from holdtrue.demo.story import draw_scale
 from holdtrue.errors import RequestError
-from holdtrue.service.demo import prepare_demo
+from holdtrue.service.http.serving import prepare_demo
 from service.living import living
 
 SCRIPT = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"

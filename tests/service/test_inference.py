@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdtrue.service.inference import routes as inference
+from holdtrue.service import inference
 from service.conftest import made
 from service.living import living
 

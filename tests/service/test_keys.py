@@ -13,10 +13,9 @@ import pytest
 from holdtrue.errors import InvalidParameter, RefusedError, Unauthorized, UnknownName
 from holdtrue.service.database import open_database
 from holdtrue.service.http.problems import Refused
+from holdtrue.service.identity import Caller
 from holdtrue.service.identity import api_keys as keys
-from holdtrue.service.identity.api_keys import Keyring
-from holdtrue.service.identity.authentication import Caller
-from holdtrue.service.identity.sessions import SECONDS
+from holdtrue.service.identity.api_keys import SECONDS, Keyring
 from holdtrue.service.settings import Settings
 from service.conftest import made
 from service.living import living

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from holdtrue.service.demo import prepare_demo
+from holdtrue.service.http.serving import prepare_demo
 from service.browsing import Watched, browsing
 from service.living import living
 

@@ -10,7 +10,7 @@ import pytest
 from holdtrue.service.database import Version
 from holdtrue.service.http import telemetry
 from holdtrue.service.http.uvicorn_protocol import _Joining
-from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity import Caller
 
 
 class Transport:

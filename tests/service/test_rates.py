@@ -3,7 +3,7 @@
 import pytest
 
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.identity.authentication import Caller, Rates
+from holdtrue.service.identity import Caller, Rates
 
 ANN, BOB = Caller("ann", "analyst", "aaaaaaaa"), Caller("bob", "analyst", "bbbbbbbb")
 
@@ -67,7 +67,7 @@ def test_what_is_refused_counts_against_nothing():
 
 
 def test_callers_whose_share_is_whole_are_forgotten_when_there_are_many(monkeypatch):
-    monkeypatch.setattr("holdtrue.service.identity.authentication._MOST_CALLERS", 10)
+    monkeypatch.setattr("holdtrue.service.identity._MOST_CALLERS", 10)
     time = [0.0]
     rates = Rates("10/second", now=lambda: time[0])
     for number in range(100):

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from holdtrue.errors import RequestError, Unauthorized
 from holdtrue.service.database import open_database
+from holdtrue.service.identity import Caller
 from holdtrue.service.identity.api_keys import Keyring
-from holdtrue.service.identity.authentication import Caller
 from holdtrue.service.identity.oidc import Tokens
 from holdtrue.service.settings import Issuer, Settings
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, auditing, demo, history, opening, planning, predicting, scoring, serving
+from holdtrue.command import asking, auditing, history, opening, planning, predicting, scoring, serving
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
@@ -21,7 +21,7 @@ application = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-application.command(rich_help_panel="Begin")(demo.demo)
+application.command(rich_help_panel="Begin")(serving.demo)
 application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {

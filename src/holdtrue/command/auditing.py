@@ -65,7 +65,7 @@ def audit_self(
         results = list(audit_all(mechanisms, samples=samples, confidence=sure, tick=TICKER))
     seconds = time.perf_counter() - start
     if page is not None:
-        from holdtrue.auditing.html_report import audit_page, prove_curves
+        from holdtrue.auditing.catalogue import audit_page, prove_curves
 
         with show_progress("drawing curves"):
             text = audit_page(results, curves=prove_curves(tick=TICKER), confidence=sure, seconds=seconds)

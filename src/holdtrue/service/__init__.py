@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from holdtrue.service.database import Database
     from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.identity import Rates
     from holdtrue.service.identity.api_keys import Keyring
-    from holdtrue.service.identity.authentication import Rates
     from holdtrue.service.registry import Registry
     from holdtrue.service.settings import Settings
 
@@ -40,20 +40,19 @@ def service_of(request: "HTTPConnection") -> Service:
 def create(settings: "Settings") -> "FastAPI":
     """Return the application for one worker. Needs the extra ``server``."""
     from holdtrue import __version__
+    from holdtrue.service import inference
     from holdtrue.service.database import open_database
-    from holdtrue.service.http import fast_path
+    from holdtrue.service.http import fast_path, telemetry
+    from holdtrue.service.http.bodies import describe_application
     from holdtrue.service.http.middleware import Envelope
-    from holdtrue.service.http.openapi import describe_application
     from holdtrue.service.http.problems import add_handlers
-    from holdtrue.service.http.routes import datasets, health, holdouts, keys, plans, verbs
-    from holdtrue.service.http.telemetry import Metrics
+    from holdtrue.service.http.routes import datasets, holdouts, keys, plans, verbs
+    from holdtrue.service.identity import Rates
     from holdtrue.service.identity.api_keys import Keyring
-    from holdtrue.service.identity.authentication import Rates
-    from holdtrue.service.inference import routes as inference
     from holdtrue.service.page import mount_page
     from holdtrue.service.registry import Registry
 
-    database, metrics = open_database(settings), Metrics()
+    database, metrics = open_database(settings), telemetry.Metrics()
     service = Service(
         settings=settings,
         database=database,
@@ -76,7 +75,7 @@ def create(settings: "Settings") -> "FastAPI":
     )
     app.state.service = service
     add_handlers(app)
-    for family in (fast_path, verbs, datasets, plans, holdouts, inference, keys, health):
+    for family in (fast_path, verbs, datasets, plans, holdouts, inference, keys, telemetry):
         app.include_router(family.router)
     mount_page(app)
     app.add_middleware(Envelope, settings=settings, metrics=metrics)

@@ -1,4 +1,7 @@
-"""The tables of a ledger, by revision: Alembic runs what is missing, inside the transaction that opens the ledger."""
+"""The tables of a ledger, by revision: Alembic runs what is missing, inside the transaction that opens the ledger.
+
+There is one module for each revision beside this; the tables of one are never changed in place.
+"""
 
 import threading
 from pathlib import Path
@@ -6,8 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from alembic.script import ScriptDirectory
 
-__all__ = ["HEAD", "RETIRED", "VERSIONS", "is_known", "read_revision", "upgrade"]
+__all__ = ["HEAD", "RETIRED", "VERSIONS", "is_known", "read_revision", "read_scripts", "upgrade"]
 
 HEAD = "0003"
 RETIRED = frozenset({"0001", "0002"})
@@ -26,20 +30,24 @@ def read_revision(connection: "sa.Connection", *, versions: str = VERSIONS) -> s
     return ", ".join(map(str, found))
 
 
-def is_known(found: str, *, folder: Path = _HERE) -> bool:
-    """Return whether this Holdtrue can bring tables of that revision up to date."""
+def read_scripts(folder: Path = _HERE) -> "ScriptDirectory":
+    """Return the revisions in a folder."""
     from alembic.script import ScriptDirectory
 
-    return found in {script.revision for script in ScriptDirectory(str(folder)).walk_revisions()}
+    return ScriptDirectory(str(folder), version_locations=[str(folder)])
+
+
+def is_known(found: str, *, folder: Path = _HERE) -> bool:
+    """Return whether this Holdtrue can bring tables of that revision up to date."""
+    return found in {script.revision for script in read_scripts(folder).walk_revisions()}
 
 
 def upgrade(connection: "sa.Connection", *, folder: Path = _HERE, versions: str = VERSIONS) -> None:
     """Bring the tables to the newest revision in a folder, in the transaction that the connection is in."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
-    from alembic.script import ScriptDirectory
 
-    script = ScriptDirectory(str(folder))
+    script = read_scripts(folder)
     # The public way to this list is a file env.py, which runs when it is imported.
     steps = {"fn": lambda current, _: script._upgrade_revs("head", current), "version_table": versions}  # noqa: SLF001
     with _ONE_AT_A_TIME:

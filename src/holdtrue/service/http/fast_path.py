@@ -23,9 +23,9 @@ from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError
 from holdtrue.requests import Ask
 from holdtrue.service import service_of
 from holdtrue.service.http import bodies
-from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.bodies import describe_body
 from holdtrue.service.http.problems import PROBLEMS, answer_refusal
-from holdtrue.service.identity.authentication import caller_in, headers_of, request_id_in
+from holdtrue.service.identity import caller_in, headers_of, request_id_in
 
 if TYPE_CHECKING:
     from holdtrue.service import Service

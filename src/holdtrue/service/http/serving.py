@@ -1,4 +1,7 @@
-"""Run the service: one process by default, several workers on request, stopped without losing an answer."""
+"""Run the service: one process by default, several workers on request, stopped without losing an answer.
+
+The demonstration is the same service on synthetic data with known true values, on this machine and for a while.
+"""
 
 import gc
 import logging
@@ -7,20 +10,25 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from holdtrue.demo.population import describe_dataset, survey, write_rows
 from holdtrue.errors import HoldtrueError, RefusedError
+from holdtrue.service import create
 from holdtrue.service.settings import Settings, from_text, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fastapi import FastAPI
     from uvicorn import Config
 
-__all__ = ["HANDED", "create_worker", "run_service"]
+__all__ = ["HANDED", "Demo", "create_worker", "prepare_demo", "run_service", "serve_demo"]
 
 HANDED = "HOLDTRUE_SETTINGS"
 """The environment variable by which workers get their settings. It may hold a password; the kernel shows it to us alone."""
@@ -33,6 +41,10 @@ _KEEP_SECONDS = 15
 _BACKLOG = 2048
 _OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of but not closed yet
 _SELDOM = 50_000
+_DEMO = "demo"
+_DEMO_RATE = "6000/minute"
+_DEMO_GRACE_SECONDS = 10
+_ANOTHER_PORT = "; choose another with --port, or 0 for a free one"
 
 
 def run_service(settings: Settings, *, out: TextIO | None = None) -> None:
@@ -123,8 +135,6 @@ def create_worker() -> "FastAPI":
 
 
 def _create_application(settings: Settings) -> "FastAPI":
-    from holdtrue.service import create
-
     app = create(settings)
     # What was imported stays for good: a collector that walks all of it again and again would make answers wait.
     gc.collect()
@@ -138,8 +148,8 @@ def _exit_quietly(number: int, frame: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def _bind_socket(settings: Settings) -> socket.socket:
-    """Return a socket at the address, which all workers share."""
+def _bind_socket(settings: Settings, *, hint: str = "") -> socket.socket:
+    """Return a socket at the address, which all workers share; ``hint`` says what to do where it cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family=family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -150,7 +160,7 @@ def _bind_socket(settings: Settings) -> socket.socket:
         reason = error.strerror or type(error).__name__
     if reason is not None:
         listening.close()
-        message = f"cannot serve at {settings.host}, port {settings.port}: {reason}"
+        message = f"cannot serve at {settings.host}, port {settings.port}: {reason}{hint}"
         raise RefusedError(message)
     listening.set_inheritable(True)
     return listening
@@ -194,3 +204,68 @@ def _log_by_line() -> None:
     server.handlers[:] = logging.getLogger("holdtrue.service").handlers
     server.setLevel(logging.INFO)
     server.propagate = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demo:
+    """An application on generated data, and a key for those who come with curl."""
+
+    app: "FastAPI"
+    key: str
+
+
+def prepare_demo(home: Path, *, port: int = 0) -> Demo:
+    """Return the application with its one dataset. Whoever comes to its page from this machine is let in as the owner."""
+    population, settings = survey(), _make_demo_settings(home, port)
+    write_rows(settings.data[0], population)
+    app = create(settings)
+    service = app.state.service
+    service.registry.register(_DEMO, describe_dataset(population), truth=lru_cache(4096)(population.truth))
+    _, owner = service.keyring.create("you", "owner")
+    key, _ = service.keyring.create("guest", "analyst")
+    app.state.demo_visitor = owner.prefix
+    return Demo(app, key)
+
+
+def _make_demo_settings(home: Path, port: int) -> Settings:
+    return Settings(home=home / "service", port=port, data=(home / "data",), rate=_DEMO_RATE, demo=True)
+
+
+def serve_demo(*, port: int, ready: Callable[[str, str], None]) -> None:
+    """Serve the demonstration on this machine until it is told to stop; then everything it made is gone.
+
+    ``ready`` is told the address and the key once requests are answered, in a thread of its own.
+    """
+    import uvicorn
+
+    signal.signal(signal.SIGTERM, _exit_quietly)
+    with (
+        suppress(KeyboardInterrupt),
+        tempfile.TemporaryDirectory(prefix="holdtrue-demo-") as home,
+        _bind_socket(_make_demo_settings(Path(home), port), hint=_ANOTHER_PORT) as sock,
+    ):
+        demo = prepare_demo(Path(home), port=port)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                demo.app,
+                lifespan="on",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_DEMO_GRACE_SECONDS,
+            )
+        )
+        address = _format_address(demo.app.state.service.settings, sock)
+        threading.Thread(target=_tell_ready, args=(server, lambda: ready(address, demo.key)), daemon=True).start()
+        server.run([sock])
+
+
+def _tell_ready(server: Any, ready: Callable[[], None]) -> None:  # noqa: ANN401 - uvicorn is imported where it is used
+    pause = threading.Event()
+    while not server.started:
+        if server.should_exit:
+            return
+        pause.wait(0.02)
+    ready()

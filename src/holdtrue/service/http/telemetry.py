@@ -1,4 +1,4 @@
-"""What the service tells of itself: one log line a request, and counters for Prometheus. Public facts only.
+"""What the service tells of itself: whether it is there and ready, a log line a request, counters. Public facts only.
 
 Never a query, a body or a row. Every worker counts for itself; scrape each, or add them up by ``worker``.
 """
@@ -13,14 +13,24 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
+from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-__all__ = ["MEDIA", "Metrics", "configure_logs", "log_request"]
+from holdtrue.service import service_of
+from holdtrue.service.http.problems import PROBLEMS, Refused
+from holdtrue.service.identity import caller_of, headers_of
+
+__all__ = ["MEDIA", "Metrics", "configure_logs", "log_request", "require_ready", "router"]
 
 _SERVICE = logging.getLogger("holdtrue.service")
 _ACCESS = logging.getLogger("holdtrue.service.requests")
 _KEPT = ("kind", "request_id", "dataset")
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Yes.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+router = APIRouter(tags=["health"])
 
 
 class _Lines(logging.Formatter):
@@ -157,3 +167,31 @@ class Metrics:
     def format_text(self, *, owner: bool = False) -> bytes:
         """Return what everybody may see in Prometheus' text format, and the rest for the owner."""
         return generate_latest(self._public) + (generate_latest(self._private) if owner else b"")
+
+
+async def require_ready(request: Request) -> None:
+    """Refuse with 503 unless everything registered is open in this worker and the ledgers answer."""
+    if not await service_of(request).registry.is_ready():
+        detail = "something that is registered is not open, or its ledger does not answer"
+        raise Refused(503, "not ready", detail, headers={"Retry-After": "1"})
+
+
+@router.get("/healthz", responses=_TEXT, response_class=Response, summary="Is the process there?")
+async def healthz() -> Response:
+    """Answer as long as the process runs."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz", responses={**_TEXT, 503: PROBLEMS[503]}, response_class=Response, summary="Is everything open?")
+async def readyz(request: Request) -> Response:
+    """Answer 200 while everything registered is open in this worker and the ledgers answer, 503 otherwise."""
+    await require_ready(request)
+    return Response("ready\n", media_type="text/plain")
+
+
+@router.get("/metrics", responses=_TEXT, response_class=Response, summary="Counts, in Prometheus' text format.")
+async def metrics(request: Request) -> Response:
+    """Return this worker's counters; durations and datasets only with the owner's key. No key is needed for the rest."""
+    given = headers_of(request.scope, b"authorization")
+    owner = bool(given) and (await caller_of(request)).role == "owner"
+    return Response(service_of(request).metrics.format_text(owner=owner), media_type=MEDIA)

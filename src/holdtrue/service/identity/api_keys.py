@@ -1,8 +1,8 @@
-"""Keys: 256 random bits, shown once, kept as a digest, revoked at once.
+"""Keys: 256 random bits, shown once, kept as a digest, revoked at once; and the page's sessions, which stand for keys.
 
 A key reads ``ht_<prefix>_<secret>``. The prefix finds its row, is public and stands in logs; the secret is nowhere but in
 the hands of who got it. How much of a dataset's one budget the analyst of a name may spend, an allowance, stands in the
-dataset's ledger.
+dataset's ledger. A session is a cookie that stands for a key, for twelve hours, in a browser and nowhere else.
 """
 
 import base64
@@ -19,21 +19,39 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import InvalidParameter, Unauthorized, UnknownName
+from holdtrue.errors import InvalidParameter, RefusedError, Unauthorized, UnknownName
 from holdtrue.exact import amount
 from holdtrue.service.database import DATASETS, KEYS, SESSIONS, CoalescedReads, Database, Version
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity import Caller
 from holdtrue.service.identity.oidc import TOKENS_PREFIX, Tokens
 from holdtrue.service.settings import ROLES, Issuer, Role
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from holdtrue.curator import Curator
-    from holdtrue.service.identity.sessions import Sessions
     from holdtrue.service.registry import Registry
+    from holdtrue.service.settings import Settings
 
-__all__ = ["Key", "Keyring", "Share", "check_record", "grant_allowances", "grant_offline", "share_of"]
+__all__ = [
+    "COOKIE",
+    "SECONDS",
+    "Key",
+    "Keyring",
+    "Sessions",
+    "Share",
+    "check_record",
+    "forget_cookie",
+    "grant_allowances",
+    "grant_offline",
+    "set_cookie",
+    "share_of",
+]
 
+COOKIE = "holdtrue_session"
+SECONDS = 12 * 3600
+_COOKIE_WORDS, _COOKIE_LENGTH = 4, 43
 _KEY = re.compile(r"ht_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _NOBODY = "........"
@@ -182,8 +200,6 @@ class Keyring:
     @property
     def sessions(self) -> "Sessions":
         """Return the page sessions that begin with these keys."""
-        from holdtrue.service.identity.sessions import Sessions
-
         return Sessions(self, now=self._now)
 
     def close(self) -> None:
@@ -336,3 +352,58 @@ def grant_offline(registry: "Registry", database: Database, name: str, allowance
             ledger.grant(name, allowance=asks * read_plan(ledger.terms.plan).cost)
         finally:
             ledger.close()
+
+
+class Sessions:
+    """Page sessions: ``service.keyring.sessions``.
+
+    Law: a cookie's value is 256 random bits, stored as a digest; it stands for a caller only while the key it began with
+    is valid, and for twelve hours at most. Needs: the keyring. Fails: with ``Unauthorized``.
+    """
+
+    def __init__(self, keyring: "Keyring", *, now: Callable[[], float] = time.time) -> None:
+        self._keyring = keyring
+        self._now = now
+
+    def begin(self, caller: Caller) -> str:
+        """Return a new cookie's value for a caller who came with a key; what has expired is swept out on the way."""
+        if caller.prefix == TOKENS_PREFIX:
+            message = "the page is opened with a key of this service, not with a token"
+            raise RefusedError(message)
+        value = base64.urlsafe_b64encode(SYSTEM.words(_COOKIE_WORDS).tobytes()).decode().rstrip("=")
+        now = int(self._now())
+        row = {"digest": self._make_digest(value), "prefix": caller.prefix, "created": now, "expires": now + SECONDS}
+        with self._keyring.database.begin() as connection:
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires <= now))
+            connection.execute(sa.insert(SESSIONS).values(**row))
+        return value
+
+    def caller_of(self, cookie: str) -> Caller:
+        """Return whom a cookie stands for."""
+        chosen = sa.select(SESSIONS.c.prefix, SESSIONS.c.expires).where(SESSIONS.c.digest == self._make_digest(cookie))
+        with self._keyring.database.read() as connection:
+            row = connection.execute(chosen).first()
+        if len(cookie) != _COOKIE_LENGTH or row is None or row.expires <= self._now():
+            message = "there is no such session, or it has ended"
+            raise Unauthorized(message)
+        return self._keyring.find_holder(row.prefix)
+
+    def end(self, cookie: str) -> None:
+        """End a session; one that is not there is ended already."""
+        with self._keyring.database.begin() as connection:
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.digest == self._make_digest(cookie)))
+
+    def _make_digest(self, cookie: str) -> str:
+        # The word keeps a session's digest from ever being a key's.
+        return self._keyring.make_digest(f"session {cookie}")
+
+
+def set_cookie(response: "Response", value: str, settings: "Settings") -> None:
+    """Hand a session to a browser: out of reach of scripts, and never sent from another site."""
+    secure = settings.secure_cookies
+    response.set_cookie(COOKIE, value, max_age=SECONDS, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def forget_cookie(response: "Response", settings: "Settings") -> None:
+    """Take a session's cookie back."""
+    response.delete_cookie(COOKIE, path="/", secure=settings.secure_cookies, httponly=True, samesite="strict")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import RequestError, Unauthorized
-from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity import Caller
 from holdtrue.service.settings import ROLES, Issuer
 
 if TYPE_CHECKING:

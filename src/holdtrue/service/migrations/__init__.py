@@ -1,4 +1,7 @@
-"""The service's own tables, by revision: Alembic runs what is missing when the service opens its database."""
+"""The service's own tables, by revision: Alembic runs what is missing when the service opens its database.
+
+There is one module for each revision beside this; the tables of one are never changed in place.
+"""
 
 from pathlib import Path
 

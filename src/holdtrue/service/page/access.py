@@ -1,11 +1,11 @@
-"""Who is at the page: signing in, a session's cookie, requests of this origin only, and one way of refusing in words.
+"""Who is at the page: signing in, a session's cookie, requests of this origin only, small forms, refusals in words.
 
 A cookie travels by itself, so whatever changes something also has to come from a page of this origin.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends
@@ -13,16 +13,14 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from holdtrue.errors import HoldtrueError, RefusedError, Unauthorized
+from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError, Unauthorized
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.identity.authentication import Caller
-from holdtrue.service.identity.sessions import COOKIE, forget_cookie, set_cookie
-from holdtrue.service.page.forms import form_of, text_of
+from holdtrue.service.identity import Caller
+from holdtrue.service.identity.api_keys import COOKIE, forget_cookie, set_cookie
 from holdtrue.service.page.rendering import show_page, show_refusal
-from holdtrue.service.settings import Role
 
-__all__ = ["PageRoute", "Visitor", "demand_role", "home_address", "router"]
+__all__ = ["PageRoute", "Visitor", "form_of", "home_address", "number_of", "router", "text_of"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -30,6 +28,40 @@ _POLICY = (
 )
 _LOOPBACK = ("127.0.0.1", "::1")
 _READING = ("GET", "HEAD")
+_MOST_FIELDS = 200
+_MEDIA = "application/x-www-form-urlencoded"
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form; if two have the same name, the last. No files, and no other kind of body."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA:
+        raise Refused(415, "another kind of body", f"the page sends its forms as {_MEDIA}")
+    try:
+        text = (await request.body()).decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise Refused(400, "unreadable form", "the form could not be read") from None
+    return dict(pairs)
+
+
+def text_of(form: Mapping[str, str], name: str, *, longest: int, least: int = 0) -> str:
+    """Return a field, empty where it was not sent."""
+    text = form.get(name, "")
+    if not least <= len(text) <= longest or "\0" in text:
+        raise InvalidParameter.without_value(name, f"a text of {least} to {longest} characters")
+    return text
+
+
+def number_of(form: Mapping[str, str], name: str, *, low: float, high: float, default: float) -> float:
+    """Return a number of a field between two ends, the default where it is empty."""
+    text = form.get(name, "").strip()
+    try:
+        number = float(text) if text else default
+    except ValueError:
+        number = float("nan")
+    if not low <= number <= high:
+        raise InvalidParameter.without_value(name, f"a number from {low:g} to {high:g}")
+    return number
 
 
 class SignInFirst(RefusedError):
@@ -114,13 +146,6 @@ async def _let_in(request: Request) -> Caller | None:
     caller = await to_thread.run_sync(service.keyring.find_holder, prefix)
     request.state.session = await to_thread.run_sync(service.keyring.sessions.begin, caller)
     return caller
-
-
-def demand_role(caller: Caller, *roles: Role) -> None:
-    """Refuse who has none of the roles."""
-    if caller.role not in roles:
-        message = f"this needs a key of {' or '.join(roles)}"
-        raise RefusedError(message)
 
 
 def home_address(given: str | None) -> str:

@@ -19,9 +19,8 @@ from holdtrue.reports import promise
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.http.routes.verbs import preview_for
-from holdtrue.service.identity.authentication import Caller, request_id_of
-from holdtrue.service.page.access import PageRoute, Visitor, demand_role
-from holdtrue.service.page.forms import form_of, text_of
+from holdtrue.service.identity import Caller, demand_role, request_id_of
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.views import (
     AskedQuestion,

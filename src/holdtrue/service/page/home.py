@@ -1,19 +1,25 @@
-"""The front of the page, the history, holdouts and their standings, and what an auditor takes home."""
+"""The front of the page, the history, holdouts and their standings, the owner's keys, and what an auditor takes home."""
 
 import tempfile
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from holdtrue.ledgers.exporting import export
+from holdtrue.errors import InvalidParameter
 from holdtrue.ledgers.opening import open_ledger
+from holdtrue.ledgers.sqlite import export
 from holdtrue.service import service_of
 from holdtrue.service.http.routes.verbs import report_text
-from holdtrue.service.page.access import PageRoute, Visitor, demand_role
-from holdtrue.service.page.rendering import show_page
+from holdtrue.service.identity import demand_role
+from holdtrue.service.identity.api_keys import check_record, grant_allowances
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, number_of, text_of
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.views import read_standing
+from holdtrue.service.settings import ROLES, Role
 
 __all__ = ["router"]
 
@@ -22,6 +28,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _LATEST = 4
 _LISTED = 2_000
 _LARGEST = 2**53
+_MOST = 1e12
 
 
 @router.get("/")
@@ -92,3 +99,56 @@ async def show_holdouts(request: Request, _: Visitor) -> Response:
         card = await dispatcher.read_card()
         shown.append((card, await dispatcher.read_standings() if card["kind"] == "leaderboard" else []))
     return show_page(request, "holdouts.html", {"shown": shown})
+
+
+async def _list_keys(request: Request) -> dict[str, object]:
+    service = service_of(request)
+    keys = await to_thread.run_sync(service.keyring.list)
+    datasets = await to_thread.run_sync(service.registry.list_datasets)
+    listed = [(key, datetime.fromtimestamp(key.created, tz=UTC)) for key in reversed(keys)]
+    return {"keys": listed, "names": [dataset.name for dataset in datasets], "roles": ROLES, "secret": None, "made": None}
+
+
+@router.get("/keys")
+async def show_keys(request: Request, caller: Visitor) -> Response:
+    """Show all keys, without their secrets."""
+    demand_role(caller, "owner")
+    return show_page(request, "keys.html", await _list_keys(request))
+
+
+@router.post("/page/keys")
+async def create_key(request: Request, caller: Visitor) -> Response:
+    """Create a key and show it once."""
+    demand_role(caller, "owner")
+    form = await form_of(request)
+    name, role = text_of(form, "name", longest=100, least=1).strip(), _read_role(form.get("role", ""))
+    allowances = {
+        dataset: int(number_of(form, f"allowance-{dataset}", low=0, high=_MOST, default=0))
+        for dataset in [dataset.name for dataset in await to_thread.run_sync(service_of(request).registry.list_datasets)]
+        if form.get(f"allowance-{dataset}", "").strip()
+    }
+    check_record(name, role, allowances)
+    service = service_of(request)
+    await grant_allowances(service.registry, name, allowances)
+    secret, made = await to_thread.run_sync(service.keyring.create, name, role, allowances, None)
+    context = await _list_keys(request) | {"secret": secret, "made": made}
+    return show_page(request, "parts/keys.html" if asked_by_htmx(request) else "keys.html", context)
+
+
+@router.post("/page/keys/{prefix}/revoke")
+async def revoke_key(request: Request, caller: Visitor, prefix: str) -> Response:
+    """Revoke a key."""
+    demand_role(caller, "owner")
+    if prefix == caller.prefix:
+        raise InvalidParameter.without_value("prefix", "another key's: you are signed in with this one")
+    await to_thread.run_sync(partial(service_of(request).keyring.revoke, keep_owner=True), prefix)
+    if asked_by_htmx(request):
+        return show_page(request, "parts/keys.html", await _list_keys(request))
+    return RedirectResponse("/keys", 303)
+
+
+def _read_role(text: str) -> Role:
+    for role in ROLES:
+        if role == text:
+            return role
+    raise InvalidParameter.without_value("role", f"one of {', '.join(ROLES)}")

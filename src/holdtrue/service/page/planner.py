@@ -12,8 +12,7 @@ from holdtrue.errors import HoldtrueError
 from holdtrue.planning.asking import Intractable, plan
 from holdtrue.planning.plans import Plan
 from holdtrue.service.http.problems import detail_of
-from holdtrue.service.page.access import PageRoute, Visitor
-from holdtrue.service.page.forms import number_of
+from holdtrue.service.page.access import PageRoute, Visitor, number_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 
 __all__ = ["router"]

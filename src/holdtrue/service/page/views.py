@@ -17,7 +17,7 @@ from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
 from holdtrue.service.http.routes.verbs import visible_page
-from holdtrue.service.identity.authentication import Caller
+from holdtrue.service.identity import Caller
 from holdtrue.service.registry import Dataset
 
 __all__ = [

@@ -8,10 +8,9 @@ from holdtrue.codec import encode, plain
 from holdtrue.curator import Curator
 from holdtrue.requests import Register
 from holdtrue.service import service_of
-from holdtrue.service.http.bodies import body_of, fields_of
-from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.bodies import body_of, describe_body, fields_of
 from holdtrue.service.http.problems import PROBLEMS
-from holdtrue.service.identity.authentication import Anyone, Owner
+from holdtrue.service.identity import Anyone, Owner
 from holdtrue.service.registry import Dataset
 
 __all__ = ["budget_document", "router"]

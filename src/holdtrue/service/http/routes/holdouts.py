@@ -11,10 +11,9 @@ from starlette.responses import Response
 from holdtrue.codec import encode
 from holdtrue.requests import Certify, Compare, Gate, RegisterHoldout, Score, Submit
 from holdtrue.service import service_of
-from holdtrue.service.http.bodies import body_of, fields_of
-from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.bodies import body_of, describe_body, fields_of
 from holdtrue.service.http.problems import PROBLEMS
-from holdtrue.service.identity.authentication import Analyst, Anyone, Caller, IdempotencyKey, Owner
+from holdtrue.service.identity import Analyst, Anyone, Caller, IdempotencyKey, Owner
 
 if TYPE_CHECKING:
     from holdtrue.service.holdouts import HoldoutDispatcher

@@ -12,11 +12,10 @@ from msgspec import Meta, Struct
 from holdtrue.codec import plain
 from holdtrue.requests import DatasetName
 from holdtrue.service import service_of
-from holdtrue.service.http.bodies import body_of
-from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.bodies import body_of, describe_body
 from holdtrue.service.http.problems import PROBLEMS
+from holdtrue.service.identity import Anyone, Owner
 from holdtrue.service.identity.api_keys import Key, check_record, grant_allowances, share_of
-from holdtrue.service.identity.authentication import Anyone, Owner
 from holdtrue.service.settings import Role
 
 __all__ = ["router"]

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from holdtrue.codec import encode, plain
 from holdtrue.service.http.bodies import read_body
 from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS
-from holdtrue.service.identity.authentication import Anyone
+from holdtrue.service.identity import Anyone
 
 __all__ = ["router"]
 

@@ -24,11 +24,10 @@ from holdtrue.records import Table as TableResponse
 from holdtrue.reports import html_report
 from holdtrue.requests import Ask, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
 from holdtrue.service import service_of
-from holdtrue.service.http.bodies import body_of
-from holdtrue.service.http.openapi import describe_body
+from holdtrue.service.http.bodies import body_of, describe_body
 from holdtrue.service.http.problems import PROBLEMS, Refused
 from holdtrue.service.http.routes.datasets import DatasetName, budget_document
-from holdtrue.service.identity.authentication import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
+from holdtrue.service.identity import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
 from holdtrue.service.registry import Dataset
 from holdtrue.service.settings import Settings
 
@@ -331,7 +330,7 @@ async def report(
 @router.get("/ledger", response_class=FileResponse, responses=_describe_reply("A SQLite file.", "application/vnd.sqlite3"))
 async def ledger(request: Request, caller: Auditor, name: DatasetName) -> Response:
     """Return a copy of the ledger for an auditor, to be verified offline; the key to the rows' fingerprint is not in it."""
-    from holdtrue.ledgers.exporting import export
+    from holdtrue.ledgers.sqlite import export
 
     dataset = await _find_dataset(request, name)
     folder = FilePath(tempfile.mkdtemp(prefix="export-", dir=service_of(request).settings.home))

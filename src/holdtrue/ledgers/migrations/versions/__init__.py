@@ -1,1 +1,0 @@
-"""One module a revision; the tables of one are never changed in place."""

@@ -1,1 +1,0 @@
-"""One module for each revision; the tables of one are never changed in place."""

@@ -3,8 +3,7 @@
 import time
 from pathlib import Path
 
-from holdtrue.auditing.catalogue import audit_all, list_mechanisms
-from holdtrue.auditing.html_report import audit_page, prove_curves
+from holdtrue.auditing.catalogue import audit_all, audit_page, list_mechanisms, prove_curves
 from reproductions.tables import write
 
 __all__ = ["run"]

@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from holdtrue.auditing.catalogue import AuditResult, list_mechanisms
+from holdtrue.auditing.catalogue import AuditResult, ProvedCurve, audit_page, list_mechanisms, prove_curves
 from holdtrue.auditing.findings import Finding
-from holdtrue.auditing.html_report import ProvedCurve, audit_page, prove_curves
 
 (LAPLACE,), (FAULT,) = list_mechanisms(only="Laplace mechanism"), list_mechanisms(only="half the noise")
 

@@ -12,7 +12,7 @@ import pytest
 import holdtrue as ht
 from clients.relays import Relay, cuts, passes, says
 from holdtrue.clients import Unreachable, transport
-from holdtrue.clients.errors import make_error
+from holdtrue.clients.transport import make_error
 from holdtrue.errors import HoldtrueError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.curator import opening
-from holdtrue.ledgers.exporting import export
+from holdtrue.ledgers.sqlite import export
 
 PLANNED = {"queries": 20, "epsilon": 1.0, "delta": 1e-6}
 

@@ -8,7 +8,7 @@ import pytest
 import holdtrue as ht
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.ledgers.entries import COLUMNS
-from holdtrue.ledgers.exporting import export
+from holdtrue.ledgers.sqlite import export
 from ledgers.tables import line_digest
 
 ROWS = {"age": np.arange(3_000) % 90}

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from holdtrue.accounting.closed_forms import gaussian_delta
-from holdtrue.bounds.optimisation import golden
+from holdtrue.accounting.closed_forms import gaussian_delta, golden
 from holdtrue.bounds.transfer import interval
 from holdtrue.codec import decode, encode
 from holdtrue.errors import InvalidParameter

@@ -23,8 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import smallest_float
-from holdtrue.bounds.optimisation import golden, smallest
+from holdtrue.accounting.closed_forms import golden, smallest, smallest_float
 from holdtrue.errors import PreconditionError
 from holdtrue.exact import (
     ROUNDING,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 
-from holdtrue.accounting.closed_forms import pure_mu, pure_rho
-from holdtrue.bounds.optimisation import golden
+from holdtrue.accounting.closed_forms import golden, pure_mu, pure_rho
 from holdtrue.bounds.transfer import Shift, concentrated_shift, gaussian_shift, position_alpha
 from holdtrue.exact import ROUNDING, Number, count, positive, probability, round_down, round_up
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.accounting.closed_forms import golden, smallest
 from holdtrue.bounds.accuracy import (
     binary_divergence,
     binomial_end,
@@ -22,7 +23,6 @@ from holdtrue.bounds.accuracy import (
     hoeffding_alpha,
     hoeffding_rows,
 )
-from holdtrue.bounds.optimisation import golden, smallest
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import (
     ROUNDING,

@@ -6,8 +6,7 @@ from holdtrue.codec import convert, decode
 from holdtrue.hypotheses.binary import Conjunctions, Disjunctions, Parities
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.custom import Hypotheses
-from holdtrue.hypotheses.decision_lists import DecisionLists
-from holdtrue.hypotheses.decision_trees import Trees
+from holdtrue.hypotheses.decisions import DecisionLists, Trees
 from holdtrue.hypotheses.grid_classes import Intervals, Rectangles, Stumps, Thresholds
 from holdtrue.hypotheses.linear import LinearNet
 from holdtrue.hypotheses.unions import Union

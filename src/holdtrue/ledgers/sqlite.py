@@ -1,4 +1,4 @@
-"""A ledger in one SQLite file.
+"""A ledger in one SQLite file, and the copy of any ledger that an auditor takes home.
 
 A rollback journal and synchronous=EXTRA: a commit has returned only when it is on the disk. The journal stays beside the
 file between commits, with its head struck out (PERSIST): as safe as deleting it, at half the time. SQLite before 3.51.3 can
@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -18,11 +19,12 @@ from urllib.parse import quote
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
 from holdtrue.ledgers.entries import Terms
+from holdtrue.ledgers.ledger import Ledger
 from holdtrue.ledgers.migrations import VERSIONS, upgrade
 from holdtrue.ledgers.sql_store import SqlStore, foreign_object
-from holdtrue.ledgers.transactions import Busy
+from holdtrue.ledgers.transactions import Busy, Lookup
 
-__all__ = ["SqliteStore", "check_schema", "expect_schema", "keep_private", "may_use_wal", "refuse_triggers"]
+__all__ = ["SqliteStore", "check_schema", "expect_schema", "export", "keep_private", "may_use_wal", "refuse_triggers"]
 
 _SECONDS = 30.0
 _WAL_MENDED = (3, 51, 3)
@@ -280,3 +282,28 @@ def expect_schema() -> frozenset[_Object]:
 def _read_schema(connection: sqlite3.Connection) -> frozenset[_Object]:
     rows = connection.execute(_STORED).fetchall()
     return frozenset((kind, name, table, " ".join((text or "").split())) for kind, name, table, text in rows)
+
+
+_PAGE = 1000
+
+
+def export(ledger: Ledger, path: str | PathLike[str]) -> int:
+    """Write a copy of a ledger, wherever it is kept, to a new SQLite file, and return how many entries it has.
+
+    Guarantee: the copy verifies with the same digests, so receipts of the one fit the other; it has a hash in place of the
+    key, so no guess of the rows can be checked with it, and no curator opens it. Needs a path that does not exist yet.
+    """
+    place = Path(path)
+    if place.exists():
+        raise InvalidParameter("path", str(path), "a path that does not exist yet")
+    store = SqliteStore(place, create=ledger.terms.without_key)
+    try:
+        number, last = 0, ledger.head[0]
+        while number < last:
+            page = ledger.entries(number + 1, min(number + _PAGE, last) + 1)
+            store.begin(Lookup())
+            store.commit(page)
+            number = page[-1].number
+    finally:
+        store.close()
+    return last

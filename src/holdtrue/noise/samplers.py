@@ -1,7 +1,7 @@
 """Exact samplers over the integers, at the speed of arrays.
 
 Every sampler inverts a distribution function: floats propose a value, and a proposal closer to a boundary than the
-float's proven error is settled with more random bits in integers (:mod:`.exact_decision`). What comes out is the value that
+float's proven error is settled with more random bits in integers (:class:`Uniform`). What comes out is the value that
 exact arithmetic on an endless uniform would give, so each law is exact and not approximate. Scales are exact
 rationals; a float stands for the rational that it is.
 
@@ -24,11 +24,12 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, Rationals, count, integers, rationals
 from holdtrue.noise import quantiles
 from holdtrue.noise.enclosures import Enclosure, exponential, logarithm, normal_tail
-from holdtrue.noise.exact_decision import Threshold, Uniform, settle_value
 
 Scale = Number | npt.NDArray[np.generic] | list[Number] | tuple[Number, ...]
 Floats = npt.NDArray[np.float64]
 Integers64 = npt.NDArray[np.int64]
+Threshold = Callable[[int], Enclosure]
+"""A probability p as a function of bits: whole numbers low <= p * 2**bits <= high, closer together for more bits."""
 
 LARGEST_SCALE: Final = 2**50
 
@@ -45,10 +46,73 @@ constant of the Laplace law 2^-50 < 0.07 * 2^-46.
 FLOOR: Final = 2.0**-50
 """Covers the roundings of the test itself, which subtracts one half from a fraction, whatever the scale."""
 
+_MORE = 64
+_EXTRA = 33
+
 
 def split_blocks(size: int) -> Iterator[slice]:
     """Cut ``size`` draws into blocks."""
     return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))
+
+
+class Uniform:
+    """A uniform number in (0, 1) as an endless string of bits, of which a prefix is known.
+
+    A draw by inversion asks which is the largest k with U <= Pr[value >= k]. Probabilities are enclosed between whole
+    numbers, so each comparison is either certain or asks for more bits. Nothing is assumed about the float that proposed a
+    value, only that it is a place to start looking.
+    """
+
+    __slots__ = ("_bits", "length", "prefix")
+
+    def __init__(self, prefix: int, length: int, bits: Bits) -> None:
+        self.prefix = prefix
+        self.length = length
+        self._bits = bits
+
+    def extend(self) -> None:
+        """Learn 64 more bits."""
+        self.prefix = (self.prefix << _MORE) | self._bits.more()
+        self.length += _MORE
+
+    @property
+    def precision(self) -> int:
+        """Return the bits that are worth working with."""
+        return self.length + _EXTRA
+
+    def is_below(self, threshold: Threshold) -> bool:
+        """Decide whether U is below a probability. Ends after n more words but with probability about 2^-64n."""
+        while True:
+            low, high = threshold(self.precision)
+            if (self.prefix + 1) << _EXTRA <= low:
+                return True
+            if self.prefix << _EXTRA >= high:
+                return False
+            self.extend()
+
+
+def settle_value(uniform: Uniform, guess: int, probability_of_at_least: Callable[[int], Threshold]) -> int:
+    """Return the largest k >= 0 with U <= Pr[value >= k], looking outwards from a guess in doubling steps."""
+
+    def reaches(k: int) -> bool:
+        return k <= 0 or uniform.is_below(probability_of_at_least(k))
+
+    low = high = max(guess, 0)
+    step = 1
+    if reaches(low):
+        high = low + step
+        while reaches(high):
+            low, step = high, 2 * step
+            high = low + step
+    else:
+        low = high - step
+        while not reaches(low):
+            high, step = low, 2 * step
+            low = high - step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if reaches(middle) else (low, middle)
+    return max(low, 0)
 
 
 class _TailLaw(Protocol):

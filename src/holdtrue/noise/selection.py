@@ -16,9 +16,8 @@ import numpy.typing as npt
 from holdtrue.entropy import SYSTEM, Bits, Words
 from holdtrue.exact import Integers, Rationals
 from holdtrue.noise import quantiles
-from holdtrue.noise.enclosures import exponential
-from holdtrue.noise.exact_decision import Contender, find_smallest
-from holdtrue.noise.samplers import BLOCK, Floats, Integers64, flip_coins, split_blocks, uniform_below
+from holdtrue.noise.enclosures import exponential, logarithm, logarithm_of_ratio
+from holdtrue.noise.samplers import BLOCK, Floats, Integers64, Uniform, flip_coins, split_blocks, uniform_below
 
 Gaps = npt.NDArray[np.uint64] | npt.NDArray[np.object_]
 
@@ -89,6 +88,70 @@ class _ExpBounds:
     def find_passing(self, gaps: npt.NDArray[np.uint64], words: Words, limits: Words) -> npt.NDArray[np.intp]:
         """Return the positions of words that reach the limits of their gaps."""
         return np.flatnonzero(words >= np.take(limits, self._find_steps(gaps), mode="clip"))
+
+
+class Contender:
+    """A candidate whose key is ln E + offset - ln weight, for an exponential E = -ln U of which 63 bits are known.
+
+    A choice asks whose key is smallest: keys are intervals that more bits make narrower, until one is.
+    """
+
+    __slots__ = ("_offset", "_uniform", "_weight", "column")
+
+    def __init__(self, column: int, offset: Fraction, weight: Fraction, word: np.uint64, bits: Bits) -> None:
+        self.column = column
+        self._offset = offset
+        self._weight = weight
+        self._uniform = Uniform(int(word) >> 1, 63, bits)
+
+    @property
+    def precision(self) -> int:
+        """Return the bits that are worth working with."""
+        return self._uniform.precision
+
+    def extend(self) -> None:
+        """Learn more bits of U."""
+        self._uniform.extend()
+
+    def enclose_key(self, precision: int) -> tuple[float, float]:
+        """Enclose the key, times 2^precision, between whole numbers or infinities."""
+        low, high = self._log_exponential(precision)
+        offset = self._offset * (1 << precision)
+        weight_low, weight_high = logarithm(self._weight, precision)
+        return low + math.floor(offset) - weight_high, high + math.ceil(offset) - weight_low
+
+    def _log_exponential(self, precision: int) -> tuple[float, float]:
+        prefix, whole, unit = self._uniform.prefix, 1 << self._uniform.length, 1 << precision
+        smallest = -logarithm_of_ratio(prefix + 1, whole, precision)[1]
+        low = -math.inf if smallest <= 0 else logarithm_of_ratio(smallest, unit, precision)[0]
+        if prefix == 0:
+            return low, math.inf
+        largest = -logarithm_of_ratio(prefix, whole, precision)[0]
+        return low, logarithm_of_ratio(largest, unit, precision)[1]
+
+    def at_most(self, bound: Fraction) -> bool:
+        """Decide whether the key is at most ln(bound)."""
+        while True:
+            low, high = self.enclose_key(self.precision)
+            bound_low, bound_high = logarithm(bound, self.precision)
+            if high <= bound_low:
+                return True
+            if low > bound_high:
+                return False
+            self.extend()
+
+
+def find_smallest(contenders: list[Contender]) -> Contender:
+    """Return the contender with the smallest key; ends because keys are different with probability one."""
+    while len(contenders) > 1:
+        precision = max(contender.precision for contender in contenders)
+        keys = [contender.enclose_key(precision) for contender in contenders]
+        limit = min(high for _, high in keys)
+        contenders = [contender for contender, (low, _) in zip(contenders, keys, strict=True) if low <= limit]
+        if len(contenders) > 1:
+            for contender in contenders:
+                contender.extend()
+    return contenders[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

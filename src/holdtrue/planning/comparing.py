@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from holdtrue.accounting.closed_forms import largest, smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha, hoeffding_rows
-from holdtrue.bounds.optimisation import largest, smallest
 from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting_alpha, splitting_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownName
 from holdtrue.planning.methods import AskingMethod, AskingTask

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha
-from holdtrue.bounds.optimisation import smallest
 from holdtrue.bounds.sparse_vector import SparseVectorBound, above_threshold_alpha, private_ladder_alpha
 from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName

@@ -6,9 +6,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, smallest_enough
 from holdtrue.bounds import learning as bounds
-from holdtrue.bounds.optimisation import smallest_enough
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import Number, count, floor_positive, floor_probability, text_among, truth
 from holdtrue.records import text_table

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
+from holdtrue.accounting.closed_forms import descend
 from holdtrue.accounting.filters import largest_cap
 from holdtrue.bounds.accuracy import gaussian_maximum, grid
-from holdtrue.bounds.optimisation import descend
 from holdtrue.errors import InsufficientSamples
 from holdtrue.events import Event, GaussianNoise
 from holdtrue.exact import ROUNDING, UNIT, LedgerKind

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
-from holdtrue.accounting.closed_forms import gaussian_delta, upper_quantile
+from holdtrue.accounting.closed_forms import descend, gaussian_delta, golden, upper_quantile
 from holdtrue.bounds.accuracy import gaussian_quantile, grid
 from holdtrue.bounds.generalization import (
     FEWEST_ROWS,
@@ -17,7 +17,6 @@ from holdtrue.bounds.generalization import (
     lecture19_terms,
     rrstww20,
 )
-from holdtrue.bounds.optimisation import descend, golden
 from holdtrue.errors import InsufficientSamples
 from holdtrue.events import DiscreteLaplace
 from holdtrue.exact import ROUNDING, UNIT

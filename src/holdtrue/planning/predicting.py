@@ -6,9 +6,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho
+from holdtrue.accounting.closed_forms import bounded_range_mu, bounded_range_rho, pure_mu, pure_rho, smallest_enough
 from holdtrue.bounds import agnostic_prediction, learning, prediction
-from holdtrue.bounds.optimisation import smallest_enough
 from holdtrue.bounds.prediction import BaseRows, Partition
 from holdtrue.errors import InsufficientSamples, InvalidParameter
 from holdtrue.exact import ROUNDING, LedgerKind, Number, count, floor_positive, floor_probability, text_among, truth

@@ -6,10 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from holdtrue.accounting.closed_forms import gaussian_delta, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import descend, gaussian_delta, zero_concentrated_delta
 from holdtrue.accounting.event_privacy import rho
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
-from holdtrue.bounds.optimisation import descend
 from holdtrue.bounds.transfer import (
     Shift,
     concentrated_rho,

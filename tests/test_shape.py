@@ -28,8 +28,8 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (266, 240),
-    "lines of code": (37_100, 29_500),
+    "modules": (236, 240),
+    "lines of code": (36_900, 29_500),
     "longest import chain": (23, 20),
     "layers": (13, 15),
 }

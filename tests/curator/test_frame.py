@@ -177,7 +177,7 @@ def test_a_frame_looks_like_one(df):
     assert repr(df[df.age > 65]) == '<Frame of age, income, region, smoker, house hold, count where "age" > 65>'
     assert repr(df.age) == '<Expression "age">'
     assert repr(df.age > 3) == '<Condition "age" > 3>'
-    assert repr(df.groupby("region")) == "<Groups by region>"
+    assert repr(df.groupby("region")) == "<GroupedFrame by region>"
     assert not any(hasattr(each, "_repr_html_") for each in (df, df.age, df.age > 3, df.groupby("region")))
 
 

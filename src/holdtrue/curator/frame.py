@@ -13,7 +13,7 @@ import numpy as np
 from holdtrue.errors import InvalidParameter, UnsupportedQuery
 from holdtrue.exact import Number, rational, read_list
 
-__all__ = ["Condition", "Expression", "Frame", "Groups"]
+__all__ = ["Condition", "Expression", "Frame", "GroupedFrame"]
 
 _NO_ROWS = "rows never leave a curator: ask about them, as in df[df.age > 65].income.mean(low=0, high=200_000)"
 # What pandas has under these names, and what there is in its place.
@@ -255,7 +255,7 @@ class Expression:
         return f"<Expression {self.text}>"
 
 
-class Groups:
+class GroupedFrame:
     """The rows of a frame by columns with public labels; verbs answer for each group at once."""
 
     def __init__(self, frame: "Frame", columns: tuple[str, ...], column: str | None = None) -> None:
@@ -293,10 +293,10 @@ class Groups:
         column = Expression(self._frame, "", self._name(verb))
         return column._call(verb, low=low, high=high, by=self._by, key=key)  # noqa: SLF001 - the same rules for bounds
 
-    def __getitem__(self, column: str) -> "Groups":
-        return Groups(self._frame, self._columns, self._frame.curator.card.column(column).name)
+    def __getitem__(self, column: str) -> "GroupedFrame":
+        return GroupedFrame(self._frame, self._columns, self._frame.curator.card.column(column).name)
 
-    def __getattr__(self, name: str) -> "Groups":
+    def __getattr__(self, name: str) -> "GroupedFrame":
         if name.startswith("_"):
             raise AttributeError(name)
         if name in ("median", "quantile") and name not in self._frame.curator.card:
@@ -307,7 +307,7 @@ class Groups:
         return self[name]
 
     def __repr__(self) -> str:
-        return f"<Groups by {', '.join(self._columns)}>"
+        return f"<GroupedFrame by {', '.join(self._columns)}>"
 
 
 class Frame:
@@ -325,14 +325,14 @@ class Frame:
         """Return the names of the columns."""
         return [column.name for column in self.curator.card.columns]
 
-    def groupby(self, columns: str | Sequence[str]) -> Groups:
+    def groupby(self, columns: str | Sequence[str]) -> GroupedFrame:
         """Return the rows by one or more columns with public labels."""
         listed = (
             [columns] if isinstance(columns, str) else read_list("columns", columns, expected="a column, or a list of them")
         )
         if not listed:
             raise InvalidParameter.saying("columns", "give at least one column")
-        return Groups(self, tuple(self.curator.card.column(each).name for each in listed))
+        return GroupedFrame(self, tuple(self.curator.card.column(each).name for each in listed))
 
     def __getitem__(self, wanted: object) -> Any:  # noqa: ANN401 - a column, or a frame
         if isinstance(wanted, str):

@@ -273,6 +273,33 @@ def test_u1_unions_chosen_after_the_release_keep_the_summed_box_and_break_the_ru
     assert broken == 40
 
 
+@pytest.mark.parametrize("noisy", [True, False])
+def test_u1_an_analyst_who_asks_four_cell_tables_and_then_their_majority_is_not_fooled(noisy):
+    """Features that know nothing: every interval holds in all runs; without noise the majority is far off (control)."""
+    rows, features, runs = 2000, 101, 20
+    cost = price_table(ht.plan(queries=400, rows=rows), 5).questions
+    plan = ht.plan(queries=cost * features + 1, rows=rows)
+    price = price_table(plan, 5)
+    assert price.questions == cost
+    random = np.random.default_rng([4, noisy])
+    misses, over = 0, 0.0
+    for _ in range(runs):
+        bits, label = random.random((rows, features)) < 0.5, random.random(rows) < 0.5
+        both, only = (bits & label[:, None]).mean(0), (bits & ~label[:, None]).mean(0)
+        cells = np.array([both, only, label.mean() - both, 1 - label.mean() - only]).T
+        answers = cells + noisy * random.normal(0, price.sigma, cells.shape)
+        ends = [find_ends(plan, price, [answer]).population for answer in answers.ravel().tolist()]
+        signs = np.where(answers[:, 0] + answers[:, 3] > 0.5, 1, -1)
+        majority = (np.where(bits == label[:, None], 1, -1) @ signs > 0).mean() + noisy * random.normal(0, plan.sigma)
+        low, high = plan.interval(float(majority))
+        misses += not low <= 0.5 <= high or any(not low <= 0.25 <= high for low, high in ends)
+        over += (majority - 0.5) / runs
+    if noisy:
+        assert misses == 0
+    else:
+        assert over > math.sqrt(math.log(2 * 405 / 0.05) / (2 * rows))  # the half-width if nothing adapted
+
+
 def test_a_table_that_was_stored_without_unions_adds_the_ends_of_its_cells():
     with open_curator() as curator:
         table = curator.table("region")

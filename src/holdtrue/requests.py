@@ -506,7 +506,8 @@ class Terms(_Request, frozen=True, kw_only=True):
     iid: Annotated[bool, Meta(description="Whether the rows are independent draws from the population.")] = False
     pure: Annotated[bool, Meta(description="Whether the ledger counts pure epsilon.")] = False
     types: Annotated[
-        Annotated[dict[Text, Literal["boolean", "integer", "real", "text"]], Meta(max_length=4096)] | None,
+        Annotated[dict[Text, Literal["boolean", "integer", "real", "text", "date", "timestamp"]], Meta(max_length=4096)]
+        | None,
         Meta(description="The types of columns, where they are not to be inferred."),
     ] = None
     bounds: Annotated[Bounds | None, Meta(description="The public bounds of columns of numbers.")] = None

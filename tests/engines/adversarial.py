@@ -1,5 +1,6 @@
 """Tables that hold what breaks engines, and random queries over them."""
 
+import datetime as dt
 import math
 
 import numpy as np
@@ -16,6 +17,9 @@ SCHEMA = pa.schema(
         ("region", pa.string()),
         ("odd name", pa.int64()),
         ("share", pa.float64()),
+        ("born", pa.date32()),
+        ("died", pa.date32()),
+        ("seen", pa.timestamp("us")),
     ]
 )
 _INTEGERS = [None, 0, 1, -1, 2, 40, 65, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), -(2**63) + 1]
@@ -43,6 +47,12 @@ _TEXTS = [
 ]
 
 
+_DATES = [None, *map(dt.date.fromisoformat, ("0001-01-01", "1582-10-10", "1969-12-31", "1970-01-01", "2000-02-29"))]
+_DATES += map(dt.date.fromisoformat, ("2024-02-28", "2024-02-29", "2024-03-01", "2026-01-31", "9999-12-31"))
+_TIMES = [dt.time(), dt.time(10, 30), dt.time(23, 59, 59, 999_999), dt.time(0, 0, 0, 1)]
+_MOMENTS = [None if day is None else dt.datetime.combine(day, time) for day in _DATES for time in _TIMES]
+
+
 def table(rows: int, *, seed: int, missing: bool = False) -> pa.Table:
     """Return rows drawn from the worst values of each type; nothing but NULL where ``missing``."""
     rng = np.random.default_rng(seed)
@@ -52,6 +62,7 @@ def table(rows: int, *, seed: int, missing: bool = False) -> pa.Table:
 
     columns = [drawn(_INTEGERS), drawn(_REALS), drawn([None, True, False]), drawn(_TEXTS)]
     columns += [drawn([None, *range(-3, 9)]), [None if missing else float(value) for value in rng.random(rows).round(2)]]
+    columns += [drawn(_DATES), drawn(_DATES), drawn(_MOMENTS)]
     return pa.table({field.name: pa.array(cells, field.type) for field, cells in zip(SCHEMA, columns, strict=True)})
 
 
@@ -64,6 +75,7 @@ TABLES = {
 }
 
 _INTEGER_CONSTANTS = ["0", "1", "-1", "40", "65", "7", "9223372036854775807", "-9223372036854775807", "9007199254740993"]
+_PARTS = ["YEAR", "MONTH", "DAY", "WEEKDAY"]
 _REAL_CONSTANTS = ["0.5", "0.1", "1e308", "-2.5", "64.5", "1e-300", "0.25", "3.0"]
 
 
@@ -84,6 +96,8 @@ class Sentences:
         if kind < 4:
             return self._one(_INTEGER_CONSTANTS + _REAL_CONSTANTS)
         inner, other = self.number(depth - 1), self.number(depth - 1)
+        if self._rng.random() < 0.1:
+            return self._one([f"{self._one(_PARTS)}({self.date()})", "(born - died)", "(born - CAST(seen AS DATE))"])
         match kind:
             case 4 | 5 | 6:
                 return f"({inner} {self._one('+-*/')} {other})"
@@ -102,6 +116,8 @@ class Sentences:
         """Return a condition."""
         kind = int(self._rng.integers(0, 12 if depth else 8))
         column = self._one(["age", "score", '"odd name"', "share"])
+        if self._rng.random() < 0.15:
+            return self.date_test()
         match kind:
             case 0 | 1 | 2:
                 constant = self._one(_INTEGER_CONSTANTS + _REAL_CONSTANTS)
@@ -126,6 +142,30 @@ class Sentences:
                 return f"NOT ({self.condition(depth - 1)})"
             case _:
                 return f"{self.number(depth - 1)} {self._one(['<', '>=', '=', '<>'])} {self.number(depth - 1)}"
+
+    def date(self) -> str:
+        """Return an expression of dates or timestamps."""
+        return self._one(["born", "died", "seen", "COALESCE(born, died)", "CAST(seen AS DATE)", "LEAST(born, seen)"])
+
+    def date_test(self) -> str:
+        """Return a condition on dates."""
+        constants = [
+            "DATE '2024-02-29'",
+            "'1970-01-01'",
+            "TIMESTAMP '2026-01-31 10:30:00'",
+            "DATE '0001-01-01'",
+            self.date(),
+        ]
+        match int(self._rng.integers(0, 4)):
+            case 0:
+                return f"{self.date()} {self._one(['', 'NOT '])}IN ({self._one(constants)}, {self._one(constants)})"
+            case 1:
+                return f"{self.date()} {self._one(['', 'NOT '])}BETWEEN {self._one(constants)} AND {self._one(constants)}"
+            case 2:
+                number = self._one(["1", "2", "6", "29", "2024"])
+                return f"{self._one(_PARTS)}({self.date()}) {self._one(['<', '=', '>'])} {number}"
+            case _:
+                return f"{self.date()} {self._one(['<', '<=', '>', '>=', '=', '<>'])} {self._one(constants)}"
 
     def _text(self) -> str:
         return self._one(["'N'", "''", "'Ä'", "'é'", "'\U0001f600'", "'ß'", "'n'"])

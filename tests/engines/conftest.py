@@ -93,6 +93,7 @@ def open_engine_of_spark(frame, declared):
 
 
 _TYPES = {"int64": "integer", "double": "real", "bool": "boolean", "string": "text", "large_string": "text"}
+_TYPES |= {"date32[day]": "date", "timestamp[us]": "timestamp"}
 
 
 @pytest.fixture(params=ENGINES)

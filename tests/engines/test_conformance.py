@@ -1,5 +1,7 @@
 """One interface, one set of tests, every engine."""
 
+import datetime as dt
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -79,6 +81,58 @@ def test_numbers_are_clamped_and_rounded_by_row(engine):
         3 << BITS,
     ]
     assert engine.sums(queries, bits=BITS) == expected
+
+
+MOMENT = dt.datetime  # without a zone, as the column
+DATED = pa.table(
+    {
+        "born": pa.array(
+            [dt.date(2024, 2, 29), dt.date(1, 1, 1), None, dt.date(9999, 12, 31), dt.date(1969, 12, 31)], pa.date32()
+        ),
+        "seen": pa.array(
+            [
+                MOMENT(2026, 1, 31, 10),
+                MOMENT(1, 1, 1),
+                MOMENT(1969, 12, 31, 23, 59, 59, 999_999),
+                None,
+                MOMENT(9999, 12, 31, 23, 59, 59, 999_999),
+            ],
+            pa.timestamp("us"),
+        ),
+    }
+)
+DATES = {
+    "born = DATE '2024-02-29'": 1,
+    "born <= '1969-12-31'": 2,
+    "born > DATE '1969-12-31'": 2,
+    "born IS NULL": 1,
+    "born IN ('0001-01-01', '9999-12-31')": 2,
+    "born NOT BETWEEN '1900-01-01' AND '2000-01-01'": 3,
+    "YEAR(born) = 2024 AND MONTH(born) = 2 AND DAY(born) = 29 AND WEEKDAY(born) = 3": 1,
+    "WEEKDAY(born) = 0": 1,
+    "born - DATE '2024-02-28' = 1": 1,
+    "CAST(seen AS DATE) - born = 702": 1,
+    "CAST(seen AS DATE) - born = 0": 1,
+    "seen >= TIMESTAMP '2026-01-31 10:00:00'": 2,
+    "seen < '1970-01-01'": 2,
+    "CAST(seen AS DATE) = '1969-12-31'": 1,
+    "YEAR(seen) = 9999": 1,
+    "seen = born": 1,
+    "seen > born": 2,
+}
+
+
+def test_dates_are_counted_by_hand(opener, engine_name):
+    engine = opener(engine_name, DATED)
+    assert [column.type for column in engine.card.columns] == ["date", "timestamp"]
+    queries = [parse(text, engine.card) for text in DATES]
+    expected = [count << BITS for count in DATES.values()]
+    assert engine.sums(queries, bits=BITS) == expected
+    assert [engine.sums([query], bits=BITS)[0] for query in queries] == expected
+    engine.sort()
+    assert engine.sums(queries, bits=BITS) == expected
+    assert engine.sums([parse("(born - DATE '2024-02-28') / 2", engine.card)], bits=1) == [1 + 2]
+    assert engine.fingerprint(b"k" * 32) == opener("arrow", DATED).fingerprint(b"k" * 32)
 
 
 def test_a_majority_of_a_hundred_columns_is_counted(opener, engine_name):

@@ -1,5 +1,7 @@
 """The fingerprint: one for the same rows in any order on any engine, another for anything else."""
 
+import datetime as dt
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -70,7 +72,9 @@ CHANGES = {
     "column renamed": lambda t: t.rename_columns(["age2", *t.column_names[1:]]),
     "column missing": lambda t: t.drop_columns(["share"]),
     "columns swapped": lambda t: t.select([*t.column_names[1:], "age"]),
-    "names swapped": lambda t: t.rename_columns(["odd name", "score", "smoker", "region", "age", "share"]),
+    "names swapped": lambda t: t.rename_columns(["odd name", *t.column_names[1:4], "age", *t.column_names[5:]]),
+    "date": lambda t: _with_cell(t, "born", 3, dt.date(2025, 6, 7)),
+    "a microsecond": lambda t: _with_cell(t, "seen", 3, dt.datetime(2025, 6, 7, 0, 0, 0, 1)),  # noqa: DTZ001 - without a zone
     "cells swapped between rows": lambda t: t.set_column(
         4, "odd name", t.column("odd name").take(np.roll(np.arange(300), 1))
     ),

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -114,7 +115,7 @@ def test_types_of_csv_are_inferred_once_from_all_rows(tmp_path):
     path = tmp_path / "late.csv"
     path.write_text("a,b,c,d,e\n" + "1,1,true,2020-01-01,x\n" * 30_000 + "1.5,z,,,\n#,1,false,2020-01-02,y\n")
     card = open_engine(path).card
-    assert [column.type for column in card.columns] == ["text", "text", "boolean", "text", "text"]
+    assert [column.type for column in card.columns] == ["text", "text", "boolean", "date", "text"]
     assert card.rows == 30_002
     path.write_text("a,b\n1,2\n")
     card = open_engine(path, types={"a": "real"}).card
@@ -151,6 +152,148 @@ def test_decimals_and_small_types_are_read_alike(tmp_path):
     sums = [engine.sums([parse(text, engine.card) for text in texts], bits=2) for engine in engines]
     assert sums[0] == sums[1] == sums[2] == [4, 4, 4, 8, 6]
     assert len({engine.fingerprint(b"k" * 32) for engine in engines}) == 1
+
+
+MOMENTS = ["2024-02-29 10:30:00.5", "0001-01-01 00:00:00", None, "1969-12-31 23:59:59.999999"]
+DAYS = ["2024-02-29", "0001-01-01", None, "9999-12-31"]
+
+
+def _dated(tmp_path, name):  # noqa: C901, PLR0912 - one case for each source
+    """Return the same dates and timestamps as people have them."""
+    moments = [None if text is None else dt.datetime.fromisoformat(text) for text in MOMENTS]
+    days = [None if text is None else dt.date.fromisoformat(text) for text in DAYS]
+    table = pa.table({"day": pa.array(days, pa.date32()), "at": pa.array(moments, pa.timestamp("us"))})
+    numpy = {
+        "day": np.array([text or "NaT" for text in DAYS], "M8[D]"),
+        "at": np.array([text or "NaT" for text in MOMENTS], "M8[us]"),
+    }
+    match name:
+        case "arrow":
+            return table
+        case "arrow of other widths":
+            return pa.table(
+                {
+                    "day": table.column("day").cast(pa.date64()),
+                    "at": table.column("at").cast(pa.timestamp("us", "Asia/Tokyo")),
+                }
+            )
+        case "dictionaries":
+            return pa.table({one: table.column(one).combine_chunks().dictionary_encode() for one in ("day", "at")})
+        case "pandas":
+            return pd.DataFrame({"day": pd.Series(days, dtype=object), "at": pd.Series(moments, dtype="datetime64[us]")})
+        case "pandas of Arrow":
+            return table.to_pandas(types_mapper=pd.ArrowDtype)
+        case "polars":
+            return pl.from_arrow(table)
+        case "numpy":
+            return numpy
+        case "numpy with the bytes swapped":
+            return {one: values.astype(values.dtype.newbyteorder(">")) for one, values in numpy.items()}
+        case "masked":
+            return {
+                one: np.ma.array(np.where(np.isnat(values), values[:1], values), mask=np.isnat(values))
+                for one, values in numpy.items()
+            }
+        case "objects":
+            return {"day": days, "at": np.array(moments, dtype=object)}
+        case "parquet":
+            pq.write_table(table, tmp_path / "rows.parquet")
+            return tmp_path / "rows.parquet"
+        case "csv":
+            lines = [f"{day or ''},{at or ''}" for day, at in zip(DAYS, MOMENTS, strict=True)]
+            return _written(tmp_path, "rows.csv", "\n".join(["day,at", *lines, ""]))
+        case _:
+            return PEER.from_arrow(table)
+
+
+DATED = ["arrow", "arrow of other widths", "dictionaries", "pandas", "pandas of Arrow", "polars", "numpy", "relation", "csv"]
+DATED += ["numpy with the bytes swapped", "masked", "objects", "parquet"]
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_dates_are_read_alike_wherever_they_come_from(tmp_path, name):
+    engine = open_engine(_dated(tmp_path, name))
+    assert [(column.name, column.type) for column in engine.card.columns] == [("day", "date"), ("at", "timestamp")]
+    texts = ["day = '2024-02-29'", "day IS NULL AND at IS NULL", "at = '2024-02-29 10:30:00.5'", "at < '1970-01-01'"]
+    texts += ["YEAR(day) = 9999 AND YEAR(at) = 1969", "CAST(at AS DATE) = day"]
+    assert engine.sums([parse(text, engine.card) for text in texts], bits=0) == [1, 1, 1, 2, 1, 2]
+    assert engine.fingerprint(b"k" * 32) == open_engine(_dated(tmp_path, "arrow")).fingerprint(b"k" * 32)
+
+
+def test_what_no_calendar_has_is_null_on_every_engine():
+    day, second = 86_400_000, 1_000_000
+    low, high = -719_162, 2_932_896
+    columns = {
+        "a": pa.array([low, high, low - 1, high + 1, 2**31 - 1, -(2**31)], pa.date32()),
+        "b": pa.array([low * day, high * day, low * day - day, high * day + day, 0, 1234 * day], pa.date64()),
+        "c": pa.array(
+            [low * 86_400, (high + 1) * 86_400 - 1, low * 86_400 - 1, (high + 1) * 86_400, 2**62, -(2**62)],
+            pa.timestamp("s"),
+        ),
+        "d": pa.array(
+            [low * day, (high + 1) * day - 1, low * day - 1, (high + 1) * day, 2**62, -(2**62)], pa.timestamp("ms")
+        ),
+        "e": pa.array([-1, 0, 1, 999, -1000, -1001], pa.timestamp("ns")),
+        "f": pa.array([0, second, -1, -second, 2**62, -(2**62)], pa.timestamp("us", "UTC")),
+    }
+    table = pa.table(columns)
+    known = {
+        "a IS NULL": 4,
+        "a = '0001-01-01' OR a = '9999-12-31'": 2,
+        "b IS NULL": 2,
+        "c IS NULL": 4,
+        "d IS NULL": 4,
+        "d > '9999-12-31 23:59:59.998'": 1,
+        "e = '1969-12-31 23:59:59.999999'": 2,
+        "e = '1970-01-01'": 3,
+        "CAST(e AS DATE) = '1969-12-31'": 3,
+        "f IS NULL": 2,
+    }
+    # Polars has no date of milliseconds and no timestamp of seconds.
+    for source in (table, pl.from_arrow(table.drop_columns(["b", "c"])), PEER.from_arrow(table)):
+        engine = open_engine(source)
+        asked = [text for text in known if all(name in engine.card for name in re.findall(r"\b[a-f]\b", text))]
+        assert engine.sums([parse(text, engine.card) for text in asked], bits=0) == [known[text] for text in asked]
+    infinite = PEER.sql(
+        "SELECT unnest(['infinity', '-infinity', '2026-01-31'])::DATE AS a, 'infinity'::TIMESTAMP AS c, "
+        "'5000-01-01 (BC)'::DATE AS b"
+    )
+    engine = open_engine(infinite)
+    assert engine.sums([parse(text, engine.card) for text in ("a IS NULL", "c IS NULL", "b IS NULL")], bits=0) == [2, 3, 3]
+    huge = {"when": np.array([2**62, -(2**62), 20_000], dtype="M8[D]")}
+    assert open_engine(huge).sums([parse('"when" IS NULL', open_engine(huge).card)], bits=0) == [2]
+
+
+NO_DATES = """
+01/02/2026|1/2/26|26-01-31|2026-1-5|20260131|2026-02-30|10000-01-01|infinity|2026-01-31 24:00:00|01/02/2026 10:00:00|10:00:00
+2026-01-31T10:00:00Z|2026-01-31 10:00:00+02:00|2026-01-31 10:00:00.1234567
+"""
+
+
+@pytest.mark.parametrize("cell", re.split(r"[|\n]", NO_DATES.strip()))
+def test_a_cell_that_may_be_another_date_is_none(tmp_path, cell):
+    path = _written(tmp_path, "rows.csv", f"a,b\n{cell},1\n{cell},2\n")
+    assert open_engine(path).card.column("a").type in ("text", "integer", "real")
+    for kind in ("date", "timestamp"):
+        with pytest.raises(RequestError, match=f"column 'a' holds a cell that does not fit the type {kind}"):
+            open_engine(path, types={"a": kind})
+
+
+def test_dates_of_files_are_inferred_only_in_the_one_way_that_is_sure(tmp_path):
+    path = _written(
+        tmp_path, "rows.csv", "a,b,c,d\n2026-01-31,01/02/2026,2026-01-31 10:00:00,2026-01-31\n,02/01/2026,,soon\n"
+    )
+    assert [column.type for column in open_engine(path).card.columns] == ["date", "text", "timestamp", "text"]
+    kept = open_engine(path, types={"a": "text", "c": "text"})
+    assert kept.sums([parse("a = '2026-01-31' AND c LIKE '%10:00:00'", kept.card)], bits=0) == [1]
+    path = _written(tmp_path, "rows.json", '[{"a": "2026-01-31", "b": "2026-01-31T10:00:00"}, {"a": null, "b": null}]')
+    assert [column.type for column in open_engine(path).card.columns] == ["text", "text"]
+    engine = open_engine(path, types={"a": "date", "b": "timestamp"})
+    assert engine.sums([parse("a < b", engine.card), parse("a IS NULL", engine.card)], bits=0) == [1, 1]
+    path = _written(tmp_path, "bad.csv", f"a\n2026-01-31\n{CANARY}\n")
+    with pytest.raises(RequestError, match="column 'a' holds a cell that does not fit the type date") as caught:
+        open_engine(path, types={"a": "date"})
+    assert CANARY not in str(caught.value)
 
 
 def _written(tmp_path, name, text):
@@ -213,7 +356,9 @@ WRONG = {
     "no names": (lambda _: np.zeros((3, 2)), "needs names for its columns"),
     "two dimensions": (lambda _: {"a": np.zeros((3, 2))}, "column 'a' has 2 dimensions"),
     "lengths": (lambda _: {"a": [1, 2], "b": [1]}, "differ in length"),
-    "dates": (lambda _: pa.table({"when": pa.array([1], pa.date32())}), "types={'when': 'text'}"),
+    "times": (lambda _: pa.table({"when": pa.array([1], pa.time64("us"))}), "types={'when': 'text'}"),
+    "durations": (lambda _: {"when": np.array([1], dtype="m8[s]")}, "column 'when' has type timedelta64[s]"),
+    "dates by the month": (lambda _: {"when": np.array(["2026-01"], dtype="M8[M]")}, "column 'when' has type datetime64[M]"),
     "lists": (lambda _: pa.table({"a": [[CANARY]]}), "column 'a' has type list"),
     "bytes": (lambda _: pa.table({"a": [CANARY.encode()]}), "column 'a' has type binary"),
     "mixed": (lambda _: {"a": [1, CANARY]}, "column 'a' holds values of several types"),
@@ -329,8 +474,8 @@ def test_declarations_about_nothing_are_refused(tmp_path, source):
         open_engine(data, labels={"b": [1]})
     with pytest.raises(RequestError, match="types names the column 'b'"):
         open_engine(data, types={"b": "real"})
-    with pytest.raises(InvalidParameter, match="types must be one of boolean, integer, real, text"):
-        open_engine(data, types={"a": "date"})
+    with pytest.raises(InvalidParameter, match="types must be one of boolean, integer, real, text, date, timestamp"):
+        open_engine(data, types={"a": "day"})
     with pytest.raises(InvalidParameter, match="types must be a mapping"):
         open_engine(data, types=["integer"])
 

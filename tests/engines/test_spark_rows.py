@@ -22,10 +22,12 @@ from engines.adversarial import TABLES, queries
 from engines.test_conformance import (  # noqa: F401 - collected here too
     engine,
     test_a_closed_engine_answers_nothing,
+    test_a_majority_of_a_hundred_columns_is_counted,
     test_an_empty_table_sums_to_nothing,
     test_an_engine_is_an_engine,
     test_bits_outside_the_grid_are_refused,
     test_counts_are_those_counted_by_hand,
+    test_dates_are_counted_by_hand,
     test_numbers_are_clamped_and_rounded_by_row,
     test_own_values_are_summed_exactly,
     test_progress_is_told_and_ends_at_one,
@@ -99,6 +101,39 @@ def test_p2_equal_integers_where_rows_are_few_or_missing(opener):
     asked = queries(opener("arrow", TABLES["one"]).card, 60, seed=4, depth=2)
     for name in ("one", "byte", "missing"):
         assert _sums(opener("spark-3", TABLES[name]), asked) == _sums(opener("arrow", TABLES[name]), asked), name
+
+
+def test_moments_of_every_zone_and_beyond_the_calendar(spark_session, tmp_path):
+    """Parquet as pandas, DuckDB and Spark write it; the session's zone has gaps and makes no difference."""
+    low, high = -62_135_596_800_000_000, 253_402_300_799_999_999
+    cells = [0, low, high, low - 1, high + 1, 1_711_848_600_000_000, 1_711_848_600_123_456, None]
+    days = [0, -719_162, 2_932_896, -719_163, 2_932_897, 19_782, -(2**31), None]
+    table = pa.table(
+        {
+            "naive": pa.array(cells, pa.timestamp("us")),
+            "utc": pa.array(cells, pa.timestamp("us", "UTC")),
+            "day": pa.array(days, pa.date32()),
+        }
+    )
+    pq.write_table(table, tmp_path / "moments.parquet")
+    before = spark_session.conf.get("spark.sql.session.timeZone")
+    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    try:
+        spark = open_engine(SparkRows(str(tmp_path / "moments.parquet"), session=spark_session))
+        others = [open_engine(table), open_engine(tmp_path / "moments.parquet")]
+        texts = [
+            "naive = utc",
+            "naive IS NULL",
+            "day IS NULL",
+            "naive > '2024-03-31 01:30:00'",
+            "YEAR(day) = 9999",
+            "DAY(utc) = 31",
+        ]
+        asked = [parse(text, spark.card) for text in texts]
+        assert [engine.sums(asked, bits=0) for engine in (spark, *others)] == 3 * [[5, 3, 4, 2, 1, 3]]
+        assert len({engine.fingerprint(KEY) for engine in (spark, *others)}) == 1
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_an_executor_killed_in_mid_job_changes_nothing(opener, spark_cluster, spark_session):
@@ -330,8 +365,8 @@ def test_what_cannot_be_opened_is_refused_with_a_way_out(spark_session, spark_cl
     from pyspark.sql import functions
 
     frame = spark_session.createDataFrame(pa.table({"a": [1, 2], "when": pa.array([1, 2], pa.timestamp("us", tz="UTC"))}))
-    with pytest.raises(RequestError, match="'when' has type timestamp"):
-        open_engine(frame)
+    with pytest.raises(RequestError, match="'when' has type timestamp, whose text depends on the session"):
+        open_engine(frame, types={"when": "text"})
     with pytest.raises(RequestError, match="chance"):
         open_engine(frame.select("a").withColumn("b", functions.rand()))
     with pytest.raises(RequestError, match="no table of that name, and no Parquet"):
@@ -345,8 +380,9 @@ def test_what_cannot_be_opened_is_refused_with_a_way_out(spark_session, spark_cl
         open_engine(SparkRows("people"))
     with pytest.raises(RequestError, match="no rows"):
         open_engine(frame.select("a").where("a > 5"))
-    dated = frame.selectExpr("a", "DATE'2020-02-03' AS day", "CAST(a AS DECIMAL(20, 3)) AS d")
-    assert [column.type for column in open_engine(dated, types={"day": "text"}).card.columns] == ["integer", "text", "real"]
+    dated = frame.selectExpr("a", "DATE'2020-02-03' AS day", "CAST(a AS DECIMAL(20, 3)) AS d", "CAST(a AS DECIMAL(9)) AS n")
+    kinds = [column.type for column in open_engine(dated, types={"day": "text"}).card.columns]
+    assert kinds == ["integer", "text", "real", "integer"]
     # Executors whose Python has no packages.
     bare = tmp_path / "bare-python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')

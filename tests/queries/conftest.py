@@ -22,6 +22,8 @@ def card():
             Column("name", "text"),
             Column("blood pressure", "real"),
             Column("v1.score", "real"),
+            Column("born", "date"),
+            Column("seen", "timestamp"),
         ),
         rows=1000,
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.dates import DAY, LIMITS
 from holdtrue.queries.evaluator import Values
 
 CARD = Card(
@@ -19,6 +20,9 @@ CARD = Card(
         Column("a b.c", "real"),
         Column('odd"; --', "integer"),
         Column("select", "boolean"),
+        Column("d", "date"),
+        Column("e", "date"),
+        Column("w", "timestamp"),
     ),
     rows=257,
 )
@@ -31,6 +35,9 @@ STRANGE = [float("nan"), float("inf"), float("-inf")]
 WORDS = ["a", "A", "b", "ab", "aXb", "N", "S", "é", "É", "ß", "İ", "🙂", "e\u0301", "%", "_", "a%b", "a_b", "O'Neil", "NULL"]
 WORDS += ["\\", "a\\b", '"', "--", "';", "aa", "aaa", "aab", "zz", "\U0010ffff", "\ufffd"]
 WORDS += ["", " ", "a ", "a\nb", "\u2028", "Z" * 40]
+DATES = ["0001-01-01", "0001-01-02", "1582-10-10", "1899-12-31", "1969-12-31", "1970-01-01", "2000-02-29", "2023-02-28"]
+DATES += ["2024-02-29", "2026-01-31", "2100-03-01", "9999-12-30", "9999-12-31"]
+TIMES = ["", " 00:00:00", " 23:59:59.999999", "T10:30", " 12:00:00.5", " 00:00:00.000001"]
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "!="]
 DEPTH = 4
 _SIGNS = ["%", "_", "a", "b", "A", "é", "🙂", "\\", "'", ""]
@@ -90,6 +97,51 @@ class _Writer:
                 ]
             )
         return name
+
+    def date(self, depth):
+        if depth > 0 and self._rng.random() < 0.4:
+            return self._pick(
+                [
+                    f"COALESCE({self.date(depth - 1)}, {self.date(0)})",
+                    f"NULLIF({self.date(depth - 1)}, {self.date(0)})",
+                    f"LEAST({self.date(depth - 1)}, {self.date(0)})",
+                    f"greatest({self.date(depth - 1)}, NULL, {self.date(0)})",
+                    f"CAST({self.moment(depth - 1)} AS DATE)",
+                ]
+            )
+        if not self._names["date"] or self._rng.random() < 0.2:
+            return self._pick(["DATE '{}'", "date '{}'", "'{}'::date"]).format(self._pick(DATES))
+        return self._pick(self._names["date"])
+
+    def moment(self, depth):
+        if depth > 0 and self._rng.random() < 0.3:
+            return self._pick([f"CAST({self.date(depth - 1)} AS TIMESTAMP)", f"COALESCE({self.moment(0)}, {self.date(0)})"])
+        if not self._names["timestamp"] or self._rng.random() < 0.2:
+            return f"TIMESTAMP '{self._pick(DATES)}{self._pick(TIMES)}'"
+        return self._pick(self._names["timestamp"])
+
+    def either(self, depth):
+        return self.date(depth) if self._rng.random() < 0.6 else self.moment(depth)
+
+    def part(self, depth):
+        if self._rng.random() < 0.5:
+            return f"({self.date(depth)} - {self.date(depth)})"
+        return f"{self._pick(['YEAR', 'month', 'DAY', 'WEEKDAY'])}({self.either(depth)})"
+
+    def date_test(self, depth):
+        left = self.either(depth)
+        match self._rng.integers(5):
+            case 0:
+                listed = ", ".join(self.either(0) for _ in range(self._rng.integers(1, 5)))
+                return f"{left} {self._pick(['', 'NOT '])}IN ({listed})"
+            case 1:
+                return f"{left} {self._pick(['', 'NOT '])}BETWEEN {self.either(depth - 1)} AND '{self._pick(DATES)}'"
+            case 2:
+                return f"{left} IS {self._pick(['', 'NOT '])}NULL"
+            case 3:
+                return f"'{self._pick(DATES)}{self._pick(TIMES)}' {self._pick(COMPARISONS)} {left}"
+            case _:
+                return f"{left} {self._pick(COMPARISONS)} {self.either(depth - 1)}"
 
     def text_test(self, depth):
         left = self.word(depth)
@@ -152,8 +204,8 @@ _FLAGS = [
     "{} <> {}",
 ]
 _FLAGS += ["{} = 'yes'", "'No' <> {}", "{} != 'TRUE'", "{} = 1", "{} <> 0", "{} IN ('no', {})", "{} NOT IN (1, NULL)"]
-_KINDS = ("boolean", "integer", "real", "text")
-_TESTS = [_Writer.text_test, _Writer.number_test, _Writer.number_test, _Writer.flag]
+_KINDS = ("boolean", "integer", "real", "text", "date", "timestamp")
+_TESTS = [_Writer.text_test, _Writer.number_test, _Writer.number_test, _Writer.flag, _Writer.date_test]
 _JOINTS = [
     lambda writer, depth: f"{writer.condition(depth)} AND {writer.condition(depth)}",
     lambda writer, depth: f"{writer.condition(depth)} OR {writer.condition(depth)}",
@@ -168,6 +220,7 @@ _NUMBERS = [
         for symbol in "+-*//"
     ],
     lambda writer, depth: f"({writer.chain(depth - 1)})",
+    lambda writer, depth: writer.part(depth),
     lambda writer, depth: f"(- {writer.number(depth)})",
     lambda writer, depth: f"ABS({writer.number(depth)})",
     lambda writer, depth: f"LEAST({writer.number(depth)}, {writer.number(depth)}, {writer.number(depth)})",
@@ -197,12 +250,25 @@ def _filled(rng, kind, rows):
             data = rng.random(rows) < 0.5
         case "integer":
             data = np.array(WHOLES, dtype=np.int64)[rng.integers(len(WHOLES), size=rows)]
+        case "date":
+            data = _days(rng, rows)
+        case "timestamp":
+            data = _days(rng, rows) * DAY + rng.choice([0, 1, 37_800_000_000, 43_200_500_000, DAY - 1], size=rows)
         case "real":
             pool = np.array([*REALS, *STRANGE, *STRANGE])
             data = np.where(rng.random(rows) < 0.7, pool[rng.integers(len(pool), size=rows)], rng.random(rows))
         case _:
             data = np.array(WORDS, dtype=object)[rng.integers(len(WORDS), size=rows)]
     return Values(data, valid)
+
+
+def _days(rng, rows):
+    """Return days of the calendar: its ends, days around the constants, and days drawn from all of it."""
+    known = np.array(DATES, dtype="M8[D]").astype(np.int64)[rng.integers(len(DATES), size=rows)]
+    low, high = LIMITS["date"]
+    return np.where(
+        rng.random(rows) < 0.7, np.clip(known + rng.integers(-1, 2, rows), low, high), rng.integers(low, high + 1, rows)
+    )
 
 
 def arrow(columns):

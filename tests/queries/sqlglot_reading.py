@@ -19,8 +19,16 @@ from holdtrue.queries.syntax_tree import Node
 _PAIRS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.And: "AND", exp.Or: "OR"}
 _PAIRS |= {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Nullif: "NULLIF"}
 _ONES = {exp.Not: "NOT", exp.Neg: "NEGATE", exp.Abs: "ABS", exp.Length: "LENGTH", exp.Lower: "LOWER", exp.Upper: "UPPER"}
+_ONES |= {exp.Year: "YEAR", exp.Month: "MONTH", exp.Day: "DAY"}
 _LISTS = {exp.Least: "LEAST", exp.Greatest: "GREATEST", exp.Coalesce: "COALESCE", exp.In: "IN"}
-_TYPES = {"INT": "INTEGER", "BIGINT": "INTEGER", "DOUBLE": "DOUBLE", "FLOAT": "DOUBLE"}
+_TYPES = {
+    "INT": "INTEGER",
+    "BIGINT": "INTEGER",
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "DOUBLE",
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+}
 _DECIMAL = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # Parts that carry no meaning for us.
 _IDLE = {"typed", "safe", "ignore_nulls", "quoted", "nested"}
@@ -98,6 +106,8 @@ def _translated(node):  # noqa: C901, PLR0912 - one case for each kind of expres
             return Node("CAST", (_translated(operand),), _TYPES[name.value])
         case exp.Case() | exp.If():
             return _case(node)
+        case exp.Anonymous(this=name, expressions=[operand]) if str(name).upper() == "WEEKDAY":
+            return Node("WEEKDAY", (_translated(operand),))
         case _:
             raise UnsupportedQuery(kind.__name__)
 

@@ -2,6 +2,7 @@
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from holdtrue.errors import RequestError
 from holdtrue.queries import Card, Column, parse
 from holdtrue.queries.checking import conjoin, disjoin
+from holdtrue.queries.dates import DAY
 from holdtrue.queries.evaluator import Values, satisfies
 from holdtrue.queries.syntax_tree import And, Constant, Field, Null, Number, Or, Truth, ValueComparison
 from queries.generating import CARD, arrow, random_query_text
@@ -78,6 +80,23 @@ TWINS = [
     ),
     ("CASE age WHEN 1 THEN 2 END", "CASE WHEN age = 1 THEN 2 ELSE NULL END"),
     ("CAST(age AS DOUBLE) / 2", "age / 2", "age::double / 2"),
+    (
+        "born >= DATE '2026-02-01'",
+        "born > '2026-01-31'",
+        "NOT born < DATE '2026-02-01'",
+        "DATE '2026-01-31' < born",
+        "born > CAST('2026-01-31' AS DATE)",
+    ),
+    ("born BETWEEN '2024-02-29' AND '2024-03-01'", "born > '2024-02-28' AND born < DATE '2024-03-02'"),
+    ("born IN ('2026-01-31')", "born = DATE '2026-01-31'"),
+    ("born >= DATE '0001-01-01'", "born IS NOT NULL", "born <= '9999-12-31'", "born = born", "YEAR(born) IS NOT NULL"),
+    ("born > DATE '9999-12-31'", "FALSE"),
+    ("seen > DATE '2026-01-31'", "seen > TIMESTAMP '2026-01-31 00:00'", "seen > '2026-01-31T00:00:00.0'"),
+    ("YEAR(seen) = 2026", "YEAR(CAST(seen AS DATE)) = YEAR(DATE '2026-07-01')", "2026 = year(seen::date)"),
+    ("born - DATE '2026-01-31' > 7", "born - '2026-01-31' >= 8"),
+    ("DATE '2026-03-01' - DATE '2026-02-28'", "1"),
+    ("WEEKDAY(DATE '2026-11-16')", "WEEKDAY(TIMESTAMP '2026-11-16 23:59:59')", "0"),
+    ("COALESCE(born, '2026-01-31') = '2026-01-31'", "COALESCE(born, DATE '2026-01-31') = DATE '2026-01-31'"),
     ("LOWER(UPPER(name)) = 'a'", "LOWER(name) = LOWER('A')"),
 ]
 STRANGERS = [
@@ -91,6 +110,9 @@ STRANGERS = [
     ("name LIKE 'a%'", "name LIKE 'A%'"),
     ("age > 1", "visits > 1"),
     ("smoker", "CAST(smoker AS INTEGER)"),
+    ("born = DATE '2026-01-31'", "seen = DATE '2026-01-31'"),
+    ("born > DATE '2026-01-31'", "CAST(seen AS DATE) > DATE '2026-01-31'"),
+    ("seen >= '2026-01-31'", "seen > '2026-01-30'"),
 ]
 
 
@@ -196,6 +218,15 @@ def _simple(rng, depth):
             f"CASE WHEN b THEN i WHEN c THEN 1 END {symbol} j",
             f"LEAST(i, j) {symbol} GREATEST(j, 1)",
             f"LENGTH(s) {symbol} i",
+            f"{pick('d', 'e')} {symbol} " + pick("e", "DATE '2020-02-29'", "'2019-12-31'"),
+            f"d {pick('', 'NOT ')}BETWEEN " + pick("e", "DATE '2020-01-01'") + " AND DATE '2020-03-01'",
+            f"d {pick('', 'NOT ')}IN (" + pick("e", "DATE '2020-02-29', DATE '2020-03-01'", "NULL, e") + ")",
+            f"w {symbol} " + pick("TIMESTAMP '2020-02-29 12:00:00'", "DATE '2020-02-29'", "d", "CAST(e AS TIMESTAMP)"),
+            f"CAST(w AS DATE) {symbol} d",
+            f"{pick('YEAR', 'MONTH', 'DAY')}({pick('d', 'w')}) {symbol} {pick('2020', '2', '29', '1')}",
+            f"(d - e) {symbol} " + pick("0", "1", "i", "(d - DATE '2020-02-28')"),
+            f"COALESCE(d, e) {symbol} NULLIF(e, DATE '2020-02-29')",
+            f"LEAST(d, e) {symbol} GREATEST(e, DATE '2020-02-28')",
         )
     left, right = _simple(rng, depth - 1), _simple(rng, depth - 1)
     return pick(
@@ -223,8 +254,14 @@ def test_rewriting_keeps_three_valued_logic(rng):
         "s": np.array(["", "a", "b", "ab"], dtype=object)[rng.integers(4, size=rows)],
         "t": np.array(["", "a", "b", "ab"], dtype=object)[rng.integers(4, size=rows)],
     }
+    start = np.datetime64("2019-12-30").astype(np.int64)
+    data |= {name: start + rng.choice([0, 1, 2, 59, 60, 61, 62, 63], size=rows) for name in "de"}
+    data["w"] = DAY * (start + rng.choice([1, 60, 61, 62], size=rows)) + rng.choice([0, 1, DAY // 2, DAY - 1], size=rows)
     columns = {name: Values(one, rng.random(rows) > 0.3) for name, one in data.items()}
-    held = arrow(columns)  # noqa: F841 - DuckDB finds it by name
+    held = arrow(columns)
+    for name, kind in {"d": pa.date32(), "e": pa.date32(), "w": pa.timestamp("us")}.items():
+        whole = held.column(name).cast(pa.int32()) if name in "de" else held.column(name)
+        held = held.set_column(held.column_names.index(name), name, whole.cast(kind))
     connection = duckdb.connect()
     texts = [_simple(rng, rng.integers(0, 4)) for _ in range(1500)]
     for start in range(0, len(texts), 100):

@@ -55,6 +55,8 @@ def test_an_unknown_column_like_none_lists_what_there_is(card):
         lambda: Column("a", "text", labels=()),
         lambda: Column("a", "text", labels=("x", "x")),
         lambda: Column("a", "integer", labels=(True, False)),
+        lambda: Column("a", "date", labels=("2026-01-31",)),
+        lambda: Column("a", "timestamp", bounds=(0, 1)),
         lambda: Card((Column("a", "real"), Column("A", "real")), 1),
         lambda: Card(("a",), 1),
         lambda: Card((), -1),

@@ -171,7 +171,7 @@ KNOWN = {
     "And",
     "Or",
 }
-KNOWN |= {"SafeDivide", "Anonymous", "Collate"}
+KNOWN |= {"SafeDivide", "Anonymous", "Collate", "Extract", "DateFromUnixDate"}
 SCAFFOLD = {"l", "r", "m", "k", "q", "t", "C"}
 
 

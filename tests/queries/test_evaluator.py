@@ -11,7 +11,11 @@ from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.syntax_tree import Constant
 
 CARD = Card(
-    (Column("i", "integer"), Column("x", "real"), Column("b", "boolean"), Column("s", "text"), Column("z", "real")), 1
+    (
+        *(Column("i", "integer"), Column("x", "real"), Column("b", "boolean"), Column("s", "text"), Column("z", "real")),
+        *(Column("d", "date"), Column("w", "timestamp")),
+    ),
+    1,
 )
 LOW, HIGH = -(2**63), 2**63 - 1
 INF, NAN = math.inf, math.nan
@@ -19,7 +23,10 @@ INF, NAN = math.inf, math.nan
 
 def _one(text, bits=10, **cells):
     """Return the grid value on one row; what is not given is NULL."""
-    kinds = {"i": np.int64, "x": np.float64, "b": np.bool_, "s": object, "z": np.float64}
+    kinds = {"i": np.int64, "x": np.float64, "b": np.bool_, "s": object, "z": np.float64, "d": np.int64, "w": np.int64}
+    for name, unit in (("d", "D"), ("w", "us")):
+        if name in cells:
+            cells[name] = int(np.datetime64(cells[name], unit).astype(np.int64))
     columns = {}
     for name, kind in kinds.items():
         cell = cells.get(name)
@@ -87,6 +94,26 @@ def _one(text, bits=10, **cells):
         ("s = ''", {"s": ""}, 1024),
         ("COALESCE(s, 'none') = 'none'", {}, 1024),
         ("NULLIF(s, '') IS NULL", {"s": ""}, 1024),
+        # dates
+        ("d > '2026-01-31'", {"d": "2026-02-01"}, 1024),
+        ("d > '2026-01-31'", {"d": "2026-01-31"}, 0),
+        ("d > '2026-01-31' OR d <= '2026-01-31'", {}, 0),
+        ("d IS NULL", {}, 1024),
+        ("YEAR(d) = 1969 AND MONTH(d) = 12 AND DAY(d) = 31 AND WEEKDAY(d) = 2", {"d": "1969-12-31"}, 1024),
+        ("YEAR(d) = 1 AND MONTH(d) = 1 AND DAY(d) = 1 AND WEEKDAY(d) = 0", {"d": "0001-01-01"}, 1024),
+        ("YEAR(d) = 9999 AND MONTH(d) = 12 AND DAY(d) = 31 AND WEEKDAY(d) = 4", {"d": "9999-12-31"}, 1024),
+        ("YEAR(d) = 2024 AND MONTH(d) = 2 AND DAY(d) = 29 AND WEEKDAY(d) = 3", {"d": "2024-02-29"}, 1024),
+        ("WEEKDAY(w) = 6", {"w": "2026-11-15T23:59:59.999999"}, 1024),
+        ("d - DATE '2024-02-28' = 2", {"d": "2024-03-01"}, 1024),
+        ("d - DATE '1582-10-04' = 11", {"d": "1582-10-15"}, 1024),
+        ("(d - DATE '2026-01-31') / 4", {"d": "2026-02-01"}, 256),
+        ("d - DATE '2026-01-31' IS NULL", {}, 1024),
+        ("CAST(w AS DATE) = '1969-12-31'", {"w": "1969-12-31T23:59:59.999999"}, 1024),
+        ("w = d", {"w": "2026-01-31T00:00:00", "d": "2026-01-31"}, 1024),
+        ("w > d", {"w": "2026-01-31T00:00:00.000001", "d": "2026-01-31"}, 1024),
+        ("w BETWEEN '2026-01-31' AND '2026-01-31 10:00'", {"w": "2026-01-31T10:00:00"}, 1024),
+        ("COALESCE(d, '2026-01-31') = '2026-01-31'", {}, 1024),
+        ("GREATEST(d, '2026-01-31') = '2026-01-31'", {"d": "2026-01-30"}, 1024),
         # integers give 0 or 1
         ("i", {"i": 5}, 1024),
         ("i", {"i": -5}, 0),

@@ -41,6 +41,9 @@ LANGUAGE = [
     "CAST(b AS INTEGER) + cast(x AS FLOAT) + CAST(i AS LONG) > ABS ( x )",
     "s = 'AND' AND \"odd\"\"; --\" > 0 AND \"select\" AND t = '--' AND s > ';' AND s < 'a\nb'",
     "NOT(b)AND(c)OR x IN(1)AND s='a'AND i>1AND CASE WHEN(b)THEN(1)ELSE(0)END>0",
+    "d > DATE '2026-01-31' AND e <= date'2020-02-29' AND w <> TIMESTAMP '2026-01-31 10:00:00' AND d - e > 7 - 2",
+    "d BETWEEN '2020-01-01' AND e AND CAST(w AS DATE) IN (d, '2020-02-29') AND '2026-01-31'::date > d AND d::timestamp < w",
+    "YEAR(d) = 2026 AND month(w) IN (1, 2) AND DAY(e) > 1 OR Weekday(d) < 5 AND d - DATE '2020-01-01' + 1 > 30 * 2",
     "(i) IN (j, 1, x) AND (NULL) IS NULL AND x BETWEEN NULLIF(1, 2) AND i::int",
 ]
 # Each looks like the language at some place, and means something else, or nothing.
@@ -84,6 +87,15 @@ class _Writer:
 
     def number(self):
         known = ("i", "j", "x", "y", '"a b.c"', "(i)", "-x", "- -1", "5.", ".5", "1e5", "1E-3", "007", "9223372036854775808")
+        known += (
+            "YEAR(d)",
+            "d - e",
+            "DATE '2020-02-29' - d",
+            "weekday(w)",
+            "day(DATE '2026-01-31')",
+            "d",
+            "DATE '2026-02-30'",
+        )
         known += ("+x", "x::int", "LEN(s)", "ABS(x)", "if(b,1,0)", "CASE i WHEN 1 THEN 2 END", "CAST(x AS REAL)", "NULL")
         return self.pick(*known, str(self._rng.integers(200)), f"{self._rng.random():.3f}")
 
@@ -102,6 +114,10 @@ class _Writer:
             lambda: f"{self.sum()} {denied}IN({', '.join(self.sum() for _ in range(self._rng.integers(1, 4)))})",
             lambda: f"{self.pick('s', 't')} {denied}LIKE {word}",
             lambda: f"{self.pick('s', 't')}{self.pick('=', '<>', '<')}{word}",
+            lambda: (
+                f"{self.pick('d', 'e', 'w')} {self.pick('=', '>', '<=')} {self.pick('DATE', 'timestamp', '')} '2026-01-31'"
+            ),
+            lambda: f"{self.pick('b', 'c')} {self.pick('=', '<>')} {self.pick('b', 'c', '1', written('yes'), self.test())}",
             lambda: f"{self.test()} {self.pick('=', '<>', 'IS', 'IS NOT')} {self.pick('TRUE', 'FALSE')}",
             lambda: f"({self.condition()})",
             lambda: f"NOT {self.test()}",

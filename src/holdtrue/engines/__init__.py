@@ -35,12 +35,13 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
 
     :class:`SparkRows` says how Spark is to read a frame, a table of its catalogue, or a path.
 
-    ``types`` ("boolean", "integer", "real", "text" by column) are read from the data unless given; for CSV and JSON they
-    are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are public and go onto the
-    card as they are. ``header`` says of the first line of a CSV file that it has the names of the columns (True), that it is
-    a row (False), or that it is a row of columns with these names; a first line that looks like a row is refused unless it
-    is said. ``names`` are the columns of a card that is fixed already. ``threads`` is for DuckDB. ``memory`` caps what is
-    kept for speed, in bytes. ``spill`` is a folder for rows that DuckDB cannot keep in memory; without one it has to.
+    ``types`` ("boolean", "integer", "real", "text", "date", "timestamp" by column) are read from the data unless given;
+    for CSV and JSON they are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are
+    public and go onto the card as they are. ``header`` says of the first line of a CSV file that it has the names of the
+    columns (True), that it is a row (False), or that it is a row of columns with these names; a first line that looks like
+    a row is refused unless it is said. ``names`` are the columns of a card that is fixed already. ``threads`` is for
+    DuckDB. ``memory`` caps what is kept for speed, in bytes. ``spill`` is a folder for rows that DuckDB cannot keep in
+    memory; without one it has to.
 
     Whatever is wrong raises RequestError. Opening is the custodian's: messages name files, columns and lines, no cell.
     """

@@ -259,8 +259,8 @@ class LocalEngine(Engine):
                 progress(done / self.rows)
 
     def sort(self, columns: Sequence[str] | None = None) -> None:
-        """Sort columns of numbers (all, unless named) ahead of the first comparison, as far as the memory cap has room."""
-        known = [column.name for column in self.card.columns if column.type in ("integer", "real")]
+        """Sort columns of numbers and dates (all, unless named) ahead of the first comparison, while the cap has room."""
+        known = [column.name for column in self.card.columns if column.type not in ("boolean", "text")]
         chosen = known if columns is None else [self.card.column(name).name for name in columns]
 
         def sort() -> None:

@@ -306,13 +306,13 @@ _Placed = tuple[int, Boolean, list[int]]
 
 
 def find_column(tree: Boolean) -> str | None:
-    """Return the column of a comparison of numbers with constants of its own type; None for anything else."""
+    """Return the column of a comparison of numbers or dates with constants of its own type; None for anything else."""
     match tree:
         case ValueComparison(left=Field(column=name, type=kind), right=Number(type=constant)):
             return name if kind == constant else None
-        case Member(operand=Field(column=name, type="integer" | "real")):
+        case Member(operand=Field(column=name, type="integer" | "real" | "date" | "timestamp")):
             return name
-        case Null(operand=Field(column=name, type="integer" | "real"), negated=True):
+        case Null(operand=Field(column=name, type="integer" | "real" | "date" | "timestamp"), negated=True):
             return name
         case And(children=children) | Or(children=children):
             first = find_column(children[0])

@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +29,8 @@ from holdtrue.engines.files import (
     Files,
     Header,
     cast_columns,
+    change_to_dates,
+    count_dates,
     explain_failure,
     find_files,
     infer_types,
@@ -41,7 +43,8 @@ from holdtrue.exact import count
 from holdtrue.kernels import Flags, Words
 from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import cells_of_arrow, check_names, flags_of, open_masked
+from holdtrue.queries.columns import check_names, flags_of, open_masked, read_stored
+from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.emitters import emit_duckdb as emit_value
 from holdtrue.queries.evaluator import Values
@@ -116,8 +119,8 @@ class DuckDBEngine(LocalEngine):
                     progress((first + len(some) * (start + batch.num_rows) / max(1, self.rows)) / len(atoms))
 
     def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
-        """Return the values of a column of numbers and which of them are there."""
-        data = np.zeros(self.rows, dtype=np.int64 if self.card.column(column).type == "integer" else np.float64)
+        """Return the values of a column of numbers or dates and which of them are there."""
+        data = np.zeros(self.rows, dtype=np.float64 if self.card.column(column).type == "real" else np.int64)
         valid = np.zeros(self.rows, dtype=np.bool_)
         start = 0
         for (cells,), rows in self._yield_pieces([column]):
@@ -140,7 +143,7 @@ class DuckDBEngine(LocalEngine):
         kinds = [self.card.column(name).type for name in names]
         for _, batch in self._read_batches(", ".join(quote_name(name) for name in names)):
             read = zip(names, batch.columns, kinds, strict=True)
-            yield [cells_of_arrow(name, column, wanted=kind)[1] for name, column, kind in read], batch.num_rows
+            yield [read_stored(name, column, kind) for name, column, kind in read], batch.num_rows
 
     def _release_rows(self) -> None:
         self._connection.close()
@@ -229,13 +232,34 @@ def open_files(
         if streamed:
             _check_schemas(files)
             return table_function(files, types={})
-        known = declared.types if files.format == "csv" else {}
-        types = infer_types(_describe_columns(connection, table_function(files, types=known)), types=declared.types)
+        csv = files.format == "csv"
+        # Dates are read as text, and then looked at.
+        known = {name: "text" if kind in LIMITS else kind for name, kind in declared.types.items()}
+        types = infer_types(_describe_columns(connection, table_function(files, types=known if csv else {})), types=known)
         connection.execute(f"CREATE TABLE {_HELD} AS SELECT * FROM {table_function(files, types=types)}")  # noqa: S608 - quoted
+        texts = {name: declared.types.get(name) for name, kind in types.items() if kind == "text"}
+        _find_dates(connection, {name: kind for name, kind in texts.items() if kind in LIMITS or (csv and kind is None)})
         return _HELD
 
     failure = lambda error: explain_failure(files, error)  # noqa: E731 - of this shape
     return _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, streamed=streamed)
+
+
+def _find_dates(connection: "duckdb.DuckDBPyConnection", asked: Mapping[str, str | None]) -> None:
+    """Make dates of the texts that are declared so, and of those of no declared type whose every cell is one."""
+    if not asked:
+        return
+    listed = ", ".join(count_dates(name) for name in asked)
+    counts = iter(connection.execute(f"SELECT {listed} FROM {_HELD}").fetchall()[0])  # noqa: S608 - quoted names
+    for name, wanted in asked.items():
+        there, dates, moments = (next(counts) for _ in range(3))
+        kind = wanted or ("date" if 0 < there == dates else "timestamp" if 0 < there == moments else None)
+        if kind is None:
+            continue
+        if there != (dates if kind == "date" else moments):
+            message = f"column {name!r} holds a cell that does not fit the type {kind}, written as 2026-01-31 10:00:00"
+            raise RequestError(message)
+        connection.execute(change_to_dates(_HELD, name, kind))
 
 
 def open_relation(relation: object, *, declared: Declared, settings: DuckDBSettings | None = None) -> DuckDBEngine:

@@ -21,13 +21,16 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.queries.columns import check_names, choose_type, open_masked, refuse_type, type_of_decimal
+from holdtrue.queries.dates import LIMITS
 
 __all__ = [
     "Cast",
     "Files",
     "Header",
     "cast_columns",
+    "change_to_dates",
     "check_header",
+    "count_dates",
     "explain_failure",
     "find_files",
     "infer_types",
@@ -53,9 +56,12 @@ _FORMATS: dict[str, Format] = {
 }
 _SIGNS = re.compile(r"([*?\[{}])")
 _SQL_TYPES = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "VARCHAR"}
+_SQL_DATES = {"date": "DATE", "timestamp": "TIMESTAMP"}
+_PATTERNS = {"date": r"\d{4}-\d\d-\d\d"}
+_PATTERNS["timestamp"] = _PATTERNS["date"] + r"([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE_INTEGERS = {"UBIGINT", "HUGEINT", "UHUGEINT"}
-_TEMPORAL = ("DATE", "TIME", "INTERVAL", "UUID")
+_AS_TEXT = ("TIME", "INTERVAL", "UUID")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LONGEST_SHOWN = 120
 _BROKEN = (OSError, EOFError, ValueError, csv.Error, zlib.error)
@@ -227,10 +233,31 @@ def infer_types(columns: Sequence[tuple[str, str]], *, types: Mapping[str, str])
     return {name: types.get(name) or _infer_type(name, found) for name, found in columns}
 
 
+def count_dates(name: str) -> str:
+    """Return three counts of a column of text: its cells, those that are dates, and those that are dates or timestamps.
+
+    DuckDB's own reader guesses the order of day and month, and takes two digits for a year: only one form is sure.
+    """
+    column = quote_name(name)
+    counts = [
+        f"COUNT(TRY_CAST({column} AS {_SQL_DATES[kind]})) FILTER (regexp_full_match({column}, '{pattern}'))"
+        for kind, pattern in _PATTERNS.items()
+    ]
+    return ", ".join([f"COUNT({column})", *counts])
+
+
+def change_to_dates(table: str, name: str, kind: str) -> str:
+    """Return the statement that makes dates or timestamps of a column of text."""
+    column, wanted = quote_name(name), _SQL_DATES[kind]
+    return f"ALTER TABLE {table} ALTER COLUMN {column} TYPE {wanted} USING TRY_CAST({column} AS {wanted})"
+
+
 def _infer_type(name: str, found: str) -> str:
     if found in _WIDE_INTEGERS:
         return "real"
     kind = _find_type(found)
+    if kind in LIMITS:
+        return "text"
     if kind is None and not _is_temporal(found):
         if found in ('"NULL"', "JSON"):
             message = f"column {name!r} is empty or holds values of several types; give its type in types="
@@ -265,10 +292,28 @@ def _cast_column(name: str, found: str, wanted: str | None) -> Cast:
         wide=found in _WIDE_INTEGERS,
     )
     column = quote_name(name)
+    if kind in LIMITS and kind == _find_type(found):
+        return Cast(name, kind, _write_moment(column, found, kind))
     # Through text DuckDB rounds a decimal to the nearest double; its direct cast does not.
     inner = f"CAST({column} AS VARCHAR)" if found.startswith("DECIMAL") and kind == "real" else column
-    expression = f"TRY_CAST({inner} AS {_SQL_TYPES[kind]})"
-    return Cast(name, kind, expression)
+    return Cast(name, kind, f"TRY_CAST({inner} AS {_SQL_TYPES.get(kind, 'BIGINT')})")
+
+
+def _write_moment(column: str, found: str, kind: str) -> str:
+    """Return a date as days, or a timestamp as microseconds; NULL where the calendar does not have it, or it is infinite."""
+    if kind == "date":
+        whole = f"date_diff('day', DATE '1970-01-01', {column})"
+    elif found == "TIMESTAMP_NS":
+        whole = f"(epoch_ns({column}) // 1000 - CAST(epoch_ns({column}) % 1000 < 0 AS BIGINT))"
+    elif found in ("TIMESTAMP_S", "TIMESTAMP_MS"):
+        # Even TRY_CAST raises where such a number is too large for microseconds.
+        last = "9999-12-31 23:59:59" + (".999" if found == "TIMESTAMP_MS" else "")
+        within = f"{column} BETWEEN CAST('0001-01-01' AS {found}) AND CAST('{last}' AS {found})"
+        whole = f"epoch_us(CAST(CASE WHEN {within} THEN {column} END AS TIMESTAMP))"
+    else:
+        whole = f"epoch_us({column})"
+    low, high = LIMITS[kind]
+    return f"CASE WHEN {whole} BETWEEN {low} AND {high} THEN {whole} END"
 
 
 def _find_type(found: str) -> str | None:
@@ -282,11 +327,13 @@ def _find_type(found: str) -> str | None:
         return type_of_decimal(int(decimal[1]), int(decimal[2]))
     if found in ("FLOAT", "DOUBLE"):
         return "real"
+    if found == "DATE" or found.startswith("TIMESTAMP"):
+        return "date" if found == "DATE" else "timestamp"
     return "text" if found == "VARCHAR" or found.startswith("ENUM(") else None
 
 
 def _is_temporal(found: str) -> bool:
-    return found.startswith(_TEMPORAL) and not found.endswith("]")
+    return found.startswith(_AS_TEXT) and not found.endswith("]")
 
 
 def explain_failure(files: Files, error: Exception) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import Type
 from holdtrue.queries.checking import make_comparison
+from holdtrue.queries.dates import LIMITS, write_constant
 from holdtrue.queries.scalars import make_arithmetic
 from holdtrue.queries.sql_words import QUOTED
 from holdtrue.queries.syntax_tree import (
@@ -55,7 +56,7 @@ _BOOLEAN = get_args(Boolean)
 # How tightly a piece binds.
 _OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN, _ATOM = range(8)
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_TYPES = {"real": "DOUBLE", "integer": "BIGINT"}
+_TYPES = {"real": "DOUBLE", "integer": "BIGINT", "date": "DATE", "timestamp": "TIMESTAMP"}
 _Pair: TypeAlias = Arithmetic | ValueComparison
 
 
@@ -131,7 +132,9 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
             return _render_comparison(tree)
         case Field(column=name):
             return _render_name(name)
-        case Number(value=value):
+        case Number(value=value, type=kind):
+            if kind in LIMITS:
+                return Piece(write_constant(int(value), kind))
             return Piece(repr(value)) if value >= 0 else Piece(repr(value), _SIGN, 2, 2)
         case Truth(column=name, wanted=wanted):
             return _render_name(name) if wanted else _wrap_pieces("NOT ", (_render_name(name),), level=_NOT)
@@ -142,7 +145,8 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
         case Constant(value=value):
             return Piece("TRUE" if value else "FALSE")
         case Member(operand=operand, values=values, negated=negated):
-            listed = [render(Text(value) if isinstance(value, str) else Number(value)) for value in values]
+            kind = operand.type
+            listed = [render(Text(value) if isinstance(value, str) else Number(value, kind)) for value in values]
             inner = ", ".join(piece.text for piece in listed)
             tested = render(operand).bracket(_SUM)
             found = _wrap_pieces("", (tested, *listed), level=_TEST, text=f"{tested.text} {'NOT ' * negated}IN ({inner})")
@@ -171,6 +175,8 @@ def _render_scalar(tree: Text | Missing | Arithmetic | Negate | Convert | CaseWh
             return _wrap_pieces("", (inner,), text=f"CAST({inner.text} AS {_TYPES[kind]})")
         case Arithmetic():
             return _render_arithmetic(tree)
+        case Function(name="DAYS", operands=(left, right)):
+            return _write_infix(render(left), "-", render(right), level=_SUM)
         case Function(name=name, operands=operands):
             pieces = [render(operand) for operand in operands]
             return _wrap_pieces("", pieces, text=f"{name}({', '.join(piece.text for piece in pieces)})")

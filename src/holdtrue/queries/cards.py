@@ -17,7 +17,7 @@ from holdtrue.exact import count, rational, read_list
 
 __all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type"]
 
-Type: TypeAlias = Literal["boolean", "integer", "real", "text"]
+Type: TypeAlias = Literal["boolean", "integer", "real", "text", "date", "timestamp"]
 Label: TypeAlias = bool | int | float | str
 
 LOWEST = -(2**63)
@@ -27,7 +27,10 @@ _KINDS: dict[str, tuple[type, ...]] = {"boolean": (bool,), "integer": (int,), "r
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One column: boolean, integer (64 bits), real (a double) or text, with public bounds or labels where declared."""
+    """One column: boolean, integer (64 bits), real (a double), text, date or timestamp, with bounds or labels if declared.
+
+    Bounds are those of numbers; dates and timestamps have neither bounds nor labels.
+    """
 
     name: str
     type: Type
@@ -102,6 +105,8 @@ def _check_bounds(kind: Type, bounds: object) -> tuple[float, float]:
 
 
 def _check_labels(kind: Type, labels: object) -> tuple[Label, ...]:
+    if kind not in _KINDS:
+        raise InvalidParameter.saying("labels", f"leave out labels: a column of type {kind} has none")
     expected = f"a list of different values of type {kind}"
     if not isinstance(labels, (tuple, list)) or not labels:
         raise InvalidParameter("labels", labels, expected)

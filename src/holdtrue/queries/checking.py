@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from holdtrue.errors import UnsupportedQuery
-from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column
+from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column, Type
+from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.like import compile_pattern, simplify_pattern
-from holdtrue.queries.scalars import case, convert, function, make_arithmetic, negate, never_null, unify
+from holdtrue.queries.scalars import align_dates, case, convert, function, make_arithmetic, negate, never_null, unify
 from holdtrue.queries.syntax_tree import (
     COMPARE,
     And,
@@ -46,10 +47,13 @@ _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
 _OPPOSITE: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TYPES: dict[str, Type] = {"INTEGER": "integer", "DOUBLE": "real", "DATE": "date", "TIMESTAMP": "timestamp"}
 _SYMBOLS: dict[str, Symbol] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _MOST_REPEATS = 128
 _LONGEST_SHOWN = 40
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_NUMBERS = ("integer", "real")
+_SHOWN = {"text": "text", "date": "a date", "timestamp": "a timestamp"}
 _CONDITIONS = frozenset(
     {*COMPARE, "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS NULL", "IS TRUE", "IS FALSE", "TRUE", "FALSE"}
 )
@@ -61,8 +65,8 @@ def check_tree(node: Node, card: Card) -> Tree:
     if checker.is_condition(node):
         return checker.to_condition(node, wanted=True)
     tree = checker.to_scalar(node)
-    if tree.type == "text":
-        message = "a query is a condition or a number, not text; compare the text with something"
+    if tree.type not in ("integer", "real"):
+        message = f"a query is a condition or a number, not {_SHOWN[tree.type]}; compare it with something"
         raise UnsupportedQuery(message)
     return tree
 
@@ -167,7 +171,7 @@ class _Checker:
         if self.is_condition(nodes[0]):
             found = [self._equals_value(nodes[0], value, wanted=wanted) for value in nodes[1:]]
             return disjoin(found) if wanted else conjoin(found)
-        operand, *listed = (self.to_scalar(node) for node in nodes)
+        operand, *listed = align_dates([self.to_scalar(node) for node in nodes], where="IN")
         constants = [value for value in listed if isinstance(value, (Number, Text))]
         symbol: Operator = "=" if wanted else "<>"
         tests = [make_comparison(symbol, operand, value) for value in listed if not isinstance(value, (Number, Text))]
@@ -190,7 +194,7 @@ class _Checker:
 
     # Scalars
 
-    def to_scalar(self, node: Node) -> Scalar:
+    def to_scalar(self, node: Node) -> Scalar:  # noqa: C901 - one case for each kind of scalar
         """Return a node as a number or a text."""
         kind = node.kind
         match kind:
@@ -207,6 +211,8 @@ class _Checker:
             case "NEGATE":
                 return self._read_negation(node.operands[0])
             case "ABS" | "LEAST" | "GREATEST" | "COALESCE" | "NULLIF" | "LENGTH" | "LOWER" | "UPPER":
+                return function(kind, [self.to_scalar(operand) for operand in node.operands])
+            case "YEAR" | "MONTH" | "DAY" | "WEEKDAY":
                 return function(kind, [self.to_scalar(operand) for operand in node.operands])
             case "CAST":
                 return self._read_cast(node)
@@ -249,7 +255,7 @@ class _Checker:
             value = case(branches, Missing())
         else:
             value = self.to_scalar(operand)
-        return Missing() if isinstance(value, Missing) else convert(value, "real" if node.text == "DOUBLE" else "integer")
+        return Missing() if isinstance(value, Missing) else convert(value, _TYPES[node.text])
 
     def _read_case(self, node: Node) -> Scalar:
         """Return a CASE: conditions and values in turn, then the default; CASE OF has what is compared before them."""
@@ -396,21 +402,21 @@ def make_null(operand: Scalar, *, negated: bool = False) -> Boolean:
     if never_null(operand):
         return Constant(negated)
     match operand:
-        case Negate(operand=inner) | Function(name="ABS" | "LENGTH" | "LOWER" | "UPPER", operands=(inner,)):
+        case Negate(operand=inner) | Convert(operand=inner, type="real" | "date" | "timestamp"):
             return make_null(inner, negated=negated)
-        case Convert(operand=inner, type="real"):
+        case Function(name="ABS" | "LENGTH" | "LOWER" | "UPPER" | "YEAR" | "MONTH" | "DAY" | "WEEKDAY", operands=(inner,)):
             return make_null(inner, negated=negated)
         case _:
             return Null(operand, negated)
 
 
 def make_comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
-    """Return a comparison with the constant on the right; an integer is compared with a constant exactly."""
+    """Return a comparison with the constant on the right; an integer or a date is compared with a constant exactly."""
     if isinstance(left, Missing) or isinstance(right, Missing):
         return _FALSE
     if isinstance(left, (Number, Text)) and not isinstance(right, (Number, Text)):
         symbol, left, right = _FLIPPED[symbol], right, left
-    if isinstance(right, Number) and left.type == "integer" and not isinstance(left, Number):
+    if isinstance(right, Number) and left.type == "integer" and right.type in _NUMBERS and not isinstance(left, Number):
         if right.type == "integer" and symbol in ("=", "<>", ">", "<=") and right.value < HIGHEST:
             return ValueComparison(symbol, left, right)
         return _with_integer(symbol, left, right)
@@ -418,6 +424,8 @@ def make_comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
         left, right = unify((left, right), where=f"the comparison {symbol}")
     if isinstance(left, (Number, Text)) and isinstance(right, (Number, Text)):
         return Constant(bool(COMPARE[symbol](left.value, right.value)))
+    if left.type == "date" and isinstance(right, Number):
+        return _with_integer(symbol, left, right)
     if left == right:
         return make_null(left, negated=True) if symbol in ("=", "<=", ">=") else _FALSE
     if not isinstance(right, (Number, Text)) and notation(right) < notation(left):
@@ -426,20 +434,24 @@ def make_comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
 
 
 def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
-    """Compare an integer with any finite constant, without rounding: what remains is =, <>, > or <= and an integer."""
-    value = right.value
+    """Compare an integer with any finite constant, without rounding: what remains is =, <>, > or <= and an integer.
+
+    A date is compared likewise, by its days.
+    """
+    value, kind = right.value, left.type
+    lowest, highest = LIMITS.get(kind, (LOWEST, HIGHEST))
     floor = math.floor(value)
     if symbol in ("=", "<>"):
-        if floor == value and LOWEST <= floor <= HIGHEST:
-            return ValueComparison(symbol, left, Number(floor))
+        if floor == value and lowest <= floor <= highest:
+            return ValueComparison(symbol, left, Number(floor, kind))
         return make_null(left, negated=True) if symbol == "<>" else _FALSE
     if symbol in (">=", "<"):
         floor = math.ceil(value) - 1
     above = symbol in (">", ">=")
-    if LOWEST <= floor < HIGHEST:
-        exact = right if floor == value and right.type == "integer" else Number(floor)
+    if lowest <= floor < highest:
+        exact = right if floor == value and right.type == kind else Number(floor, kind)
         return ValueComparison(">" if above else "<=", left, exact)
-    return make_null(left, negated=True) if above == (floor < LOWEST) else _FALSE
+    return make_null(left, negated=True) if above == (floor < lowest) else _FALSE
 
 
 def make_member(operand: Scalar, values: Sequence[Number | Text], *, negated: bool = False) -> Boolean:
@@ -458,7 +470,7 @@ def make_member(operand: Scalar, values: Sequence[Number | Text], *, negated: bo
     if len(kept) < 2:  # noqa: PLR2004 - one value is a comparison
         if not kept:
             return make_null(operand, negated=True) if negated else _FALSE
-        constant = Text(kept[0]) if isinstance(kept[0], str) else Number(kept[0])
+        constant = Text(kept[0]) if isinstance(kept[0], str) else Number(kept[0], kind)
         return make_comparison("<>" if negated else "=", operand, constant)
     return Member(operand, kept, negated)  # type: ignore[arg-type]  # one type, that of the operand
 

@@ -1,6 +1,6 @@
 """Arrow and NumPy columns as what queries read: 64-bit values with their validity, and text by its distinct strings.
 
-A column becomes one of the four types of the card. What has no such type is refused by name, and where it can be read as
+A column becomes one of the types of the card. What has no such type is refused by name, and where it can be read as
 text the message says how.
 """
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from holdtrue.errors import HoldtrueError, RequestError, UnknownColumn
 from holdtrue.queries.cards import Type
+from holdtrue.queries.dates import LIMITS, fit_moments
 from holdtrue.queries.evaluator import Values
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "flags_of",
     "names_of",
     "open_masked",
+    "read_stored",
     "read_table",
     "refuse_type",
     "type_of_decimal",
@@ -40,10 +42,13 @@ CONVERSIONS = {
     ("boolean", "integer"),
     ("boolean", "real"),
     ("integer", "real"),
+    ("date", "text"),
+    ("timestamp", "text"),
 }
 """Which type of data may be read as which type of the card."""
 
 _WHOLE_DIGITS = 18
+_UNITS = {(unit, 1) for unit in ("D", "s", "ms", "us", "ns")}
 
 
 def names_of(rows: object) -> list[str] | None:
@@ -74,6 +79,8 @@ def _arrow_type(kind: "pa.DataType") -> str | None:
         return type_of_decimal(kind.precision, kind.scale)
     if known.is_floating(kind):
         return "real"
+    if known.is_date(kind) or known.is_timestamp(kind):
+        return "date" if known.is_date(kind) else "timestamp"
     if known.is_string(kind) or known.is_large_string(kind) or known.is_string_view(kind):
         return "text"
     return None
@@ -97,12 +104,14 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
             return kind, _read_text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
+        if kind in LIMITS and not empty:
+            return kind, _read_moments(array, kind)
         if pa.types.is_decimal(array.type) and kind == "real":
             # Through text both engines round to the nearest double; their direct casts do not.
             array = array.cast(pa.string())
         if pa.types.is_boolean(array.type) and kind == "real":
             array = array.cast(pa.int8())
-        target = {"boolean": pa.bool_(), "integer": pa.int64(), "real": pa.float64()}[kind]
+        target = {"boolean": pa.bool_(), "real": pa.float64()}.get(kind, pa.int64())
         data, valid = _read_numbers(array.cast(target, safe=kind == "integer" and not wide))
         if wide and kind == "integer":
             # Beyond 2^63 - 1 the cast gives a negative number, and the card NULL.
@@ -113,6 +122,20 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
         pass
     message = f"column {name!r} holds a cell that does not fit the type {kind}"
     raise RequestError(message)
+
+
+def read_stored(name: str, array: "pa.Array", kind: str) -> Values:
+    """Return the cells of a column as an engine gives it: in the type of the card, dates and timestamps as integers."""
+    return cells_of_arrow(name, array, wanted="integer" if kind in LIMITS else kind)[1]
+
+
+def _read_moments(array: "pa.Array", kind: str) -> Values:
+    """Return dates as days and timestamps as microseconds; what the calendar does not have is NULL."""
+    import pyarrow as pa
+
+    unit = "D" if pa.types.is_date32(array.type) else getattr(array.type, "unit", "ms")
+    whole = array.cast(pa.int32() if unit == "D" else pa.int64()).cast(pa.int64())
+    return Values(*fit_moments(*_read_numbers(whole), kind=kind, unit=unit))
 
 
 def _value_type(kind: "pa.DataType") -> "pa.DataType":
@@ -174,12 +197,15 @@ def cells_of_array(name: str, values: object, *, wanted: str | None) -> tuple[st
     if array is not None and array.ndim != 1:
         message = f"column {name!r} has {array.ndim} dimensions; a column has one"
         raise RequestError(message)
-    if array is not None and array.dtype.kind in "MmcVS":
+    dated = array is not None and array.dtype.kind == "M" and np.datetime_data(array.dtype) in _UNITS
+    if array is not None and array.dtype.kind in "MmcVS" and not dated:
         refuse_type(name, found=str(array.dtype), castable=False)
     source = values if array is None else (array.tolist() if array.dtype.kind in "OTU" else array)
     mixed = False
     try:
-        if array is not None and array.dtype.kind in "biuf" and array.dtype.isnative:
+        if array is not None and dated:
+            arrow = _make_arrow_moments(array, missing)
+        elif array is not None and array.dtype.kind in "biuf" and array.dtype.isnative:
             arrow = _make_arrow(array, missing)
         else:
             arrow = pa.array(source, mask=missing, from_pandas=False)
@@ -198,6 +224,23 @@ def _make_arrow(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
     held = np.packbits(array, bitorder="little") if array.dtype.kind == "b" else np.ascontiguousarray(array)
     there = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), array.size, [there, pa.py_buffer(held)])
+
+
+def _make_arrow_moments(array: npt.NDArray[Any], missing: Flags | None) -> "pa.Array":
+    """Return dates or timestamps as Arrow's; days that 32 bits do not hold are in no calendar, and so are NULL."""
+    import pyarrow as pa
+
+    unit = np.datetime_data(array.dtype)[0]
+    data = array.astype(np.int64)
+    valid = ~np.isnat(array) & (True if missing is None else ~missing)
+    if unit != "D":
+        kind: pa.DataType = pa.timestamp(unit)
+    else:
+        (low, high), kind = LIMITS["date"], pa.date32()
+        valid = valid & (data >= low) & (data <= high)
+        data = np.where(valid, data, 0).astype(np.int32)
+    there = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, array.size, [there, pa.py_buffer(np.ascontiguousarray(data))])
 
 
 def read_table(data: object, *, types: Mapping[str, str]) -> tuple[Table, int]:
@@ -265,7 +308,7 @@ def _to_arrow(data: Any) -> "pa.Table":  # noqa: ANN401 - whatever turns out to 
 
 def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
     """Say that a column's type is none of the card's."""
-    text = f"column {name!r} has type {found}; Holdtrue reads boolean, integer, real and text columns"
+    text = f"column {name!r} has type {found}; Holdtrue reads booleans, integers, reals, text, dates and timestamps"
     way = f"give types={{{name!r}: 'text'}} to read it as text, or leave it out" if castable else "leave it out"
     message = f"{text}: {way}"
     raise RequestError(message)

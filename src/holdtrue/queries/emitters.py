@@ -3,7 +3,8 @@
 Guarantee: the text gives, for each row, the integer round(clamp(value, 0, 1) * 2^bits), halves rounded up, NULL and NaN
 counting 0, as a BIGINT; or, for a condition, a boolean. It is never NULL and cannot raise, in whatever order an engine
 evaluates its parts, because no part can: integer arithmetic is proven to fit, doubles do not trap, casts give NULL.
-Needs: columns of the types on the card. Failure: none on account of a row.
+Needs: columns of the types on the card, dates and timestamps as the integers of :mod:`~holdtrue.queries.dates`.
+Failure: none on account of a row.
 
 Inside, NaN may stand for NULL: arithmetic passes both on alike, and each test for order, equality or presence rules NaN
 out. ``x <= Infinity`` says that x is there and not NaN.
@@ -18,6 +19,7 @@ from typing import assert_never
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.queries.cards import Type
+from holdtrue.queries.dates import DAY, FIRST_DAY
 from holdtrue.queries.scalars import range_of
 from holdtrue.queries.syntax_tree import (
     And,
@@ -35,6 +37,7 @@ from holdtrue.queries.syntax_tree import (
     Null,
     Number,
     Or,
+    Part,
     Query,
     Scalar,
     Symbol,
@@ -48,6 +51,8 @@ from holdtrue.queries.syntax_tree import (
 
 __all__ = ["DuckDB", "Postgres", "Spark", "duckdb_condition", "emit_duckdb", "emit_postgres", "emit_spark"]
 
+# What is a 64-bit integer to an engine.
+_WHOLE: dict[Type, str] = {"integer": "BIGINT", "date": "BIGINT", "timestamp": "BIGINT"}
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -76,8 +81,9 @@ def duckdb_condition(tree: Boolean) -> str:
 class DuckDB:
     """DuckDB: doubles are IEEE throughout, and TRY_CAST gives NULL where CAST would raise."""
 
-    types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "VARCHAR"}  # noqa: RUF012 - never written to
+    types: dict[Type, str] = _WHOLE | {"boolean": "BOOLEAN", "real": "DOUBLE", "text": "VARCHAR"}
     quote = '"'
+    divide = "//"
 
     def quote_name(self, name: str) -> str:
         """Return a quoted identifier."""
@@ -104,6 +110,21 @@ class DuckDB:
     def write_truncation(self, operand: str) -> str:
         """Return a real cut towards zero, as an integer, or NULL where it does not fit."""
         return f"TRY_CAST(trunc({operand}) AS BIGINT)"
+
+    def write_date(self, operand: str) -> str:
+        """Return days as the engine's own date."""
+        return f"(CAST('1970-01-01' AS DATE) + CAST({operand} AS INTEGER))"
+
+    def write_part(self, name: Part, operand: str) -> str:
+        """Return the year, month or day of days that lie within the calendar: all engines have the same one."""
+        if name == "WEEKDAY":
+            return f"(({operand} - {self.write_number(FIRST_DAY)}) % {self.write_number(7)})"
+        return self.write_cast(f"EXTRACT({name} FROM {self.write_date(operand)})", "integer")
+
+    def write_day(self, operand: str) -> str:
+        """Return microseconds as days: from the first day on nothing is negative, and so nothing is cut towards zero."""
+        first, start = self.write_number(FIRST_DAY), self.write_number(FIRST_DAY * DAY)
+        return f"((({operand} - {start}) {self.divide} {self.write_number(DAY)}) + {first})"
 
     def add_collation(self, operand: str) -> str:
         """Return a text to be compared by code points."""
@@ -132,8 +153,9 @@ class DuckDB:
 class Spark(DuckDB):
     """Spark SQL with its default parser settings, under ANSI mode or not."""
 
-    types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE", "text": "STRING"}  # noqa: RUF012 - never written to
+    types: dict[Type, str] = _WHOLE | {"boolean": "BOOLEAN", "real": "DOUBLE", "text": "STRING"}
     quote = "`"
+    divide = "div"
 
     def write_text(self, value: str) -> str:
         """Return a quoted constant; Spark reads backslashes as escapes."""
@@ -143,6 +165,10 @@ class Spark(DuckDB):
         """Return a real cut towards zero; the range is tested here, since Spark takes 2^63 for an integer of 64 bits."""
         low, high = self.write_number(-(2.0**63)), self.write_number(2.0**63)
         return f"(CASE WHEN {operand} >= {low} AND {operand} < {high} THEN TRY_CAST({operand} AS BIGINT) END)"
+
+    def write_date(self, operand: str) -> str:
+        """Return days as a date."""
+        return f"date_from_unix_date(CAST({operand} AS INT))"
 
     def write_quotient(self, left: str, right: str) -> str:
         """Return a quotient; plain division raises in ANSI mode wherever the optimiser may have moved it."""
@@ -164,7 +190,8 @@ class Postgres(DuckDB):
     the other engines.
     """
 
-    types: dict[Type, str] = {"boolean": "BOOLEAN", "integer": "BIGINT", "real": "DOUBLE PRECISION", "text": "TEXT"}  # noqa: RUF012 - never written to
+    types: dict[Type, str] = _WHOLE | {"boolean": "BOOLEAN", "real": "DOUBLE PRECISION", "text": "TEXT"}
+    divide = "/"
 
     def write_text(self, value: str) -> str:
         """Return a quoted constant that reads the same under both settings of standard_conforming_strings."""
@@ -334,8 +361,7 @@ class _Emitter:
             case Negate(operand=operand):
                 return f"(-{self.emit(operand)})"
             case Convert(operand=operand, type=kind):
-                inner = self.emit(operand)
-                return dialect.write_cast(inner, kind) if kind == "real" else dialect.write_truncation(inner)
+                return self._write_conversion(self.emit(operand), kind)
             case Arithmetic():
                 first, steps = unfold_chain(tree)
                 return reduce(self._write_step, steps, self.emit(first))
@@ -347,13 +373,24 @@ class _Emitter:
             case _:
                 assert_never(tree)
 
+    def _write_conversion(self, operand: str, kind: Type) -> str:
+        match kind:
+            case "real":
+                return self._dialect.write_cast(operand, kind)
+            case "timestamp":
+                return f"({operand} * {self._dialect.write_number(DAY)})"
+            case "date":
+                return self._dialect.write_day(operand)
+            case _:
+                return self._dialect.write_truncation(operand)
+
     def _write_step(self, left: str, step: Arithmetic) -> str:
         right = self.emit(step.right)
         if step.type == "real":
             return self._dialect.write_real(step.operator, left, right, zero=range_of(step.right).may_hold(0))
         return f"({left} {step.operator} {right})"
 
-    def _write_function(self, tree: Function) -> str:
+    def _write_function(self, tree: Function) -> str:  # noqa: C901 - one case for each kind of function
         operands = [self.emit(operand) for operand in tree.operands]
         real = tree.operands[0].type == "real"
         match tree.name:
@@ -361,6 +398,10 @@ class _Emitter:
                 return f"abs({operands[0]})"
             case "LENGTH":
                 return self._dialect.write_cast(f"length({operands[0]})", "integer")
+            case "YEAR" | "MONTH" | "DAY" | "WEEKDAY":
+                return self._dialect.write_part(tree.name, operands[0])
+            case "DAYS":
+                return f"({operands[0]} - {operands[1]})"
             case "LOWER":
                 return f"translate({operands[0]}, '{_LETTERS}', '{_LETTERS.lower()}')"
             case "UPPER":

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
+from holdtrue.queries.dates import DAY, part_of_days
 from holdtrue.queries.like import compile_pattern
 from holdtrue.queries.scalars import lower_ascii, upper_ascii
 from holdtrue.queries.syntax_tree import (
@@ -51,6 +52,8 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
     """A column: booleans, 64-bit integers, doubles or texts, and where they are valid (everywhere if None).
+
+    Dates and timestamps are integers, within the calendar where they are valid.
 
     Texts are an array of str (object or StringDType, None where not valid), or codes into ``dictionary``, whose texts
     are different from one another. A code at a row that is not valid may be any number.
@@ -169,8 +172,7 @@ class _Evaluation:
                 held = self.find_values(operand)
                 return _Held(-held.data, held.there)
             case Convert(operand=operand, type=kind):
-                held = self.find_values(operand)
-                return _to_real(np.where(held.there, held.data, np.nan)) if kind == "real" else _truncate_reals(held)
+                return _convert_values(self.find_values(operand), kind)
             case Arithmetic():
                 first, steps = unfold_chain(tree)
                 return functools.reduce(self._apply_step, steps, self.find_values(first))
@@ -202,7 +204,7 @@ class _Evaluation:
             data, there = np.where(chosen, held.data, data), np.where(chosen, held.there, there)
         return _Held(data, there)
 
-    def _apply_function(self, tree: Function) -> _Held:
+    def _apply_function(self, tree: Function) -> _Held:  # noqa: C901 - one case for each kind of function
         operands = [self.find_values(operand) for operand in tree.operands]
         first = operands[0]
         match tree.name:
@@ -210,6 +212,10 @@ class _Evaluation:
                 return _Held(np.abs(first.data), first.there)
             case "LENGTH":
                 return _Held(_look_up(first, np.array([len(word) for word in first.words], dtype=np.int64)), first.there)
+            case "YEAR" | "MONTH" | "DAY" | "WEEKDAY":
+                return _Held(part_of_days(tree.name, first.data), first.there)
+            case "DAYS":
+                return _Held(first.data - operands[1].data, first.there & operands[1].there)
             case "LOWER" | "UPPER":
                 change = lower_ascii if tree.name == "LOWER" else upper_ascii
                 return _recode_words(first, [change(word) for word in first.words])
@@ -241,6 +247,18 @@ def _to_real(data: npt.NDArray[np.float64]) -> _Held:
     return _Held(data, ~np.isnan(data))
 
 
+def _convert_values(held: _Held, kind: str) -> _Held:
+    match kind:
+        case "real":
+            return _to_real(np.where(held.there, held.data, np.nan))
+        case "timestamp":
+            return _Held(held.data * DAY, held.there)
+        case "date":
+            return _Held(held.data // DAY, held.there)
+        case _:
+            return _truncate_reals(held)
+
+
 def _truncate_reals(held: _Held) -> _Held:
     there = held.there & (held.data >= -(2.0**63)) & (held.data < 2.0**63)
     return _Held(np.where(there, held.data, 0.0).astype(np.int64), there)
@@ -251,7 +269,7 @@ def _read_column(values: Values, kind: str) -> _Held:
     match kind:
         case "real":
             return _to_real(np.where(valid, values.data, np.nan).astype(np.float64))
-        case "integer":
+        case "integer" | "date" | "timestamp":
             return _Held(np.where(valid, values.data, 0).astype(np.int64), valid)
         case "boolean":
             return _Held(np.where(valid, values.data, False).astype(np.bool_), valid)  # noqa: FBT003 - any value will do

@@ -14,14 +14,25 @@ NOT stands where an operand does and takes a whole equation: ``NOT a = b`` is ``
 import re
 import threading
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from holdtrue.errors import RequestError, UnsupportedQuery
 from holdtrue.queries.canonical import digest_of, to_query
 from holdtrue.queries.cards import Card
 from holdtrue.queries.checking import check_tree
 from holdtrue.queries.sql_words import LACKING, REFUSED_SIGNS, RESERVED, refusal_of
-from holdtrue.queries.syntax_tree import DEEPEST, LONGEST, MOST_NODES, And, Node, Query, Truth, ValueComparison, notation
+from holdtrue.queries.syntax_tree import (
+    DEEPEST,
+    LONGEST,
+    MOST_NODES,
+    And,
+    Node,
+    Part,
+    Query,
+    Truth,
+    ValueComparison,
+    notation,
+)
 
 __all__ = ["parse", "read"]
 
@@ -57,6 +68,8 @@ _SPELLINGS = {"==": "=", "!=": "<>"} | {word: word for word in _WORDS.split()}
 _TYPES = {
     **dict.fromkeys(("INTEGER", "INT", "INT4", "INT32", "INT64", "BIGINT", "LONG"), "INTEGER"),
     **dict.fromkeys(("DOUBLE", "FLOAT", "FLOAT4", "FLOAT8", "REAL"), "DOUBLE"),
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
 }
 # Each function by its names, with the least and the greatest number of its operands.
 _FUNCTIONS = {
@@ -64,6 +77,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("LENGTH", "LEN", "CHAR_LENGTH", "CHARACTER_LENGTH"), ("LENGTH", 1, 1)),
     **dict.fromkeys(("LOWER", "LCASE"), ("LOWER", 1, 1)),
     **dict.fromkeys(("UPPER", "UCASE"), ("UPPER", 1, 1)),
+    **{part: (part, 1, 1) for part in get_args(Part)},
     "NULLIF": ("NULLIF", 2, 2),
     "LEAST": ("LEAST", 1, MOST_NODES),
     "GREATEST": ("GREATEST", 1, MOST_NODES),
@@ -77,6 +91,7 @@ _KINDS = {
     '"': "NAME",
     **dict.fromkeys((*"!#%&()*+,-/:;<=>?@[\\]^`{|}~", _END), "SIGN"),
 }
+_MOMENTS = frozenset({"DATE", "TIMESTAMP"})
 _QUOTES = frozenset("'\"")
 _NULL = Node("NULL")
 _STATEMENT = refusal_of("a statement is", "write the condition alone, as it would stand after WHERE")
@@ -354,6 +369,8 @@ class _Reader:
             node = self._read_case() if here == "CASE" else self._read_constant(here)
         elif kind == "NAME" and self._tokens[self._at + 1] == "(":
             node = self._read_call(here)
+        elif here.upper() in _MOMENTS and self._tokens[self._at + 1].startswith("'"):
+            node = self._read_moment(here.upper())
         elif here.upper() in RESERVED:
             raise self._refuse_token()
         else:
@@ -364,6 +381,12 @@ class _Reader:
             self._at += 1
             node = self._make_node("CAST", (node,), self._read_type())
         return node
+
+    def _read_moment(self, kind: str) -> Node:
+        """Read a constant such as DATE '2026-01-31': what CAST('2026-01-31' AS DATE) means, in one node."""
+        self._at += 2
+        self.nodes += 1
+        return Node("CAST", (Node("TEXT", (), _remove_quotes(self._tokens[self._at - 1])),), kind)
 
     def _read_signed(self, sign: str) -> Node:
         self._at += 1
@@ -440,7 +463,7 @@ class _Reader:
     def _read_type(self) -> str:
         word = self._tokens[self._at].upper()
         if word not in _TYPES or self._tokens[self._at + 1] == "(":
-            message = "CAST converts only to INTEGER (64 bits, truncated towards zero) or to DOUBLE"
+            message = "CAST converts only to INTEGER (64 bits, truncated towards zero), DOUBLE, DATE or TIMESTAMP"
             raise UnsupportedQuery(message)
         self._at += 1
         if word == "DOUBLE" and self._tokens[self._at].upper() == "PRECISION":

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias, assert_never
 
+import numpy as np
+
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Type
+from holdtrue.queries.dates import DAY, LIMITS, is_date, part_of_days, read_date, read_timestamp
 from holdtrue.queries.syntax_tree import (
     Arithmetic,
     Boolean,
@@ -31,6 +34,7 @@ from holdtrue.queries.syntax_tree import (
     Name,
     Negate,
     Number,
+    Part,
     Scalar,
     Symbol,
     Text,
@@ -40,6 +44,7 @@ from holdtrue.queries.syntax_tree import (
 
 __all__ = [
     "Range",
+    "align_dates",
     "case",
     "convert",
     "fits_integer",
@@ -83,8 +88,10 @@ def convert(tree: Scalar, kind: Type) -> Scalar:
         return Missing(kind)
     if held == kind:
         return tree
-    if "text" in (held, kind) or "boolean" in (held, kind):
-        message = f"a value of type {held} cannot be converted to {kind}; CAST converts only between numbers"
+    if kind in LIMITS and (held in LIMITS or isinstance(tree, Text)):
+        return _convert_moment(tree, kind)
+    if not {held, kind} <= {"integer", "real"}:
+        message = f"a value of type {held} cannot be converted to {kind}; CAST converts only between numbers, or dates"
         raise UnsupportedQuery(message)
     if isinstance(tree, Number):
         if kind == "real":
@@ -94,10 +101,36 @@ def convert(tree: Scalar, kind: Type) -> Scalar:
     return Convert(tree, kind)
 
 
+def _convert_moment(tree: Scalar, kind: Type) -> Scalar:
+    """Return a date as a timestamp, a timestamp as a date, or a constant text as either."""
+    if isinstance(tree, Text):
+        return Number(read_date(tree.value) if kind == "date" else read_timestamp(tree.value), kind)
+    if isinstance(tree, Number) and isinstance(tree.value, int):
+        return Number(tree.value // DAY if kind == "date" else tree.value * DAY, kind)
+    return Convert(tree, kind)
+
+
+def align_dates(trees: Sequence[Scalar], *, where: str) -> tuple[Scalar, ...]:
+    """Return scalars, brought to dates or to timestamps if one of them is either: constant texts are read as such."""
+    if all(tree.type not in LIMITS for tree in trees):
+        return tuple(trees)
+    read = [
+        convert(tree, "date" if is_date(tree.value) else "timestamp") if isinstance(tree, Text) else tree for tree in trees
+    ]
+    kinds = {tree.type for tree in read if not isinstance(tree, Missing)}
+    if not kinds <= LIMITS.keys():
+        message = f"{where} mixes dates with numbers or text; write a date as DATE '2026-01-31'"
+        raise UnsupportedQuery(message)
+    kind: Type = "timestamp" if "timestamp" in kinds else "date"
+    return tuple([convert(tree, kind) for tree in read])
+
+
 def unify(trees: Iterable[Scalar], *, where: str) -> tuple[Scalar, ...]:
-    """Return scalars brought to one type: reals where one of them is real. Text and numbers do not mix."""
-    held = tuple(trees)
+    """Return scalars brought to one type: reals where one of them is real. Text, numbers and dates do not mix."""
+    held = align_dates(tuple(trees), where=where)
     kinds = {tree.type for tree in held if not isinstance(tree, Missing)}
+    if not kinds.isdisjoint(LIMITS):
+        return held
     if "text" in kinds and len(kinds) > 1:
         message = f"{where} mixes text and numbers; put single quotes around text, and none around numbers"
         raise UnsupportedQuery(message)
@@ -106,7 +139,12 @@ def unify(trees: Iterable[Scalar], *, where: str) -> tuple[Scalar, ...]:
 
 
 def make_arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
-    """Return ``left symbol right``: of integers where the result is proven to fit, of reals otherwise."""
+    """Return ``left symbol right``: of integers where the result is proven to fit, of reals otherwise.
+
+    Dates are subtracted from one another, which gives days.
+    """
+    if left.type in LIMITS or right.type in LIMITS:
+        return _subtract_dates(symbol, left, right)
     left, right = unify_numbers((left, right), where=f"the operator {symbol}")
     if symbol == "/" or not (left.type == "real" or fits_integer(Arithmetic(symbol, left, right))):
         left, right = convert(left, "real"), convert(right, "real")
@@ -121,6 +159,20 @@ def make_arithmetic(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
     if symbol in ("+", "*") and _sort_key(symbol, right) < _sort_key(symbol, left):
         left, right = right, left
     return Arithmetic(symbol, left, right)
+
+
+def _subtract_dates(symbol: Symbol, left: Scalar, right: Scalar) -> Scalar:
+    left, right = align_dates((left, right), where=f"the operator {symbol}")
+    if symbol != "-" or "timestamp" in (left.type, right.type):
+        message = (
+            "dates can only be subtracted from one another, in days; write CAST(... AS DATE) for the date of a timestamp"
+        )
+        raise UnsupportedQuery(message)
+    if isinstance(left, Missing) or isinstance(right, Missing):
+        return Missing()
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value - right.value)
+    return Function("DAYS", (left, right))
 
 
 def _sort_key(symbol: Symbol, operand: Scalar) -> tuple[bool, str]:
@@ -144,10 +196,11 @@ def negate(operand: Scalar) -> Scalar:
 
 
 def unify_numbers(trees: Sequence[Scalar], *, where: str) -> tuple[Scalar, ...]:
-    """Return scalars brought to one type of numbers; refuse text."""
-    if any(tree.type == "text" for tree in trees):
-        message = f"{where} takes numbers, not text"
-        raise UnsupportedQuery(message)
+    """Return scalars brought to one type of numbers; refuse text and dates."""
+    for tree in trees:
+        if tree.type == "text" or tree.type in LIMITS:
+            message = f"{where} takes numbers, not {'text' if tree.type == 'text' else 'dates'}"
+            raise UnsupportedQuery(message)
     return unify(trees, where=where)
 
 
@@ -175,13 +228,18 @@ def function(name: Name, operands: Sequence[Scalar]) -> Scalar:
         case "ABS":
             return _simplify_absolute(*unify_numbers(operands, where=name))
         case "LEAST" | "GREATEST":
-            return _simplify_extreme(name, unify_numbers(operands, where=name))
+            dated = any(operand.type in LIMITS for operand in operands)
+            return _simplify_extreme(name, (unify if dated else unify_numbers)(operands, where=name))
         case "COALESCE":
             return _simplify_coalesce(unify(operands, where=name))
         case "NULLIF":
             return _simplify_nullif(*unify(operands, where=name))
         case "LENGTH" | "LOWER" | "UPPER":
             return _simplify_text(name, operands[0])
+        case "YEAR" | "MONTH" | "DAY" | "WEEKDAY":
+            return _simplify_part(name, operands[0])
+        case "DAYS":
+            return _subtract_dates("-", *operands)
 
 
 def _simplify_absolute(operand: Scalar) -> Scalar:
@@ -254,6 +312,16 @@ def _simplify_text(name: Name, operand: Scalar) -> Scalar:
             return Function(name, (operand,))
 
 
+def _simplify_part(name: Part, operand: Scalar) -> Scalar:
+    if isinstance(operand, Missing):
+        return Missing()
+    if operand.type not in LIMITS:
+        message = f"{name} takes a date or a timestamp, not {'text' if operand.type == 'text' else 'a number'}"
+        raise UnsupportedQuery(message)
+    day = convert(operand, "date")
+    return Number(int(part_of_days(name, np.array(day.value)))) if isinstance(day, Number) else Function(name, (day,))
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """The ends, and whether NaN can come out of the computation."""
@@ -272,6 +340,7 @@ class Range:
         return math.inf in (self.high, -self.low)
 
 
+_PARTS: dict[Part, Range] = {"YEAR": Range(1, 9999), "MONTH": Range(1, 12), "DAY": Range(1, 31), "WEEKDAY": Range(0, 6)}
 _ANYTHING = Range(-math.inf, math.inf, nan=True)
 
 
@@ -281,7 +350,7 @@ def fits_integer(tree: Scalar) -> bool:
     return found.low >= LOWEST and found.high <= HIGHEST
 
 
-def range_of(tree: Scalar) -> Range:
+def range_of(tree: Scalar) -> Range:  # noqa: C901 - one case for each kind of scalar
     """Return the range of a scalar of numbers."""
     match tree:
         case Number(value=value):
@@ -289,10 +358,12 @@ def range_of(tree: Scalar) -> Range:
         case Missing():
             return Range(0, 0)
         case Field(type=kind):
-            return Range(LOWEST, HIGHEST) if kind == "integer" else _ANYTHING
+            return _ANYTHING if kind == "real" else Range(*LIMITS.get(kind, (LOWEST, HIGHEST)))
         case Negate(operand=operand):
             inner = range_of(operand)
             return Range(-inner.high, -inner.low, inner.nan)
+        case Convert(type="date" | "timestamp" as kind):
+            return Range(*LIMITS[kind])
         case Convert(operand=operand, type=kind):
             return _range_of_conversion(range_of(operand), real=kind == "real")
         case CaseWhen(branches=branches, default=default):
@@ -335,10 +406,14 @@ def _truncate_end(end: _Number) -> int:
     return LOWEST if end <= LOWEST else HIGHEST if end >= HIGHEST else math.trunc(end)
 
 
-def _range_of_function(tree: Function) -> Range:
+def _range_of_function(tree: Function) -> Range:  # noqa: C901 - one case for each kind of function
     match tree.name:
         case "LENGTH":
             return Range(0, _LONGEST_TEXT)
+        case "YEAR" | "MONTH" | "DAY" | "WEEKDAY":
+            return _PARTS[tree.name]
+        case "DAYS":
+            return _range_of_integers("-", *(range_of(operand) for operand in tree.operands))
         case "LOWER" | "UPPER":
             return Range(0, 0)
         case "NULLIF":

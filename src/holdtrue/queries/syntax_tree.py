@@ -3,7 +3,8 @@
 A boolean tree is in negation normal form. Each of its atoms is two-valued, "this is true of the row": where SQL would say
 NULL, the atom is false, and so NOT never stands above an atom (``NOT a > 1`` is ``a <= 1``, which no NULL satisfies).
 
-A scalar tree is of one type: integer (64 bits), real (a double) or text, or NULL. NaN is NULL, wherever it comes from.
+A scalar tree is of one type: integer (64 bits), real (a double), text, date or timestamp, or NULL. NaN is NULL, wherever it
+comes from. Dates and timestamps are the integers of :mod:`~holdtrue.queries.dates`, always within its calendar.
 
 - Integers: + - * and unary minus give an integer only where :mod:`~holdtrue.queries.scalars` proves that every result
   fits into 64 bits; elsewhere the operands are converted to reals, and the tree says so by a :class:`Convert`.
@@ -17,7 +18,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, assert_never
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, assert_never, get_args
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import count
@@ -48,6 +49,7 @@ __all__ = [
     "Number",
     "Operator",
     "Or",
+    "Part",
     "Query",
     "Scalar",
     "Symbol",
@@ -64,7 +66,9 @@ __all__ = [
 
 Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 Symbol: TypeAlias = Literal["+", "-", "*", "/"]
-Name: TypeAlias = Literal["ABS", "LEAST", "GREATEST", "COALESCE", "NULLIF", "LENGTH", "LOWER", "UPPER"]
+Part: TypeAlias = Literal["YEAR", "MONTH", "DAY", "WEEKDAY"]
+Name: TypeAlias = Literal["ABS", "LEAST", "GREATEST", "COALESCE", "NULLIF", "LENGTH", "LOWER", "UPPER", "DAYS"] | Part
+_WHOLE = frozenset({"LENGTH", "DAYS", *get_args(Part)})
 COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -102,14 +106,15 @@ class _Spelled:
 
 @dataclass(frozen=True, slots=True)
 class Number(_Spelled):
-    """A finite constant: an integer of 64 bits, or a double. ``Number(1)`` and ``Number(1.0)`` differ."""
+    """A finite constant: an integer of 64 bits, a double, a date or a timestamp. ``Number(1)`` is not ``Number(1.0)``."""
 
     value: int | float
-    type: Type = field(init=False)
+    type: Type = "integer"
 
     def __post_init__(self) -> None:
         real = isinstance(self.value, float)
-        object.__setattr__(self, "type", "real" if real else "integer")
+        if real:
+            object.__setattr__(self, "type", "real")
         if self.value == 0:
             object.__setattr__(self, "value", 0.0 if real else 0)
 
@@ -164,7 +169,10 @@ class Negate(_Spelled):
 
 @dataclass(frozen=True, slots=True)
 class Convert(_Spelled):
-    """An integer as the nearest real, or a real cut towards zero as an integer (NULL where it does not fit)."""
+    """An integer as the nearest real, or a real cut towards zero as an integer (NULL where it does not fit).
+
+    A date as the timestamp at which it begins, or a timestamp as its date.
+    """
 
     operand: "Scalar"
     type: Type
@@ -185,7 +193,10 @@ class CaseWhen(_Spelled):
 
 @dataclass(frozen=True, slots=True)
 class Function(_Spelled):
-    """A total function; operands are of one type. LENGTH counts code points, LOWER and UPPER change A to Z only."""
+    """A total function; operands are of one type. LENGTH counts code points, LOWER and UPPER change A to Z only.
+
+    YEAR, MONTH, DAY and WEEKDAY (Monday is 0) are of a date; DAYS are those from its second date to its first.
+    """
 
     name: Name
     operands: tuple["Scalar", ...]
@@ -193,7 +204,7 @@ class Function(_Spelled):
     @property
     def type(self) -> Type:
         """The type of the value."""
-        return "integer" if self.name == "LENGTH" else self.operands[0].type
+        return "integer" if self.name in _WHOLE else self.operands[0].type
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +374,10 @@ def _spell_tree(tree: Tree) -> str:  # noqa: C901, PLR0912 - one case for each k
             return f"({symbol} {notation(left)} {notation(right)})"
         case Field(column=name, type=kind):
             return f"(field {quote(name)} {kind})"
-        case Number(value=value):
-            return value.hex() if isinstance(value, float) else str(value)
+        case Number(value=value, type=kind):
+            if isinstance(value, float):
+                return value.hex()
+            return str(value) if kind == "integer" else f"(constant {kind} {value})"
         case Truth(column=name, wanted=wanted):
             return f"(truth {quote(name)} {'true' if wanted else 'false'})"
         case And(children=below):

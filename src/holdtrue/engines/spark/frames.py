@@ -19,6 +19,7 @@ from holdtrue.engines.spark.tasks import POSITION, list_versions
 from holdtrue.errors import HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import check_names, choose_type, type_of_decimal
+from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import Spark
 from holdtrue.silence import silence
 
@@ -31,9 +32,20 @@ T = TypeVar("T")
 
 _DIALECT = Spark()
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
-_AS_TEXT = {"date", "timestamp_ntz"}
+_MOMENTS = {"date": "date", "timestamp": "timestamp", "timestamp_ntz": "timestamp"}
+# A timestamp without a zone is put together from parts that depend on no zone, unlike its cast to one with a zone.
+_INTEGERS_OF = {
+    "date": "CAST(unix_date({0}) AS BIGINT)",
+    "timestamp": "unix_micros({0})",
+    "timestamp_ntz": "(CAST(unix_date(CAST({0} AS DATE)) AS BIGINT) * 86400000000 + hour({0}) * 3600000000 "
+    "+ minute({0}) * 60000000 + CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT))",
+}
 # The emitter writes constants as these settings read them.
-_ASSUMED = {"spark.sql.parser.escapedStringLiterals": "false"}
+_ASSUMED = {
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "corrected",
+    "spark.sql.parquet.int96RebaseModeInRead": "corrected",
+}
 _FILE = "holdtrue_file"
 _OFFSET = "holdtrue_offset"
 _LOOK_SECONDS = 0.2
@@ -137,14 +149,26 @@ def shape_columns(frame: "DataFrame", *, declared: Declared) -> tuple[list[str],
     check_names([name for name, _ in fields], declared.types)
     expressions, named = [], []
     for name, found in fields:
-        wanted, as_text = declared.types.get(name), found in _AS_TEXT
-        kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=as_text, empty=found == "void")
+        wanted, empty = declared.types.get(name), found == "void"
+        if (found, wanted) == ("timestamp", "text"):
+            message = f"column {name!r} has type timestamp, whose text depends on the session; read it as a timestamp"
+            raise RequestError(message)
+        kind = choose_type(name, found=found, kind=_find_type(found), wanted=wanted, as_text=False, empty=empty)
         column = _DIALECT.quote_name(name)
-        # Through text a decimal becomes the nearest double, as it does on every engine.
-        inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") and kind == "real" else column
-        expressions.append(f"TRY_CAST({inner} AS {_DIALECT.types[kind]}) AS {column}")  # type: ignore[index]  # of the card
+        expressions.append(f"{_write_column(column, found, kind)} AS {column}")
         named.append((name, kind))
     return expressions, named
+
+
+def _write_column(column: str, found: str, kind: str) -> str:
+    """Return a column in the card's type, dates and timestamps as integers; what there is no room for is NULL."""
+    if kind in LIMITS and found in _MOMENTS:
+        whole = _INTEGERS_OF[found].format(column)
+        low, high = map(_DIALECT.write_number, LIMITS[kind])
+        return f"CASE WHEN {whole} BETWEEN {low} AND {high} THEN {whole} END"
+    # Through text a decimal becomes the nearest double, as it does on every engine.
+    inner = f"TRY_CAST({column} AS STRING)" if found.startswith("decimal") and kind == "real" else column
+    return f"TRY_CAST({inner} AS {_DIALECT.types[kind]})"  # type: ignore[index]  # of the card
 
 
 def _find_type(found: str) -> str | None:
@@ -156,7 +180,7 @@ def _find_type(found: str) -> str | None:
         return type_of_decimal(int(decimal[1]), int(decimal[2]))
     if found in ("float", "double"):
         return "real"
-    return "text" if re.match(r"string|varchar\(|char\(", found) else None
+    return "text" if re.match(r"string|varchar\(|char\(", found) else _MOMENTS.get(found)
 
 
 def number_rows(frame: "DataFrame", expressions: Sequence[str], *, card: Card, key: str | None) -> "DataFrame":

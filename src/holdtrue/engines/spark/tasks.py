@@ -22,7 +22,7 @@ from holdtrue.ensembles.saving import member_to_bytes
 from holdtrue.ensembles.training import Recipe, fit_part
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.queries.cards import Card
-from holdtrue.queries.columns import cells_of_arrow
+from holdtrue.queries.columns import read_stored
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.features import Feature, Keys, columns_of, read_features
 
@@ -230,7 +230,7 @@ class Fitting:
 
 def _read_cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:
     found = (batch.column(batch.schema.get_field_index(name)) for name, _ in schema)
-    return [cells_of_arrow(name, column, wanted=kind)[1] for (name, kind), column in zip(schema, found, strict=True)]
+    return [read_stored(name, column, kind) for (name, kind), column in zip(schema, found, strict=True)]
 
 
 def _make_totals(rows: int, totals: npt.NDArray[Any]) -> "pa.RecordBatch":

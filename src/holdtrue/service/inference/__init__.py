@@ -33,7 +33,7 @@ _KEY = re.compile(r"[ -~]{1,128}")
 _MEDIA = ("", "application/json", "application/octet-stream")
 _LENGTH = "Inference-Header-Content-Length"
 _VERSION = "1"
-_TYPES = {"integer": "INT64", "real": "FP64", "boolean": "BOOL", "text": "BYTES"}
+_TYPES = {"integer": "INT64", "real": "FP64", "boolean": "BOOL", "text": "BYTES", "date": "BYTES", "timestamp": "BYTES"}
 ModelName = Annotated[str, Path(max_length=128, pattern=r"^[a-z][a-z0-9_-]{0,62}\.[A-Za-z0-9_-]{1,64}$")]
 
 

@@ -297,7 +297,7 @@ def _convert_values(name: str, kind: str, datatype: str, values: list[Any]) -> l
         "boolean": datatype == "BOOL" or (datatype != "BYTES" and all(value in (0, 1) for value in values)),
         "integer": datatype not in ("BYTES", "BOOL") and all(not real or _is_whole(value) for value in values),
         "real": datatype not in ("BYTES", "BOOL"),
-    }[kind]
+    }.get(kind, False)
     if not fits:
         raise InvalidParameter.without_value("inputs", f"values of type {kind} for {name}")
     match kind:

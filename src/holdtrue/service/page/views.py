@@ -256,4 +256,5 @@ def _describe_column(column: Column) -> str:
     if column.bounds is not None:
         low, high = column.bounds
         return f"{low:g} to {high:g}"
-    return {"boolean": "yes or no", "integer": "whole number", "real": "number", "text": "text"}[column.type]
+    shown = {"boolean": "yes or no", "integer": "whole number", "real": "number", "timestamp": "date and time"}
+    return shown.get(column.type, column.type)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +19,7 @@ from holdtrue.exact import UNIT
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.tables import find_ratio, price_means, price_table
 from holdtrue.records import Contrast, Estimates, Response
+from holdtrue.verbs import means
 from holdtrue.verbs.means import plan_mean, plan_share
 
 ROWS = 4000
@@ -134,6 +136,24 @@ def test_u1_the_charge_pays_for_two_moves_of_one_row():
         assert 2 * Fraction(release.event.event.mu) ** 2 <= release.cost * UNIT
         assert curator.pipeline.limit.cost(release.event) <= release.cost
         assert curator.pipeline.limit.cost(release.event.event) < curator.pipeline.limit.cost(release.event)
+
+
+def test_a_charge_of_half_the_price_is_refused_and_one_move_of_a_row_is_found_by_the_audit(monkeypatch, tmp_path):
+    """Planted: less than the event costs never reaches the ledger; an event of one move does, and the audit names it."""
+    price = means.price_means
+    monkeypatch.setattr(means, "price_means", lambda *at, **given: _halve(price(*at, **given)))
+    with open_curator() as curator:
+        with pytest.raises(InvalidParameter, match="at least what the event costs"):
+            curator.mean("hours", low=0, high=100)
+        assert curator.history == []
+    monkeypatch.setattr(means, "Repeated", lambda event, _: event)
+    with open_curator(ledger=tmp_path / "rows.ledger") as curator:
+        curator.mean("hours", low=0, high=100)
+    assert ht.audit_ledger(tmp_path / "rows.ledger").violated
+
+
+def _halve(price):
+    return replace(price, cost=price.cost // 2)
 
 
 @pytest.mark.parametrize(("groups", "outside"), [(1, True), (2, False), (50, True)])

@@ -218,7 +218,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             "Curator.quantile",
             curator.quantile,
             {"column": "age", "levels": [0.25, 0.5], "low": 0, "high": 90},
-            ("step", "where", "method", *keys),
+            ("step", "where", "method", "epsilon", *keys),
         ),
         Target(
             "Curator.median", curator.median, {"column": "bmi", "low": 10, "high": 40}, ("step", "where", "method", *keys)

@@ -750,10 +750,10 @@ class Quantiles(Tagged, frozen=True):
 
     The quantile of a level is the lowest point of the public grid up to which at least that share of the population lies,
     of those that meet ``where`` if there is one; it is between ``low`` and ``high``, None where ``reason`` says why. All of
-    them, and all other answers, are right at once with ``confidence``. Values outside the grid count as its nearer end,
-    missing ones as its upper end. ``shares`` are the answers about ``thresholds``, from which all of it follows; ``asks``
-    and ``cost`` are what this request paid for. Where the budget ran out, ``complete`` is False: the ends hold all the same,
-    and are wider.
+    them, and all other answers, are right at once with ``confidence``; those of the method "exponential" by themselves.
+    Values outside the grid count as its nearer end, missing ones as its upper end. ``shares`` are the answers about
+    ``thresholds``, from which all of it follows; ``asks`` and ``cost`` are what this request paid for. Where the budget ran
+    out, ``complete`` is False: the ends hold all the same, and are wider.
     """
 
     column: str
@@ -859,10 +859,8 @@ class Quantiles(Tagged, frozen=True):
     @property
     def paid(self) -> str:
         """Return in words what the request cost, and whether the budget ran out on the way."""
-        left = f"{self.certificate.left:.3g} left"
-        cost = (
-            f"asked before: nothing, {left}" if self.repeated else f"{self.asks:,} questions, cost {self.cost:.3g}, {left}"
-        )
+        left, asked = f"{self.certificate.left:.3g} left", f"{self.asks:,} questions, " if self.asks else ""
+        cost = f"asked before: nothing, {left}" if self.repeated else f"{asked}cost {self.cost:.3g}, {left}"
         return cost if self.complete else f"{cost}; the budget ran out, and these are the intervals so far"
 
     def __str__(self) -> str:

@@ -299,7 +299,12 @@ class Quantile(_Request, frozen=True, kw_only=True):
     step: Annotated[Annotated[float, Meta(gt=0)], Meta(description="How far apart the points of the grid are.")] = 1
     where: Annotated[Text | None, Meta(description="A condition that rows must meet to be looked at.")] = None
     method: Annotated[
-        Literal["search", "curve"] | None, Meta(description="How it is found; as the number of levels has it unless given.")
+        Literal["search", "curve", "exponential"] | None,
+        Meta(description="How it is found; as the ledger and the number of levels have it unless given."),
+    ] = None
+    epsilon: Annotated[
+        Privacy | None,
+        Meta(description="The privacy of all picks of the exponential method; a share of the reserve unless given."),
     ] = None
 
 

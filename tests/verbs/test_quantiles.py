@@ -4,16 +4,18 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 import holdtrue as ht
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot
+from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import decode, encode
 from holdtrue.errors import (
     BudgetExceeded,
+    InsufficientSamples,
     InvalidParameter,
     NotCertified,
     ReleaseError,
@@ -21,7 +23,8 @@ from holdtrue.errors import (
     UnsupportedQuery,
     UsedKey,
 )
-from holdtrue.mechanisms import Gaussian
+from holdtrue.exact import UNIT
+from holdtrue.mechanisms import Exponential, Gaussian
 from holdtrue.planning.quantiles import (
     QuantileGrid,
     ShareReading,
@@ -30,9 +33,11 @@ from holdtrue.planning.quantiles import (
     factorise,
     find_ends,
     price_curve,
+    price_picks,
     read_grid,
     read_levels,
     rebuild_grid,
+    score_ranks,
 )
 from holdtrue.records import Response
 from holdtrue.verbs.quantiles import plan_curve, read_task
@@ -494,6 +499,105 @@ def test_the_method_is_chosen_by_levels_and_points():
         assert curator.preview_quantile("age", many, low=0, high=127).method == "search"
         with pytest.raises(NotCertified):
             curator.median("age", low=0, high=127, method="curve")
+
+
+# The exponential mechanism, on pure ledgers.
+
+
+def open_pure(rows=None, **given):
+    return open_curator(rows, **({"pure": True, "epsilon": 0.4, "queries": 5, "reserve": 0.9, "uses": 1} | given))
+
+
+def test_u3_the_bound_on_ranks():
+    """B(epsilon = .5, G = 1024, p = .01, m = 10^4) = .00461466: S2 drops the +1 that the sheet's .00501466 has."""
+    assert selection_shortfall(1024, epsilon=0.5, beta=0.01) / 10**4 == pytest.approx(0.00461466, abs=1e-8)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_u3_scores_of_ranks_move_by_one_and_their_range_is_two(rows):
+    """Every table of so many values on four points, every replaced row, every rank: by enumeration, ties included."""
+    tables = list(product(range(4), repeat=rows))
+    largest = widest = 0
+    for table, place, value in product(tables, range(rows), range(4)):
+        other = [*table[:place], value, *table[place + 1 :]]
+        for rank in range(rows + 1):
+            first, second = (score_ranks([sum(x <= t for x in each) for t in range(4)], rank) for each in (table, other))
+            assert first.max() == second.max() == 0
+            change = second - first
+            largest, widest = max(largest, abs(change).max()), max(widest, change.max() - change.min())
+    assert (largest, widest) == (1, 1 if rows == 1 else 2)
+
+
+def test_u3_picks_have_the_law_of_the_exponential_mechanism(monkeypatch):
+    seen = []
+    monkeypatch.setattr(Exponential, "release", lambda self, scores: seen.append((self.rate, scores)) or 0)
+    rows = make_rows(2000)
+    with open_pure(rows) as curator:
+        found = curator.median("age", low=0, high=127, epsilon=0.3)
+        assert found.method == "exponential"
+    assert len(seen) == 2
+    for (rate, scores), rank in zip(seen, price_picks_of(curator, 2000, 0.3).ranks[0], strict=True):
+        assert float(rate) == pytest.approx(0.3 / 4)  # half of epsilon for each of two picks
+        reached = np.array([(rows["age"] <= age).sum() for age in range(127)] + [2000])
+        below = np.array([0, *reached[:-1]])
+        assert (scores == -np.maximum(0, np.maximum(below - rank, rank - reached))).all()
+
+
+def price_picks_of(curator, rows, epsilon):
+    return price_picks(curator.plan, read_grid(0, 127, 1), (0.5,), rows=rows, epsilon=Fraction(epsilon))
+
+
+def test_u3_picks_cover_in_every_run():
+    population = make_rows(300_000, seed=3)["age"]
+    levels = [0.25, 0.5, 0.75]
+    truth = np.quantile(population, levels, method="inverted_cdf")
+    for seed in range(25):
+        rows = {"age": np.random.default_rng([seed, 11]).choice(population, 6000)}
+        with open_pure(rows) as curator:
+            found = curator.quantile("age", levels, low=0, high=127, epsilon=0.3)
+            assert all(right in each.interval for right, each in zip(truth, found, strict=True))
+            assert max(each.interval.width for each in found) < 90
+
+
+def test_picks_are_paid_from_the_reserve_once(tmp_path):
+    place = tmp_path / "rows.ledger"
+    with open_pure(ledger=place) as curator:
+        price = curator.preview_quantile("age", 0.5, low=0, high=127)
+        assert (price.method, price.asks) == ("exponential", 0)
+        found = curator.median("age", low=0, high=127, key="k")
+        assert found.cost == pytest.approx(price.cost)
+        assert found.cost <= float(curator.plan.use_units * UNIT)
+        assert curator.median("age", low=0, high=127, key="k") == found
+        assert curator.median("age", low=0, high=127).repeated
+        (entry,) = charges(curator)
+        assert (entry.verb, entry.draws) == ("quantile", 0)
+        assert "by itself" in found.certificate.theorem
+        assert str(found).endswith("left")
+        with pytest.raises(BudgetExceeded):
+            curator.quantile("age", 0.4, low=0, high=127)
+        curator.report(tmp_path / "report.html")
+    assert not ht.audit_ledger(place).violated
+
+
+def test_where_picks_do_not_fit_it_is_said():
+    with open_pure() as curator:
+        with pytest.raises(InvalidParameter, match="where"):
+            curator.median("age", low=0, high=127, where="north", method="exponential")
+        with pytest.raises(InvalidParameter, match="16,384"):
+            curator.median("age", low=0, high=65_535, method="exponential")
+        with pytest.raises(InsufficientSamples, match="larger epsilon"):
+            curator.median("age", low=0, high=127, epsilon=1e-6)
+        for given in ({"method": "search", "epsilon": 0.1}, {"epsilon": 1e-16}, {"epsilon": 0}, {"epsilon": "much"}):
+            with pytest.raises(InvalidParameter, match="epsilon"):
+                curator.median("age", low=0, high=127, **given)
+        assert curator.preview_quantile("age", 0.5, low=0, high=127, where="north").method == "search"
+        assert curator.preview_quantile("age", 0.5, low=0, high=65_535).method == "search"
+    with open_curator() as curator:
+        with pytest.raises(NotCertified, match="pure"):
+            curator.median("age", low=0, high=127, method="exponential")
+        with pytest.raises(InvalidParameter, match="epsilon"):
+            curator.median("age", low=0, high=127, epsilon=0.1)
+        assert curator.ledger.entries() == []
 
 
 # Once only.

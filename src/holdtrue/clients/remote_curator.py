@@ -192,10 +192,12 @@ class Remote:
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
+        epsilon: Number | None = None,
         key: str | None = None,
     ) -> Quantiles:
         """Return where the values of a column reach one level or several, each with an interval for the population."""
-        ends = {name: _to_json_number(name, value) for name, value in (("low", low), ("high", high), ("step", step))}
+        numbers = {"low": low, "high": high, "step": step, "epsilon": epsilon}
+        ends = {name: _to_json_number(name, value) for name, value in numbers.items()}
         asked = {"column": column, "levels": _to_json_levels(levels), "where": where, "method": method}
         return self._send_request("/quantile", asked | ends, Quantiles, key)
 
@@ -208,10 +210,18 @@ class Remote:
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
+        epsilon: Number | None = None,
         key: str | None = None,
     ) -> Quantiles:
         """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        given: dict[str, Any] = {
+            "low": low,
+            "high": high,
+            "step": step,
+            "where": where,
+            "method": method,
+            "epsilon": epsilon,
+        }
         return self.quantile(column, 0.5, key=key, **given)
 
     def frame(self) -> Frame:

@@ -230,7 +230,8 @@ def quantile(
     high: Annotated[float, typer.Option(help="The public upper end; values above and missing ones count as it.")],
     step: Annotated[float, typer.Option(help="How far apart the points of the grid are.")] = 1,
     where: Annotated[str | None, typer.Option(help="Look only at rows that meet this condition.")] = None,
-    method: Annotated[str | None, typer.Option(help="How it is found: search or curve.")] = None,
+    method: Annotated[str | None, typer.Option(help="How it is found: search, curve or exponential.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy of all picks of the exponential method.")] = None,
     preview_only: Annotated[bool, typer.Option("--preview", help="Only print the most that it can cost.")] = False,
     key: Key = None,
     analyst: Analyst = None,
@@ -242,7 +243,7 @@ def quantile(
     A search of plain questions, of which those asked before are free; a budget that runs out gives the intervals so far.
     Four levels or more, or two on a short grid, take one release for all of them.
     """
-    given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+    given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method, "epsilon": epsilon}
     wanted = list(levels or [0.5])
     with open_curator(data, ledger) as curator:
         if preview_only:

@@ -36,7 +36,7 @@ from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, predict, predictions_left
-from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, read_task
+from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
 from holdtrue.verbs.tables import make_bins, tabulate
 
 __all__ = ["Curator"]
@@ -243,6 +243,7 @@ class Curator:
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
+        epsilon: Number | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Quantiles:
@@ -253,18 +254,29 @@ class Curator:
         condition are looked at, for one further question. ``method="search"`` asks ``column <= point`` as plain questions,
         at most 2 log2(points) for a level, and fewer where such questions were answered before; ``"curve"`` releases the
         shares up to all points at once, after which every level is free. Unless given, a curve for four levels or more, or
-        two on a short grid, where it costs no more; else a search. :meth:`preview_quantile` says what it costs.
+        two on a short grid, where it costs no more; else a search. ``"exponential"`` is for pure ledgers, and their default:
+        both ends are picked by the exponential mechanism, for ``epsilon`` or a share of the reserve.
+        :meth:`preview_quantile` says what it costs.
 
         Guarantee: the quantile of the population is between ``low`` and ``high`` of the response, at once with all other
-        answers (U3). A budget that runs out on the way gives the interval so far (``complete`` is False).
+        answers (U3); by the exponential mechanism, by itself. A search whose budget runs out gives the interval so far
+        (``complete`` is False).
         Failure: BudgetExceeded where the first question cannot be paid for, with nothing spent.
         """
         self.pipeline.check_open()
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        given: dict[str, Any] = {
+            "low": low,
+            "high": high,
+            "step": step,
+            "where": where,
+            "method": method,
+            "epsilon": epsilon,
+        }
         task = read_task(self.pipeline, column, levels, **given)
         who = None if analyst is None else check_text("analyst", analyst)
-        if task.method == "curve":
-            return find_by_curve(self.pipeline, task, key=key, analyst=who)
+        if task.method != "search":
+            find = find_by_curve if task.method == "curve" else find_by_picks
+            return find(self.pipeline, task, key=key, analyst=who)
         return QuantileSearch(self.pipeline, self._asking, task, key, who).run()
 
     def median(  # noqa: PLR0913 - one request, and who makes it
@@ -276,11 +288,19 @@ class Curator:
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
+        epsilon: Number | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Quantiles:
         """Return the point that half of the values of a column are at or below; see :meth:`quantile`."""
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        given: dict[str, Any] = {
+            "low": low,
+            "high": high,
+            "step": step,
+            "where": where,
+            "method": method,
+            "epsilon": epsilon,
+        }
         return self.quantile(column, 0.5, key=key, analyst=analyst, **given)
 
     def preview_quantile(  # noqa: PLR0913 - one request
@@ -293,10 +313,18 @@ class Curator:
         step: Number = 1,
         where: str | None = None,
         method: str | None = None,
+        epsilon: Number | None = None,
     ) -> QuantilePrice:
         """Return the most that quantiles can cost: how many questions, and what they cost. Free; no row is read."""
         self.pipeline.check_open()
-        given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method}
+        given: dict[str, Any] = {
+            "low": low,
+            "high": high,
+            "step": step,
+            "where": where,
+            "method": method,
+            "epsilon": epsilon,
+        }
         return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
 
     def frame(self) -> Frame:

@@ -15,16 +15,20 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile
+from holdtrue.bounds.selection import selection_shortfall
+from holdtrue.bounds.transfer import shift
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list
+from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list, units_down
 from holdtrue.planning.methods import least_sigma
 from holdtrue.planning.plans import AnyPlan, Plan
 
 __all__ = [
     "MOST_CELLS",
+    "MOST_PICKED",
     "Bisection",
     "CurvePrice",
     "Factorisation",
+    "PickPrice",
     "QuantileEnds",
     "QuantileGrid",
     "QuantilePrice",
@@ -35,14 +39,19 @@ __all__ = [
     "factorise",
     "find_ends",
     "price_curve",
+    "price_picks",
     "price_search",
     "read_grid",
     "read_levels",
     "rebuild_grid",
+    "score_ranks",
 ]
 
 MOST_CELLS = 1 << 12
 """The most cells of a curve: for so many the largest change by one row is computed exactly."""
+
+MOST_PICKED = 1 << 14
+"""The most points that the exponential mechanism chooses among; each is counted."""
 
 _MOST_POINTS = 1 << 32
 _MOST_LEVELS = 100
@@ -391,6 +400,63 @@ def _find_rounding(plan: Plan, cells: int) -> float:
     """Return what rounding adds: half a unit of noise for each coefficient of a sum, and the coefficients' own rounding."""
     found = factorise(cells)
     return float(found.coefficients.sum()) / 2 / found.unit / plan.rows + found.bias
+
+
+class PickPrice(NamedTuple):
+    """The picks of the exponential mechanism that give the ends of quantiles: each one's epsilon, and its rank (U3.3).
+
+    ``ranks`` has for each level how many rows the lower and the upper pick should have at or below them; None where the end
+    of the grid is the end of the interval, without a pick.
+    """
+
+    epsilon: Fraction
+    ranks: tuple[tuple[int | None, int | None], ...]
+
+    @property
+    def picks(self) -> int:
+        """Return how many picks there are."""
+        return sum(rank is not None for pair in self.ranks for rank in pair)
+
+
+def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, rows: int, epsilon: Fraction) -> PickPrice:
+    """Return the picks for these levels, which share an epsilon and the plan's beta.
+
+    Law (U3.3, S2): a pick for rank r has, but for its share p of beta, at most r + B rows below it and at least r - B up to
+    it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to gamma = tanh(cap/4) of a pure ledger. The
+    lower pick aims so far below the level that fewer than it are below the pick, the upper one as far above.
+    Failure: NotCertified on other ledgers than pure ones; InvalidParameter for more points than are counted at once.
+    """
+    if plan.ledger != "pure":
+        message = "the exponential mechanism is for pure ledgers (pure=True); use method='search' or 'curve'"
+        raise NotCertified(message)
+    if grid.points > MOST_PICKED:
+        raise InvalidParameter.saying(
+            "step", f"method='exponential' takes at most {MOST_PICKED:,} points; use method='search'"
+        )
+    each = (
+        units_down(epsilon / (2 * len(levels))) * UNIT
+    )  # whole units, so that all picks together cost no more than epsilon
+    if not each:
+        raise InvalidParameter("epsilon", float(epsilon), "at least 1e-15 for each end of an interval")
+    shortfall = selection_shortfall(grid.points, epsilon=each, beta=plan.beta / (2 * len(levels)))
+    gap = shift(plan.cap_units * UNIT) if plan.iid else 0.0
+    width = (shortfall + gap * rows) * ROUNDING
+    ranks = []
+    for level in levels:
+        lower, upper = math.ceil(level * rows - width) - 1, math.ceil(level * rows + width)
+        ranks.append((lower if lower >= 0 else None, upper if upper <= rows else None))
+    return PickPrice(each, tuple(ranks))
+
+
+def score_ranks(reached: Sequence[int], rank: int) -> npt.NDArray[np.int64]:
+    """Return how well each point fits a rank: 0 at best, and at some point; one replaced row moves it by 1 at most (U3.3).
+
+    ``reached`` has the number of rows at or below each point, the last of them all rows.
+    """
+    up_to = np.asarray(reached, dtype=np.int64)
+    below = np.concatenate([[0], up_to[:-1]])
+    scores: npt.NDArray[np.int64] = -np.maximum(0, np.maximum(below - rank, rank - up_to))
+    return scores
 
 
 def choose_method(plan: AnyPlan, grid: QuantileGrid, levels: int, *, filtered: bool, rows: int) -> str:

@@ -14,11 +14,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdtrue.codec import digest_of, encode
-from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter
-from holdtrue.exact import Number, amount, text_among
-from holdtrue.mechanisms import Gaussian
+from holdtrue.errors import BudgetExceeded, HoldtrueError, InsufficientSamples, InvalidParameter
+from holdtrue.events import Repeated
+from holdtrue.exact import Number, amount, positive, text_among
+from holdtrue.mechanisms import Exponential, Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.quantiles import (
+    MOST_PICKED,
+    PickPrice,
     QuantileEnds,
     QuantileGrid,
     QuantilePrice,
@@ -28,17 +31,31 @@ from holdtrue.planning.quantiles import (
     factorise,
     find_ends,
     price_curve,
+    price_picks,
     price_search,
     read_grid,
     read_levels,
+    score_ranks,
 )
 from holdtrue.records import Answer, Certificate, Quantiles, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
+from holdtrue.verbs.selecting import epsilon_of_use
 
-__all__ = ["METHODS", "QuantileSearch", "QuantileTask", "find_by_curve", "make_curve", "plan_curve", "read_task"]
+__all__ = [
+    "METHODS",
+    "QuantileSearch",
+    "QuantileTask",
+    "find_by_curve",
+    "find_by_picks",
+    "make_curve",
+    "plan_curve",
+    "plan_picks",
+    "read_task",
+]
 
-METHODS = ("search", "curve")
+METHODS = ("search", "curve", "exponential")
+_BY_ITSELF = "exponential mechanism and transfer theorem, for this response by itself (U3.3, S2)"
 _NEAR = 10  # a search stops where answers differ by less than this fraction of alpha
 _MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before are looked up at the start
 
@@ -52,6 +69,7 @@ class QuantileTask:
     grid: QuantileGrid
     where: str | None
     method: str
+    epsilon: Fraction | None = None
 
     def write_threshold(self, place: int) -> str:
         """Return the question whether a row's value is at or below the point at a place."""
@@ -66,7 +84,9 @@ class QuantileTask:
 
     def encode_request(self) -> str:
         """Return the request as canonical JSON, which a key is bound to."""
-        return encode(self.subject | {"levels": list(self.levels), "method": self.method, "verb": "quantile"})
+        asked = {"levels": list(self.levels), "method": self.method, "verb": "quantile"}
+        asked |= {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
+        return encode(self.subject | asked)
 
     @property
     def cells(self) -> int:
@@ -78,6 +98,9 @@ class QuantileTask:
         if self.method == "curve":
             price = price_curve(curation.plan, self.cells, rows=curation.card.rows)
             return QuantilePrice("curve", self.grid.points, price.questions, amount(price.cost), left)
+        if self.method == "exponential":
+            cost = amount(plan_picks(curation, self).cost)
+            return QuantilePrice("exponential", self.grid.points, 0, cost, left)
         return price_search(curation.plan, self.grid, len(self.levels), filtered=self.where is not None, left=left)
 
 
@@ -91,6 +114,7 @@ def read_task(  # noqa: PLR0913 - one request
     step: Number = 1,
     where: str | None = None,
     method: str | None = None,
+    epsilon: Number | None = None,
 ) -> QuantileTask:
     """Read a request for quantiles, and check it against the card before anything is charged.
 
@@ -101,13 +125,23 @@ def read_task(  # noqa: PLR0913 - one request
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}")
     wanted, grid, filtered = read_levels(levels), read_grid(low, high, step), where is not None
-    if method is None:
-        chosen = choose_method(curation.plan, grid, len(wanted), filtered=filtered, rows=curation.card.rows)
-    else:
+    plan, rows = curation.plan, curation.card.rows
+    if method is not None:
         chosen = text_among("method", method, METHODS)
-    task = QuantileTask(column, wanted, grid, where, chosen)
+    elif plan.ledger == "pure" and not filtered and (epsilon is not None or _prefers_picks(plan, grid, wanted, rows)):
+        chosen = "exponential"
+    else:
+        chosen = choose_method(plan, grid, len(wanted), filtered=filtered, rows=rows)
+    privacy = None
+    if chosen == "exponential":
+        privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
+    elif epsilon is not None:
+        raise InvalidParameter.saying("epsilon", "leave out epsilon: a search and a curve cost what the plan's questions do")
+    if chosen == "exponential" and filtered:
+        raise InvalidParameter.saying("where", "method='exponential' looks at all rows; use method='search' with where")
+    task = QuantileTask(column, wanted, grid, where, chosen, privacy)
     if chosen == "curve":
-        price_curve(curation.plan, task.cells, rows=curation.card.rows)
+        price_curve(plan, task.cells, rows=rows)
     if where is not None and not curation.parse(where).boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
     curation.parse(task.write_threshold(0))
@@ -306,6 +340,79 @@ def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, an
     if found.repeated:
         made = replace(made, asks=0, cost=0.0, repeated=True)
     return made
+
+
+def plan_picks(curation: Curation, task: QuantileTask) -> Release:
+    """Return the release of the ends of quantiles on a pure ledger, each picked by the exponential mechanism (U3.3).
+
+    Failure: NotCertified on other ledgers; InsufficientSamples where every interval would be the whole grid.
+    """
+    plan, rows, unit = curation.plan, curation.card.rows, 1 << curation.plan.bits
+    price = price_picks(plan, task.grid, task.levels, rows=rows, epsilon=task.epsilon or epsilon_of_use(plan))
+    if not price.picks:
+        message = (
+            f"with epsilon {float(price.epsilon):.3g} for each end, intervals are from low to high; give a larger epsilon"
+        )
+        raise InsufficientSamples(message, required=None)
+    queries = [curation.parse(task.write_threshold(place)) for place in range(task.grid.last)]
+    mechanism = Exponential(epsilon=price.epsilon, sensitivity=1)
+    asked = {"levels": list(task.levels), "epsilon": str(task.epsilon)}
+
+    def draw(sums: Measured) -> Sequence[int]:
+        reached = [*(int(value) // unit for value in sums), rows]
+        wanted = [rank for pair in price.ranks for rank in pair if rank is not None]
+        return [int(mechanism.release(score_ranks(reached, rank))) for rank in wanted]
+
+    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
+        return [_read_picks(task, plan, price, drawn, certificate)]
+
+    event = Repeated(mechanism.event, price.picks)
+    return Release(
+        verb="quantile",
+        request=task.subject | asked,
+        parts=(f"picks {digest_of(asked | {'thresholds': [query.digest for query in queries]})}",),
+        event=event,
+        cost=curation.limit.cost(event),
+        draws=0,
+        queries=tuple(queries),
+        draw=draw,
+        respond=respond,
+    )
+
+
+def _read_picks(
+    task: QuantileTask, plan: AnyPlan, price: PickPrice, drawn: Sequence[int], certificate: Certificate
+) -> Quantiles:
+    """Say what the picks prove of each level; the point answer is in the middle between them."""
+    picked, ends = iter(drawn), []
+    for lower, upper in price.ranks:
+        first = 0 if lower is None else next(picked)
+        last = task.grid.last if upper is None else next(picked)
+        low, high = sorted((first, last))
+        ends.append(QuantileEnds((low + high) // 2, low, high, low, high))
+    return Quantiles(
+        **_place_ends(task, plan, ends, certain=plan.iid),
+        thresholds=(),
+        shares=(),
+        asks=0,
+        cost=certificate.cost,
+        certificate=certificate.with_theorem(_BY_ITSELF if plan.iid else None),
+        reason=None if plan.iid else NOT_INDEPENDENT,
+    )
+
+
+def find_by_picks(curation: Curation, task: QuantileTask, *, key: str | None, analyst: str | None) -> Quantiles:
+    """Return quantiles whose ends are picked by the exponential mechanism, once."""
+    release = plan_picks(curation, task)
+    (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
+    return found  # type: ignore[return-value]  # the response to this release
+
+
+def _prefers_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], rows: int) -> bool:
+    """Return whether a share of a pure ledger's reserve pays for picks that tell something of both ends of every level."""
+    if grid.points > MOST_PICKED or plan.use_units < 1:
+        return False
+    return price_picks(plan, grid, levels, rows=rows, epsilon=epsilon_of_use(plan)).picks == 2 * len(levels)
 
 
 def _place_ends(task: QuantileTask, plan: AnyPlan, ends: Sequence[QuantileEnds], *, certain: bool) -> dict[str, Any]:

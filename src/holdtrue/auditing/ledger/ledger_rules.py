@@ -184,7 +184,7 @@ class LedgerRules:
         if not state.draws and charge.cost and state.other > max(plan.reserve_units, 0):
             yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
         if charge.verb == "quantile":
-            least = _price_of_curve(plan, state, self.rows).cost if state.parts else 0
+            least = _price_of_curve(plan, state, self.rows).cost if _is_curve(state) else 0
         elif charge.verb in _TABLES:
             table = _price_cells(charge, state, plan)
             least = plan.cap_units if table is None else table.cost
@@ -199,7 +199,7 @@ class LedgerRules:
             price = _price_cells(charge, state, plan)
             return () if price is None else (price.questions,)
         if charge.verb == "quantile":
-            return (_price_of_curve(plan, state, self.rows).questions,) if state.parts else (0,)
+            return (_price_of_curve(plan, state, self.rows).questions,) if _is_curve(state) else (0,)
         return (len(state.parts),) if charge.verb == "ask" else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
@@ -225,7 +225,7 @@ class LedgerRules:
             for value, told in _list_single_cells(record):
                 yield from _check_grid(value, self.rows << plan.bits)
                 yield from _compare_ends(told, plan.interval(value, draw=1, spent=0), plan, "population")
-        if plan is not None and isinstance(record, Quantiles):
+        if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, state, plan, self.rows)
         if not isinstance(record, Answer) or plan is None:
             return
@@ -314,6 +314,10 @@ def _list_single_cells(record: Means) -> Iterator[tuple[float, Interval | None]]
             for place, value in enumerate(found.values):
                 ends = None if found.low is None or found.high is None else (found.low[place], found.high[place])
                 yield value, None if ends is None else Interval(*ends, record.confidence, "population")
+
+
+def _is_curve(state: _ChargeState) -> bool:
+    return any(part.startswith("curve ") for part in state.parts)
 
 
 def _price_of_curve(plan: AnyPlan, state: _ChargeState, rows: int) -> CurvePrice:

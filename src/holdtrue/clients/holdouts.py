@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdtrue.clients.transport import Kind, Transport, quote_segment
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number
-from holdtrue.holdouts import Place, Score, Verdict
+from holdtrue.holdouts.records import Place, Score, Verdict
 
 __all__ = ["RemoteHoldout", "RemoteLeaderboard", "to_json_list"]
 

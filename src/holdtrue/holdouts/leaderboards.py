@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Literal, Self, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdtrue.bounds.sparse_vector import ladder_step
@@ -14,7 +13,7 @@ from holdtrue.exact import Number, count, positive, probability, round_down, rou
 from holdtrue.holdouts.cases import cases_of
 from holdtrue.holdouts.ladders import FREE, Ladder, PrivateLadder, best_step
 from holdtrue.holdouts.mode import Transcript
-from holdtrue.holdouts.records import Score
+from holdtrue.holdouts.records import Place, Score
 from holdtrue.holdouts.scoring import Scoring
 from holdtrue.holdouts.submissions import question
 from holdtrue.holdouts.terms import (
@@ -28,33 +27,13 @@ from holdtrue.holdouts.terms import (
 )
 from holdtrue.ledgers import Ledger
 from holdtrue.planning.plans import Plan
-from holdtrue.records import Answer, Interval
+from holdtrue.records import Answer
 
-__all__ = ["Leaderboard", "Place"]
+__all__ = ["Leaderboard"]
 
 Rule: TypeAlias = Literal["ladder", "parameter-free ladder", "private ladder", "private"]
 _KEEPING = "private ladder"
 _MOVES = 10
-
-
-class Place(Struct, frozen=True):
-    """One line of the standings. Names with the same ``rank`` are tied: nothing told shows one above the other.
-
-    ``score`` is what was told of the name's best submission, None where it never led a ladder.
-    """
-
-    rank: int
-    name: str
-    score: float | None
-    interval: Interval | None
-    tied: bool
-
-    def __str__(self) -> str:
-        place = f"{'=' if self.tied else ' '}{self.rank:>4}"
-        if self.score is None:
-            return f"{place}  {self.name}  not shown better than the leader of its time"
-        ends = "" if self.interval is None else f"  {self.interval.low:.4f} to {self.interval.high:.4f}"
-        return f"{place}  {self.name}  {self.score:.4f}{ends}"
 
 
 class Leaderboard:

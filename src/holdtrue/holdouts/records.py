@@ -2,10 +2,12 @@
 
 import math
 
+from msgspec import Struct
+
 from holdtrue.errors import InvalidParameter
 from holdtrue.records import Answer, Certificate, Interval, Tagged
 
-__all__ = ["FRESH", "THESE", "Score", "Verdict"]
+__all__ = ["FRESH", "THESE", "Place", "Score", "Verdict"]
 
 FRESH = "fresh cases"
 THESE = "these cases with fresh labels"
@@ -86,3 +88,23 @@ class Verdict(Tagged, frozen=True):
 
 def _looks(number: int) -> str:
     return "1 look" if number == 1 else f"{number:,} looks"
+
+
+class Place(Struct, frozen=True):
+    """One line of the standings. Names with the same ``rank`` are tied: nothing told shows one above the other.
+
+    ``score`` is what was told of the name's best submission, None where it never led a ladder.
+    """
+
+    rank: int
+    name: str
+    score: float | None
+    interval: Interval | None
+    tied: bool
+
+    def __str__(self) -> str:
+        place = f"{'=' if self.tied else ' '}{self.rank:>4}"
+        if self.score is None:
+            return f"{place}  {self.name}  not shown better than the leader of its time"
+        ends = "" if self.interval is None else f"  {self.interval.low:.4f} to {self.interval.high:.4f}"
+        return f"{place}  {self.name}  {self.score:.4f}{ends}"

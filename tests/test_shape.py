@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (236, 240),
-    "lines of code": (36_900, 29_500),
-    "longest import chain": (23, 20),
+    "modules": (238, 240),
+    "lines of code": (36_950, 29_500),
+    "longest import chain": (20, 20),
     "layers": (13, 15),
 }
 

@@ -31,7 +31,7 @@ def test_scores_are_the_holdouts_own_records(served, analyst):
     score = holdout.score(GOOD, key="one")
     assert isinstance(score, ht.Score)
     assert score == holdout.score(GOOD, key="one")
-    here = served.service.registry.find_holdout("scores")._kept.score(GOOD)
+    here = served.service.registry.holdouts.find("scores")._kept.score(GOOD)
     assert (here.value, here.interval, here.certificate) == (score.value, score.interval, score.certificate)
     assert here.repeated
     assert "9 looks left" in score.sentence

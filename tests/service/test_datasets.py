@@ -9,7 +9,7 @@ import pytest
 
 from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
 from holdtrue.service import create
-from holdtrue.service.registry import check_name
+from holdtrue.service.receipts import check_name
 from holdtrue.service.settings import Settings
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living
@@ -120,8 +120,8 @@ def test_only_one_of_many_registers_a_name(tmp_path):
 def test_the_truth_of_a_known_population_is_this_workers(tmp_path):
     found = made(tmp_path)
     assert found.service.registry.open_dataset("people").truth is None
-    found.service.registry.tell_truth("people", lambda _: 0.5)
-    assert found.service.registry.open_dataset("people").truth("age > 3") == 0.5
+    meant = PEOPLE | {"second_budget": True}
+    assert found.service.registry.register("known", meant, truth=lambda _: 0.5).truth("age > 3") == 0.5
     closed(found)
 
 

@@ -420,6 +420,6 @@ def test_a_holdout_that_is_gone_is_told_by_name(tmp_path):
     found = made(tmp_path)
     found.service.registry.register_holdout("kept", {"y_true": TRUTH, "looks": 5})
     with pytest.raises(ht.UnknownName):
-        found.service.registry.find_holdout("gone")
-    assert [each.name for each in found.service.registry.list_holdouts()] == ["kept"]
+        found.service.registry.holdouts.find("gone")
+    assert [each.name for each in found.service.registry.holdouts.list_open()] == ["kept"]
     closed(found)

@@ -300,7 +300,7 @@ def test_a_holdouts_key_is_free_again_when_its_ledger_failed(tmp_path, monkeypat
     headers = {"Authorization": f"Bearer {found.key}", "Idempotency-Key": "look"}
     with living(found.app) as client:
         polled(client, 200)
-        ledger = found.service.registry.find_holdout("cases").ledger
+        ledger = found.service.registry.holdouts.find("cases").ledger
         settle = Ledger.settle
 
         def fail(account, bodies, requests):

@@ -16,9 +16,9 @@ from holdtrue.errors import IntegrityError, RefusedError, UnknownName
 from holdtrue.ledgers import open_ledger, verify
 from holdtrue.service import create
 from holdtrue.service.database import RECEIPTS
-from holdtrue.service.holdouts import HoldoutRegistry
+from holdtrue.service.datasets import Datasets, _read_given
+from holdtrue.service.holdouts import Holdouts
 from holdtrue.service.receipts import accept_ledger, read_state
-from holdtrue.service.registry import Registry, _read_given
 from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living
@@ -44,7 +44,7 @@ def asked(found, *, start=0, stop=ASKS):
 def registered(folder, shared):
     found = made(folder, **shared)
     found.service.registry.register_holdout("cases", HOLDOUT)
-    found.service.registry.find_holdout("cases")._kept.score([0, 1] * 300)
+    found.service.registry.holdouts.find("cases")._kept.score([0, 1] * 300)
     asked(found)
     return found
 
@@ -90,7 +90,7 @@ def lost(folder, shared, kind, how):
     if not shared:
         shutil.copy(place(found, kind), copy)
     asked(found, start=ASKS, stop=2 * ASKS)
-    found.service.registry.find_holdout("cases")._kept.score([1, 0] * 300)
+    found.service.registry.holdouts.find("cases")._kept.score([1, 0] * 300)
     closed(found)
     lose(found, kind, how=how, before=copy)
     return found
@@ -122,24 +122,24 @@ def test_p6_a_registered_ledger_that_is_lost_never_comes_back_with_its_budget(tm
             open_ledger(place(found, kind))
 
 
-def open_as_before(registry, name):
+def open_as_before(datasets, name, document, where):
     """The old way: whatever is at the place is opened, and created where there is nothing."""
-    document = registry._read_document(name)
-    where = registry.ledger_url(name, create=True)
-    curator = Curator(registry._find_place(document["path"]), ledger=where, second_budget=True, **_read_given(document))
-    return registry._make_dataset(name, document, curator, None), read_state(curator.ledger)
+    place = datasets._find_place(document["path"])
+    return datasets._make_dataset(name, document, Curator(place, ledger=where, second_budget=True, **_read_given(document)))
 
 
-def open_holdout_as_before(holdouts, name):
-    opened = holdouts._make_dispatcher(name, holdouts._read_document(name), new=True)
+def check_as_before(kind_of_ledgers, name):
+    document, where = kind_of_ledgers.read_document(name), kind_of_ledgers.ledger_url(name, create=True)
+    opened = kind_of_ledgers.open_under(name, document, where)
     return opened, read_state(opened.ledger)
 
 
 @pytest.mark.parametrize("how", ["missing", "set back"])
 def test_control_a_service_that_opens_whatever_it_finds_gives_the_budget_again(tmp_path, shared, how, monkeypatch):
     found = lost(tmp_path, shared, "dataset", how)
-    monkeypatch.setattr(Registry, "_open_registered", open_as_before)
-    monkeypatch.setattr(HoldoutRegistry, "_open_registered", open_holdout_as_before)
+    monkeypatch.setattr(Datasets, "open_under", open_as_before)
+    for kind in (Datasets, Holdouts):
+        monkeypatch.setattr(kind, "_open_one", check_as_before)
     app = create(found.service.settings)
     with living(app) as client:
         app.state.service.registry._threads[0].join()
@@ -189,16 +189,16 @@ def test_receipts_are_stored_after_so_many_entries_and_after_a_minute(tmp_path, 
     found = made(tmp_path, receipt_entries=6)
     registry = found.service.registry
     curator = asked(found, stop=2)
-    registry._datasets.store_receipts()
+    registry.datasets.store_receipts()
     assert registry.receipts.find("dataset", "people").number == 0
     asked(found, start=2, stop=3)
-    registry._datasets.store_receipts()
+    registry.datasets.store_receipts()
     kept = registry.receipts.find("dataset", "people")
     assert (kept.number, kept.digest) == curator.ledger.head
     assert (kept.spent, kept.draws, kept.other_spent) == (curator.ledger.spent, 3, 0)
     curator.select({"young": "age < 50", "old": "age > 50"})
     monkeypatch.setattr("holdtrue.service.open_ledgers._MINUTE", 0.0)
-    registry._datasets.store_receipts()
+    registry.datasets.store_receipts()
     kept = registry.receipts.find("dataset", "people")
     assert kept.number == curator.ledger.head[0] == 8
     assert kept.other_spent == curator.ledger.spent - 3 * curator.plan.cost
@@ -227,8 +227,8 @@ def test_what_a_restored_ledger_has_forgotten_is_entered_as_spent(tmp_path, shar
     restored = verify(place(found, kind))
     assert restored.spent < kept.spent or kind == "holdout"
     with pytest.raises(RefusedError, match="ends with"):
-        accept_ledger(registry, name, kind=kind, receipt=(kept.number, kept.digest))
-    accepted = accept_ledger(registry, name, kind=kind, receipt=restored.receipt)
+        accept_ledger(registry.of_kind(kind), name, receipt=(kept.number, kept.digest))
+    accepted = accept_ledger(registry.of_kind(kind), name, receipt=restored.receipt)
     assert (accepted.state.spent, accepted.state.draws, accepted.state.other_spent) == (
         kept.spent,
         kept.draws,
@@ -238,14 +238,14 @@ def test_what_a_restored_ledger_has_forgotten_is_entered_as_spent(tmp_path, shar
     found_again = verify(place(found, kind))
     assert found_again.spent == kept.spent
     # Accepting once more charges nothing more.
-    assert accept_ledger(registry, name, kind=kind, receipt=found_again.receipt).spent == 0
+    assert accept_ledger(registry.of_kind(kind), name, receipt=found_again.receipt).spent == 0
     if kind == "dataset":
         curator = registry.open_dataset("people").curator
         assert curator.budget.asks == 1000 - 2 * ASKS
         assert curator.ask("age > 77").value > 0
         assert curator.history[-2].verb == "restore"
     else:
-        assert registry.find_holdout("cases")._kept.looks_left == 18
+        assert registry.holdouts.find("cases")._kept.looks_left == 18
     closed(SimpleNamespace(service=service))
 
 
@@ -259,18 +259,18 @@ def test_a_ledger_that_is_another_one_is_charged_all_that_was_spent(tmp_path):
     Curator(str(tmp_path / "people.parquet"), ledger=where, **_read_given(PEOPLE)).close()
     service = create(found.service.settings).state.service
     kept = service.registry.receipts.find("dataset", "people")
-    accepted = accept_ledger(service.registry, "people", kind="dataset", receipt=verify(where).receipt)
+    accepted = accept_ledger(service.registry.datasets, "people", receipt=verify(where).receipt)
     assert (accepted.spent, accepted.draws, accepted.state.other_spent) == (kept.spent, kept.draws, kept.other_spent)
     assert kept.other_spent > 0
     # Killed between the charge and the receipt: the same ledger is accepted again, and charged nothing more.
     service.registry.receipts.replace("dataset", "people", kept)
-    assert accept_ledger(service.registry, "people", kind="dataset", receipt=verify(where).receipt).spent == 0
+    assert accept_ledger(service.registry.datasets, "people", receipt=verify(where).receipt).spent == 0
     assert verify(where).spent == kept.spent
     with pytest.raises(UnknownName):
-        accept_ledger(service.registry, "nobody", kind="dataset", receipt=(1, "0" * 64))
+        accept_ledger(service.registry.datasets, "nobody", receipt=(1, "0" * 64))
     where.unlink()
     with pytest.raises(UnknownName):
-        accept_ledger(service.registry, "people", kind="dataset", receipt=(1, "0" * 64))
+        accept_ledger(service.registry.datasets, "people", receipt=(1, "0" * 64))
     closed(SimpleNamespace(service=service))
 
 
@@ -319,7 +319,7 @@ def test_rows_under_a_ledger_beside_their_file_are_registered_only_if_told(tmp_p
 
 def test_control_without_the_look_the_same_rows_have_two_budgets(tmp_path, monkeypatch):
     found = made(tmp_path)
-    monkeypatch.setattr("holdtrue.service.registry.refuse_second_budget", lambda *_, **__: None)
+    monkeypatch.setattr("holdtrue.service.datasets.refuse_second_budget", lambda *_, **__: None)
     again = found.service.registry.register("again", {**PEOPLE, "second_budget": False})
     assert again.curator.budget.left == found.service.registry.open_dataset("people").curator.budget.left
     closed(found)
@@ -330,7 +330,7 @@ def test_a_dataset_that_is_slow_to_open_keeps_no_other_waiting(tmp_path, monkeyp
     found.service.registry.register("second", PEOPLE)
     closed(found)
     registry = create(found.service.settings).state.service.registry
-    open_one, release, begun = registry._datasets._open_one, threading.Event(), threading.Event()
+    open_one, release, begun = registry.datasets._open_one, threading.Event(), threading.Event()
 
     def slow(name):
         if name == "people":
@@ -338,12 +338,12 @@ def test_a_dataset_that_is_slow_to_open_keeps_no_other_waiting(tmp_path, monkeyp
             release.wait()
         return open_one(name)
 
-    monkeypatch.setattr(registry._datasets, "_open_one", slow)
+    monkeypatch.setattr(registry.datasets, "_open_one", slow)
     thread = threading.Thread(target=registry.open_dataset, args=("people",))
     thread.start()
     begun.wait()
     assert registry.open_dataset("second").name == "second"
-    assert registry._datasets.get("people") is None
+    assert registry.datasets.get("people") is None
     release.set()
     thread.join()
     assert registry.open_dataset("people").name == "people"

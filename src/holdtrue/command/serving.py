@@ -178,12 +178,10 @@ def accept_restored(
 
     given = read_receipt(receipt)
     with _open_keyring(config, home=home, ledger=ledger) as (keyring, settings):
-        from holdtrue.service.http.telemetry import Metrics
-        from holdtrue.service.receipts import accept_ledger
-        from holdtrue.service.registry import Registry
+        from holdtrue.service.receipts import Receipts, Registered, accept_ledger
 
-        registry = Registry(settings, keyring.database, Metrics())
-        found = accept_ledger(registry, name, kind="holdout" if holdout else "dataset", receipt=given)
+        registered = Registered("holdout" if holdout else "dataset", settings, Receipts(keyring.database))
+        found = accept_ledger(registered, name, receipt=given)
     newest = f"{found.state.number}:{found.state.digest}"
     if as_json:
         print_json({"name": name, "entered": amount(found.spent), "questions": found.draws, "receipt": newest})
@@ -221,11 +219,10 @@ def _open_keyring(config: Path | None, **given: Any) -> "Iterator[tuple[Keyring,
 
 
 def _grant_allowances(settings: "Settings", keyring: "Keyring", name: str, allowances: dict[str, int]) -> None:
-    from holdtrue.service.http.telemetry import Metrics
     from holdtrue.service.identity.api_keys import grant_offline
-    from holdtrue.service.registry import Registry
+    from holdtrue.service.receipts import Receipts, Registered
 
-    grant_offline(Registry(settings, keyring.database, Metrics()), keyring.database, name, allowances)
+    grant_offline(Registered("dataset", settings, Receipts(keyring.database)), name, allowances)
 
 
 def _read_allowance(text: str) -> tuple[str, int]:

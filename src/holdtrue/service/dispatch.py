@@ -1,4 +1,4 @@
-"""Requests to one dataset: concurrent asks are charged together, slow verbs have their own threads, analysts take turns."""
+"""Requests to one ledger: concurrent asks are charged together, slow verbs have their own threads, analysts take turns."""
 
 import asyncio
 import threading
@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from holdtrue.curator import Curator
 from holdtrue.curator.pipeline import Pending
 from holdtrue.errors import CuratorClosed, HoldtrueError
+from holdtrue.ledgers import Ledger
 from holdtrue.records import Answer, Response
-from holdtrue.service.open_ledgers import unavailable_error
+from holdtrue.service.open_ledgers import OpenLedgers, unavailable_error
 
-__all__ = ["Dispatcher", "FairThreads"]
+if TYPE_CHECKING:
+    from holdtrue.curator import Curator
+
+__all__ = ["Dispatcher", "FairThreads", "LedgerThreads"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -23,23 +26,62 @@ _SLOW_VERBS = 2
 _READERS = 2
 
 
-class Dispatcher:
+class LedgerThreads:
+    """The threads in which the requests to one ledger run: short tasks beside each other, long ones in turns.
+
+    ``ledger`` stays the same object, also when it has stopped. Errors are told as ``ledgers`` explain them: 503 while the
+    ledger is being opened again. Analysts come in turns: whoever sends a thousand requests at once waits for them, and
+    nobody else does.
+    """
+
+    def __init__(self, ledger: Ledger, ledgers: OpenLedgers[Any] | None = None, *, slow: int = _SLOW_VERBS) -> None:
+        self.ledger = ledger
+        self._ledgers = ledgers
+        self._closed = False
+        self._others = ThreadPoolExecutor(_READERS, thread_name_prefix="reads")
+        self._slow = FairThreads(slow, name="verbs")
+
+    async def run_short(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run a short task, such as reading the budget, in the threads for short tasks."""
+        with self.explain_errors():
+            return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
+
+    async def run_long(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
+        """Run a long task, such as learning, when it is the turn of its owner, the analyst who asked for it."""
+        with self.explain_errors():
+            return await self._slow.run(owner, function, *args, **given)
+
+    def close(self) -> None:
+        """Finish the requests under way, and take no more."""
+        self._closed = True
+        self._others.shutdown()
+        self._slow.close()
+
+    @contextmanager
+    def explain_errors(self) -> Iterator[None]:
+        """Raise the errors of a request as its caller is told them."""
+        try:
+            yield
+        except HoldtrueError as error:
+            raise (error if self._ledgers is None else self._ledgers.explain(error, self.ledger)) from None
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise unavailable_error() from None  # the threads of what is closed take nothing more
+
+
+class Dispatcher(LedgerThreads):
     """Passes requests from one event loop to one curator, in threads of its own.
 
     Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
     pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
-    of one refuses no other. Nobody is told of an answer before it is stored. Analysts come in turns: whoever sends a
-    thousand requests at once waits for them, and nobody else does.
+    of one refuses no other. Nobody is told of an answer before it is stored.
     """
 
-    def __init__(self, curator: Curator, explain: Callable[[HoldtrueError], HoldtrueError] | None = None) -> None:
-        """``explain`` gives the error to tell in the place of one: 503 while the ledger is being opened again."""
+    def __init__(self, curator: "Curator", ledgers: OpenLedgers[Any] | None = None) -> None:
+        super().__init__(curator.ledger, ledgers)
         self.curator = curator
-        self._explain = explain
-        self._closed = False
         self._outcomes: _Outcomes | None = None
-        self._others = ThreadPoolExecutor(_READERS, thread_name_prefix="reads")
-        self._slow = FairThreads(_SLOW_VERBS, name="verbs")
 
     async def ask(self, queries: Sequence[str], key: str, analyst: str) -> list[Answer]:
         """Return the answers to one request; a key that comes again gets the same ones, paid once."""
@@ -47,7 +89,7 @@ class Dispatcher:
         if self._outcomes is None or self._outcomes.loop is not loop:
             self._outcomes = _Outcomes(loop)
         told: asyncio.Future[list[Answer]] = loop.create_future()
-        with self._explain_errors():
+        with self.explain_errors():
             job = self.curator.ask_job(tuple(queries), key=key, analyst=analyst)
             self.curator.pipeline.submit(job).add_done_callback(partial(self._outcomes.add_outcome, told))
             try:
@@ -56,33 +98,10 @@ class Dispatcher:
                 # Another worker charged this very key and has not answered yet: its answer is waited for out of the way.
                 return await self._slow.run(analyst, self.curator.ask, list(queries), key=key, analyst=analyst)
 
-    async def run_short(self, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run a short task, such as reading the budget, in this dataset's threads for short tasks."""
-        with self._explain_errors():
-            return await asyncio.get_running_loop().run_in_executor(self._others, partial(function, *args, **given))
-
-    async def run_long(self, owner: str, function: Callable[_P, _T], /, *args: _P.args, **given: _P.kwargs) -> _T:
-        """Run a long task, such as learning, when it is the turn of its owner, the analyst who asked for it."""
-        with self._explain_errors():
-            return await self._slow.run(owner, function, *args, **given)
-
     def close(self) -> None:
         """Finish the requests under way and close the curator."""
-        self._closed = True
-        self._others.shutdown()
-        self._slow.close()
+        super().close()
         self.curator.close()
-
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except HoldtrueError as error:
-            raise (error if self._explain is None else self._explain(error)) from None
-        except RuntimeError:
-            if not self._closed:
-                raise
-            raise unavailable_error() from None  # the threads of a closed dispatcher take nothing more
 
 
 class _Outcomes:

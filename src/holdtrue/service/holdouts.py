@@ -1,30 +1,24 @@
 """Holdouts of the service: registered once for all workers, permanently; scored by everyone with a key."""
 
-import asyncio
 import csv
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from holdtrue.codec import plain
-from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, RequestError, UnknownName
+from holdtrue.errors import InvalidParameter, RefusedError, RequestError
 from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
-from holdtrue.ledgers import Ledger
-from holdtrue.service.database import HOLDOUTS
-from holdtrue.service.http.problems import Refused
-from holdtrue.service.open_ledgers import OpenLedgers, hide_place, unavailable_error
-from holdtrue.service.receipts import LedgerState, read_state
+from holdtrue.service.dispatch import LedgerThreads
+from holdtrue.service.open_ledgers import OpenLedgers
+from holdtrue.service.receipts import Receipts
 
 if TYPE_CHECKING:
-    from holdtrue.service.registry import Registry
+    from holdtrue.service.settings import Settings
 
-__all__ = ["HoldoutDispatcher", "HoldoutRegistry", "read_labels"]
+__all__ = ["HoldoutDispatcher", "Holdouts", "read_labels"]
 
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
 _GATE = ("yes", "incumbent", "metric")
@@ -32,67 +26,43 @@ _REUSABLE = ("train", "overfits", "threshold", "tolerance")
 _HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "reserve")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
 _REGISTERED = "registered"  # the public name of the results that a gate was registered with
-_CONFLICT = 409
-_T = TypeVar("_T")
 
 
-class HoldoutDispatcher:
-    """One holdout or leaderboard, and the thread that handles all its requests.
+class HoldoutDispatcher(LedgerThreads):
+    """One holdout or leaderboard, and the threads that handle its requests; looks are taken one at a time.
 
     Guarantee: a key that comes again with the same body gets the same bytes and is no second look; with another body it is
-    refused (P5). Results are known by their name, or by the key, and by nothing that they hold. Errors are told as
-    ``explain`` has them: 503 while the ledger is being opened again.
+    refused (P5). Results are known by their name, or by the key, and by nothing that they hold.
     """
 
-    explain: Callable[[HoldtrueError], HoldtrueError] | None = None
-    _closed = False
-
-    def __init__(self, name: str, document: dict[str, Any], *, truth: object, ledger: str | Path, new: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        document: Mapping[str, Any],
+        kept: Holdout | Leaderboard,
+        ledgers: OpenLedgers[Any] | None = None,
+    ) -> None:
+        super().__init__(kept.ledger, ledgers, slow=1)
         self.name = name
         self.description = str(document.get("description", ""))
-        self._document = document
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="looks")
-        if new:  # in memory first: what cannot be opened must not leave a ledger under the name
-            self._open_cases(truth, None).close()
-        self._kept = self._open_cases(truth, ledger)
-
-    @property
-    def board(self) -> bool:
-        """Return whether this is a leaderboard."""
-        return self._document.get("kind") == "leaderboard"
-
-    @property
-    def ledger(self) -> Ledger:
-        """Return the ledger of the looks, to be read."""
-        return self._kept.ledger
+        self._kept = kept
 
     async def read_card(self) -> dict[str, Any]:
         """Return what is public: the number of cases, the mode, and how many looks are left."""
-        return await self._run_in_thread(self._make_card)
+        return await self.run_short(self._make_card)
 
     async def read_standings(self) -> list[Place]:
         """Return the standings of a leaderboard. Free."""
-        return await self._run_in_thread(self._require_leaderboard().standings)
+        return await self.run_short(self._require_leaderboard().standings)
 
     async def take_look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> Score | Verdict:
         """Return the response to a look; the same key with the same body gets the same response."""
-        return await self._run_in_thread(lambda: self._call_verb(verb, dict(given), {"key": key, "analyst": analyst}))
+        return await self.run_long(analyst, self._call_verb, verb, dict(given), {"key": key, "analyst": analyst})
 
     def close(self) -> None:
         """Finish the requests under way and close the holdout."""
-        self._closed = True
-        self._thread.shutdown()
+        super().close()
         self._kept.close()
-
-    async def _run_in_thread(self, function: Callable[[], _T]) -> _T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, function)
-        except HoldtrueError as error:
-            raise (error if self.explain is None else self.explain(error)) from None
-        except RuntimeError:
-            if not self._closed:
-                raise
-            raise unavailable_error() from None  # the thread of a holdout that was closed takes nothing more
 
     def _call_verb(self, verb: str, given: dict[str, Any], who: dict[str, Any]) -> Score | Verdict:
         given = {name: value for name, value in given.items() if value is not None}
@@ -111,17 +81,6 @@ class HoldoutDispatcher:
                 return self._require_holdout().compare(**given, **who)
             case _:
                 return self._require_holdout().score(**given, **who)
-
-    def _open_cases(self, truth: object, ledger: str | Path | None) -> Holdout | Leaderboard:
-        document, names = self._document, _LEADERBOARD if self.board else _HOLDOUT
-        given: dict[str, Any] = {name: document[name] for name in names if document.get(name) is not None}
-        if document.get("classes") is not None:
-            given["classes"] = {label: number for label, number in document["classes"]}  # noqa: C416 - a list of pairs
-        if self.board:
-            return Leaderboard(truth, ledger=ledger, **given)
-        if "incumbent" in given and document.get("metric") == "cases":
-            given["incumbent_name"] = _REGISTERED
-        return Holdout(truth, ledger=ledger, **given)
 
     def _require_holdout(self) -> Holdout:
         if not isinstance(self._kept, Holdout):
@@ -142,7 +101,7 @@ class HoldoutDispatcher:
         facts.pop("incumbent", None)
         return {
             "name": self.name,
-            "kind": "leaderboard" if self.board else "holdout",
+            "kind": "leaderboard" if isinstance(kept, Leaderboard) else "holdout",
             "description": self.description,
             "cases": kept.plan.rows,
             "looks_left": left,
@@ -151,90 +110,41 @@ class HoldoutDispatcher:
         } | facts
 
 
-class HoldoutRegistry:
-    """All holdouts of a service: what is registered stands in the database, what is open is this worker's own."""
+class Holdouts(OpenLedgers[HoldoutDispatcher]):
+    """The holdouts and leaderboards of a service."""
 
-    def __init__(self, registry: "Registry") -> None:
-        self._registry = registry
-        self.ledgers = OpenLedgers[HoldoutDispatcher](
-            "holdout",
-            receipts=registry.receipts,
-            open_one=self._open_registered,
-            ledger_of=lambda dispatcher: dispatcher.ledger,
-            place_of=lambda name: registry.ledger_url(name, kind="holdout"),
-            close_one=lambda dispatcher: dispatcher.close(),
-            every=registry.settings.receipt_entries,
-        )
-
-    def list_open(self) -> list[HoldoutDispatcher]:
-        """Return every holdout that can be opened, sorted by name."""
-        with self._registry.database.read() as connection:
-            names = list(connection.execute(sa.select(HOLDOUTS.c.name).order_by(HOLDOUTS.c.name)).scalars())
-        found: list[HoldoutDispatcher] = []
-        for name in names:
-            try:
-                found.append(self.ledgers.open(name))
-            except HoldtrueError:
-                continue  # whoever asks for it by name is told why
-        return found
-
-    def find_holdout(self, name: str) -> HoldoutDispatcher:
-        """Return a holdout, opened if this worker has not yet; UnknownName where there is none."""
-        known = self.ledgers.get(name)
-        if known is None and self._read_document(name) is None:
-            message = "there is no holdout of that name"
-            raise UnknownName(message)
-        return known or self.ledgers.open(name)
+    def __init__(self, settings: "Settings", receipts: Receipts) -> None:
+        super().__init__("holdout", settings, receipts)
 
     def register(self, name: str, document: Mapping[str, Any]) -> HoldoutDispatcher:
         """Register cases under a new ledger and a new name, for all workers, permanently."""
-        taken = Refused(_CONFLICT, "name taken", "there is already a holdout of that name; choose another")
-        if self._read_document(name) is not None:
-            raise taken
-        try:
-            opened = self._make_dispatcher(name, dict(document), new=True)
-        except HoldtrueError as error:
-            raise hide_place(error, self._registry.ledger_url(name, kind="holdout")) from None
-        state = read_state(opened.ledger)
-        row = {"name": name, "document": dict(document), "created": int(time.time())}
-        try:
-            with self._registry.database.begin() as connection:
-                connection.execute(sa.insert(HOLDOUTS).values(row))
-                self._registry.receipts.enter(connection, "holdout", name, state)
-        except sa.exc.IntegrityError:
-            opened.close()
-            raise taken from None
-        except BaseException:
-            opened.close()
-            raise
-        return self.ledgers.add(name, opened, state)
+        self.refuse_taken(name)
+        truth = read_labels(document, folders=self.settings.data)
+        # In memory first: what cannot be opened must not leave a ledger under the name.
+        _open_cases(document, truth, None).close()
+        return self.create(
+            name,
+            lambda where: HoldoutDispatcher(name, document, _open_cases(document, truth, where), self),
+            lambda state: self.enter(name, document, state),
+        )
 
-    def _read_document(self, name: str) -> dict[str, Any] | None:
-        chosen = sa.select(HOLDOUTS.c.document).where(HOLDOUTS.c.name == name)
-        with self._registry.database.read() as connection:
-            found: dict[str, Any] | None = connection.execute(chosen).scalar_one_or_none()
-        return found
+    def open_under(self, name: str, document: dict[str, Any], where: str | Path) -> HoldoutDispatcher:
+        """Open the cases that were registered under their ledger."""
+        truth = read_labels(document, folders=self.settings.data)
+        return HoldoutDispatcher(name, document, _open_cases(document, truth, where), self)
 
-    def _open_registered(self, name: str) -> tuple[HoldoutDispatcher, LedgerState]:
-        """Open a holdout that is registered, under the ledger that the database knows."""
-        document = self._read_document(name)
-        if document is None:
-            message = "there is no holdout of that name"
-            raise UnknownName(message)
-        state = self._registry.receipts.check("holdout", name, self._registry.ledger_url(name, kind="holdout"))
-        opened = self._make_dispatcher(name, document, new=False)
-        if opened.ledger.terms.ledger_id != state.ledger_id:
-            opened.close()
-            message = "the ledger is not the one that the service knows"
-            raise IntegrityError(message)
-        return opened, state
 
-    def _make_dispatcher(self, name: str, document: dict[str, Any], *, new: bool) -> HoldoutDispatcher:
-        truth = read_labels(document, folders=self._registry.settings.data)
-        ledger = self._registry.ledger_url(name, kind="holdout", create=new)
-        dispatcher = HoldoutDispatcher(name, document, truth=truth, ledger=ledger, new=new)
-        dispatcher.explain = lambda error: self.ledgers.explain(error, dispatcher.ledger)
-        return dispatcher
+def _open_cases(document: Mapping[str, Any], truth: object, ledger: str | Path | None) -> Holdout | Leaderboard:
+    board = document.get("kind") == "leaderboard"
+    names = _LEADERBOARD if board else _HOLDOUT
+    given: dict[str, Any] = {name: document[name] for name in names if document.get(name) is not None}
+    if document.get("classes") is not None:
+        given["classes"] = {label: number for label, number in document["classes"]}  # noqa: C416 - a list of pairs
+    if board:
+        return Leaderboard(truth, ledger=ledger, **given)
+    if "incumbent" in given and document.get("metric") == "cases":
+        given["incumbent_name"] = _REGISTERED
+    return Holdout(truth, ledger=ledger, **given)
 
 
 _EXPECTED = "a .npy, .json or .csv file in one of the folders that the settings name as data"

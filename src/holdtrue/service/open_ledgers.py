@@ -8,22 +8,43 @@ import logging
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
-from holdtrue.errors import CuratorClosed, FingerprintMismatch, HoldtrueError, IntegrityError, RefusedError, ReleaseError
+from holdtrue.errors import (
+    CuratorClosed,
+    FingerprintMismatch,
+    HoldtrueError,
+    IntegrityError,
+    RefusedError,
+    ReleaseError,
+    UnknownName,
+)
 from holdtrue.ledgers import Busy, Ledger, open_ledger
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.receipts import Kind, LedgerState, Receipts, read_state
+from holdtrue.service.receipts import Kind, LedgerState, Receipts, Registered, read_state
+
+if TYPE_CHECKING:
+    from holdtrue.service.settings import Settings
 
 __all__ = ["OpenLedgers", "hide_place", "unavailable_error"]
 
-T = TypeVar("T")
+
+class _HasLedger(Protocol):
+    @property
+    def ledger(self) -> Ledger: ...
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_HasLedger)
 _LOGGER = logging.getLogger("holdtrue.service")
 _UNAVAILABLE = 503
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
@@ -63,36 +84,84 @@ class _Slot(Generic[T]):
         return self.opened is not None or self.failure is not None
 
 
-class OpenLedgers(Generic[T]):
-    """The datasets, or the holdouts, that one worker has open.
+class OpenLedgers(Registered, ABC, Generic[T]):
+    """The datasets, or the holdouts, that are registered, and what of them one worker has open.
 
-    Guarantee: opening waits for no other name. What cannot be opened is tried again in the background until it can, and is
-    told in words without a path; a ledger that has stopped is opened again after the same checks as the first time.
+    Guarantee: only registering creates a ledger. What is registered is opened under the very ledger whose number and newest
+    receipt the database has, or not at all (P4, P5, P6, P12 across a restart). Opening waits for no other name. What cannot
+    be opened is tried again in the background until it can, and is told in words without a path; a ledger that has stopped
+    is opened again after the same checks as the first time.
     """
 
-    def __init__(  # noqa: PLR0913 - how a thing of this kind is opened, closed, found
-        self,
-        kind: Kind,
-        *,
-        receipts: Receipts,
-        open_one: Callable[[str], tuple[T, LedgerState]],
-        ledger_of: Callable[[T], Ledger],
-        place_of: Callable[[str], str | Path],
-        close_one: Callable[[T], None],
-        every: int,
-    ) -> None:
-        self._kind: Kind = kind
-        self._receipts = receipts
-        self._open_one, self._ledger_of, self._place_of, self._close_one = open_one, ledger_of, place_of, close_one
-        self._every = every
+    def __init__(self, kind: Kind, settings: "Settings", receipts: Receipts) -> None:
+        super().__init__(kind, settings, receipts)
         self._slots: dict[str, _Slot[T]] = {}
         self._lock = threading.Lock()  # of the slots, and never held while anything is opened
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
 
+    @abstractmethod
+    def open_under(self, name: str, document: dict[str, Any], where: str | Path) -> T:
+        """Open what a document says under a ledger that exists; create none."""
+
     def start(self) -> None:
         """Start again after :meth:`close`."""
         self._closing.clear()
+
+    def list_open(self) -> list[T]:
+        """Return everything registered that can be opened, sorted by name."""
+        return [found for name in self.list_names() if (found := self.try_opening(name)) is not None]
+
+    def try_opening(self, name: str) -> T | None:
+        """Return what is registered under a name, None where it cannot be opened."""
+        try:
+            return self.open(name)
+        except HoldtrueError:  # logged where it was found; whoever asks for it by name is told
+            return None
+
+    def find(self, name: str) -> T:
+        """Return what is registered under a name, opened if necessary; UnknownName if there is none. May take a while."""
+        known = self.get(name)
+        if known is None and self.read_document(name) is None:
+            raise self._unknown_name()
+        return known or self.open(name)
+
+    async def find_soon(self, name: str) -> T:
+        """Return what :meth:`find` does, without keeping the event loop waiting."""
+        known = self.get(name)
+        return known if known is not None else await anyio.to_thread.run_sync(self.find, name)
+
+    def create(self, name: str, make: Callable[[str | Path], T], enter: Callable[[LedgerState], object]) -> T:
+        """Make something under a new ledger, have it entered with the ledger's first state, and return it opened."""
+        where = self.ledger_url(name, create=True)
+        try:
+            opened = make(where)
+        except HoldtrueError as error:
+            raise hide_place(error, where) from None
+        try:
+            state = read_state(opened.ledger)
+            enter(state)
+        except BaseException:
+            opened.close()
+            raise
+        return self.add(name, opened, state)
+
+    def _open_one(self, name: str) -> tuple[T, LedgerState]:
+        """Open what is registered under a name, under the ledger that the database knows; create nothing."""
+        document = self.read_document(name)
+        if document is None:
+            raise self._unknown_name()
+        where = self.ledger_url(name)
+        state = self.receipts.check(self.kind, name, where)
+        opened = self.open_under(name, document, where)
+        if opened.ledger.terms.ledger_id != state.ledger_id:
+            opened.close()
+            message = "the ledger is not the one that the service knows"
+            raise IntegrityError(message)
+        return opened, state
+
+    def _unknown_name(self) -> UnknownName:
+        return UnknownName(f"there is no {self.kind} of that name")
 
     def get(self, name: str) -> T | None:
         """Return what is open under a name, None if nothing is."""
@@ -121,12 +190,8 @@ class OpenLedgers(Generic[T]):
                 self._fill_slot(slot, opened, state)
                 return opened
             found = slot.opened
-        self._close_one(opened)
+        opened.close()
         return found
-
-    def exchange(self, name: str, opened: T) -> None:
-        """Take another object for what is open under a name, with the same ledger."""
-        self._slots[name].opened = opened
 
     @property
     def all_open(self) -> bool:
@@ -140,7 +205,7 @@ class OpenLedgers(Generic[T]):
             if opened is None:
                 return False
             with suppress(HoldtrueError):  # the ledger has stopped, as is seen below
-                self._ledger_of(opened).newest()
+                opened.ledger.newest()
         return not self.reopen_stopped()
 
     def explain(self, error: HoldtrueError, ledger: Ledger) -> HoldtrueError:
@@ -162,7 +227,7 @@ class OpenLedgers(Generic[T]):
                 if slot.opened is not opened or self._closing.is_set():
                     continue
                 slot.failure, slot.opened = unavailable_error(), None
-            _LOGGER.error("ledger of a %s stopped", self._kind, extra={"dataset": slot.name})
+            _LOGGER.error("ledger of a %s stopped", self.kind, extra={"dataset": slot.name})
             self._begin_reopening(slot, opened)
         return found
 
@@ -174,9 +239,9 @@ class OpenLedgers(Generic[T]):
                 continue
             with suppress(HoldtrueError):  # the ledger has stopped, which is seen elsewhere
                 late = time.monotonic() - slot.stored >= _MINUTE
-                ledger = self._ledger_of(opened)
+                ledger = opened.ledger
                 newest = ledger.newest() if late else ledger.last_seen[0]
-                if newest - state.number >= self._every or (late and newest > state.number):
+                if newest - state.number >= self.settings.receipt_entries or (late and newest > state.number):
                     self._store_state(slot, read_state(ledger))
                 elif late:
                     slot.stored = time.monotonic()
@@ -193,25 +258,25 @@ class OpenLedgers(Generic[T]):
         for slot in slots:
             if slot.opened is None:
                 continue
-            self._close_one(slot.opened)
-            with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self._place_of(slot.name)) as ledger:
+            slot.opened.close()
+            with suppress(HoldtrueError, SQLAlchemyError), open_ledger(self.ledger_url(slot.name)) as ledger:
                 self._store_state(slot, read_state(ledger))
 
     def _store_state(self, slot: _Slot[T], state: LedgerState) -> None:
         try:
-            self._receipts.store(self._kind, slot.name, state)
+            self.receipts.store(self.kind, slot.name, state)
         except SQLAlchemyError as error:
             _LOGGER.error("receipt not stored", extra={"kind": type(error).__name__, "dataset": slot.name})  # noqa: TRY400 - no traceback
             return
         slot.state, slot.stored = state, time.monotonic()
 
     def _fill_slot(self, slot: _Slot[T], opened: T, state: LedgerState) -> None:
-        slot.state, slot.stored, slot.file = state, time.monotonic(), _identify_file(self._place_of(slot.name))
+        slot.state, slot.stored, slot.file = state, time.monotonic(), _identify_file(self.ledger_url(slot.name))
         slot.opened, slot.failure = opened, None
 
     def _has_stopped(self, slot: _Slot[T], opened: T) -> bool:
         try:
-            return self._ledger_of(opened).failed or _identify_file(self._place_of(slot.name)) != slot.file
+            return opened.ledger.failed or _identify_file(self.ledger_url(slot.name)) != slot.file
         except HoldtrueError:
             return True
 
@@ -228,7 +293,7 @@ class OpenLedgers(Generic[T]):
         told = _to_public_error(error)
         if slot.failure is None or type(slot.failure) is not type(told):
             extra = {"kind": type(error).__name__, "dataset": slot.name}
-            _LOGGER.error("%s not opened", self._kind, extra=extra)
+            _LOGGER.error("%s not opened", self.kind, extra=extra)
         return told
 
     def _begin_reopening(self, slot: _Slot[T], old: T | None) -> None:
@@ -241,7 +306,7 @@ class OpenLedgers(Generic[T]):
         """Let go of what has stopped, and try until it is open again: soon at first, then ever less often."""
         if old is not None:
             # What is under way with the old one can release nothing; it is not waited for any longer than this.
-            closing = threading.Thread(target=self._close_one, args=(old,), name="closing", daemon=True)
+            closing = threading.Thread(target=old.close, name="closing", daemon=True)
             closing.start()
             closing.join(_CLOSING_SECONDS)
         tries = 0
@@ -254,10 +319,10 @@ class OpenLedgers(Generic[T]):
                     slot.failure = self._note_failure(slot, error)
                     continue
                 if self._closing.is_set():
-                    self._close_one(opened)
+                    opened.close()
                     return
                 self._fill_slot(slot, opened, state)
-            _LOGGER.warning("%s open again", self._kind, extra={"dataset": slot.name})
+            _LOGGER.warning("%s open again", self.kind, extra={"dataset": slot.name})
             return
 
 

@@ -1,30 +1,55 @@
-"""What the service's own database keeps of each ledger, so that one that was lost or set back is noticed.
+"""What is registered, and what the service's own database keeps of each ledger, so that one lost or set back is noticed.
 
 A ledger alone cannot tell that it is younger than it was: a shorter whole ledger is a whole ledger (P7). So its number and
 its newest receipt are kept here as well, with what was spent by then, and a registered ledger is opened only if it has both.
 One that was restored from a backup is accepted by the custodian, and what it has forgotten is entered as spent.
 """
 
+import hashlib
+import re
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
 from holdtrue.codec import digest_of, encode
-from holdtrue.errors import HoldtrueError, IntegrityError, RefusedError, UnknownName
+from holdtrue.errors import HoldtrueError, IntegrityError, InvalidParameter, RefusedError, UnknownName
 from holdtrue.events import NoCost
 from holdtrue.ledgers import Charge, Ledger, Receipt, open_ledger, verify
 from holdtrue.planning.plans import read_plan
-from holdtrue.service.database import DATASETS, HOLDOUTS, RECEIPTS, Database
+from holdtrue.service.database import DATASETS, HOLDOUTS, RECEIPTS, Database, lock_creation
+from holdtrue.service.http.problems import Refused
 
 if TYPE_CHECKING:
-    from holdtrue.service.registry import Registry
+    from holdtrue.service.settings import Settings
 
-__all__ = ["Accepted", "Kind", "LedgerState", "Receipts", "accept_ledger", "has_entry", "read_state"]
+__all__ = [
+    "Accepted",
+    "Kind",
+    "LedgerState",
+    "Receipts",
+    "Registered",
+    "accept_ledger",
+    "check_name",
+    "has_entry",
+    "read_state",
+]
 
 Kind: TypeAlias = Literal["dataset", "holdout"]
+
+# The table of what is registered, what its schemas in PostgreSQL begin with, and how its files end.
+_PLACES: Final[Mapping[Kind, tuple[sa.Table, str, str]]] = {
+    "dataset": (DATASETS, "ht_", ".ledger"),
+    "holdout": (HOLDOUTS, "hh_", ".holdout.ledger"),
+}
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LONGEST_SCHEMA = 60  # of PostgreSQL's 63, less the mark before it
+_CONFLICT = 409
+_VERB = "restore"
+_ANALYST = "holdtrue: restore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +166,77 @@ def _make_row(kind: Kind, name: str, state: LedgerState) -> dict[str, object]:
     return {"kind": kind, "name": name, "stored": int(time.time())} | asdict(state)
 
 
-VERB = "restore"
-_ANALYST = "holdtrue: restore"
-_TABLES = {"dataset": DATASETS, "holdout": HOLDOUTS}
+class Registered:
+    """The names of one kind that are registered, for all workers and permanently, and where their ledgers are."""
+
+    def __init__(self, kind: Kind, settings: "Settings", receipts: Receipts) -> None:
+        self.kind: Kind = kind
+        self.settings, self.receipts = settings, receipts
+        self._table, self._mark, self._ending = _PLACES[kind]
+
+    def ledger_url(self, name: str, *, create: bool = False) -> str | Path:
+        """Return where the ledger of a name is: a file in the home folder, or a schema of PostgreSQL.
+
+        ``create`` makes the schema, which only registering does.
+        """
+        check_name(name)
+        if self.settings.ledger is None:
+            return self.settings.home / f"{name}{self._ending}"
+        digest = hashlib.sha256(name.encode("ascii")).hexdigest()[:16]
+        schema = self._mark + (name if len(name) <= _LONGEST_SCHEMA else f"{name[:40]}_{digest}")
+        if create:
+            with self.receipts.database.begin() as connection:
+                connection.exec_driver_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        url = sa.make_url(self.settings.ledger).update_query_dict({"options": f'-csearch_path="{schema}"'})
+        return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    def list_names(self) -> list[str]:
+        """Return every name that is registered, sorted."""
+        with self.receipts.database.read() as connection:
+            return list(connection.execute(sa.select(self._table.c.name).order_by(self._table.c.name)).scalars())
+
+    def read_document(self, name: str) -> dict[str, Any] | None:
+        """Return what was registered under a name; None where there is nothing."""
+        if not _NAME.fullmatch(name):
+            return None
+        chosen = sa.select(self._table.c.document).where(self._table.c.name == name)
+        with self.receipts.database.read() as connection:
+            found: dict[str, Any] | None = connection.execute(chosen).scalar_one_or_none()
+        return found
+
+    def refuse_taken(self, name: str) -> None:
+        """Refuse what cannot be a name, and a name that is registered."""
+        if self.read_document(check_name(name)) is not None:
+            raise self._name_taken()
+
+    def enter(
+        self, name: str, document: Mapping[str, Any], state: LedgerState, *, seen: Collection[str] | None = None
+    ) -> bool:
+        """Register a name with its ledger's first receipt.
+
+        Return False, with nothing written, where ``seen`` are not all the names that are registered by now.
+        """
+        row = {"name": name, "document": dict(document), "created": int(time.time())}
+        with self.receipts.database.begin() as connection:
+            lock_creation(connection)
+            names = set(connection.execute(sa.select(self._table.c.name)).scalars())
+            if name in names:
+                raise self._name_taken()
+            if seen is not None and not names <= set(seen):
+                return False
+            connection.execute(sa.insert(self._table).values(row))
+            self.receipts.enter(connection, self.kind, name, state)
+        return True
+
+    def _name_taken(self) -> Refused:
+        return Refused(_CONFLICT, "name taken", f"there is already a {self.kind} of that name; choose another")
+
+
+def check_name(name: object) -> str:
+    """Return a name that datasets and holdouts may have."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidParameter("name", name, "a lower-case letter, then up to 62 of a-z, 0-9, - and _")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +248,7 @@ class Accepted:
     draws: int
 
 
-def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Receipt) -> Accepted:
+def accept_ledger(registered: Registered, name: str, *, receipt: Receipt) -> Accepted:
     """Accept the ledger that is now in its place as the one of a dataset or of a holdout.
 
     ``receipt`` is that of its last entry, as ``holdtrue verify`` prints it, so that nobody accepts a ledger unseen. What the
@@ -165,9 +258,11 @@ def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Recei
     Failure: UnknownName where there is nothing of that name or no ledger, IntegrityError for one that is damaged,
     RefusedError for another receipt.
     """
-    _check_registered(registry, name, kind)
-    kept = registry.receipts.find(kind, name)
-    with open_ledger(registry.ledger_url(name, kind=kind)) as ledger:
+    if registered.read_document(name) is None:
+        message = f"there is no {registered.kind} named {name[:63]}"
+        raise UnknownName(message)
+    kept = registered.receipts.find(registered.kind, name)
+    with open_ledger(registered.ledger_url(name)) as ledger:
         found = verify(ledger)
         if found.receipt != receipt:
             message = f"the ledger in its place ends with {found.entries}:{found.head}; accept that one, or restore another"
@@ -179,16 +274,8 @@ def accept_ledger(registry: "Registry", name: str, *, kind: Kind, receipt: Recei
                 raise entry
             ledger.respond(entry.number, "[]")
         after = read_state(ledger)
-    registry.receipts.replace(kind, name, after)
+    registered.receipts.replace(registered.kind, name, after)
     return Accepted(after, after.spent - state.spent, after.draws - state.draws)
-
-
-def _check_registered(registry: "Registry", name: str, kind: Kind) -> None:
-    table = _TABLES[kind]
-    with registry.database.read() as connection:
-        if connection.execute(sa.select(table.c.name).where(table.c.name == name)).one_or_none() is None:
-            message = f"there is no {kind} named {name[:63]}"
-            raise UnknownName(message)
 
 
 def _list_forgotten(ledger: Ledger, state: LedgerState, kept: LedgerState) -> list[Charge]:
@@ -214,4 +301,4 @@ def _make_charge(kept: LedgerState, what: str, *, cost: int, draws: int) -> Char
     """Return a charge under an id that is always the same for what was forgotten, so that it is made once."""
     request = {"forgotten": what, "queries": [], "known": f"{kept.number}:{kept.digest}", "ledger": kept.ledger_id}
     digest = digest_of(request)
-    return Charge(f"{VERB} {digest}", digest, _ANALYST, VERB, NoCost(), cost, draws, (), encode(request))
+    return Charge(f"{_VERB} {digest}", digest, _ANALYST, _VERB, NoCost(), cost, draws, (), encode(request))

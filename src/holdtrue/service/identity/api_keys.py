@@ -21,7 +21,7 @@ from msgspec import Struct
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InvalidParameter, RefusedError, Unauthorized, UnknownName
 from holdtrue.exact import amount
-from holdtrue.service.database import DATASETS, KEYS, SESSIONS, CoalescedReads, Database, Version
+from holdtrue.service.database import KEYS, SESSIONS, CoalescedReads, Database, Version
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.identity import Caller
 from holdtrue.service.identity.oidc import TOKENS_PREFIX, Tokens
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdtrue.curator import Curator
+    from holdtrue.service.receipts import Registered
     from holdtrue.service.registry import Registry
     from holdtrue.service.settings import Settings
 
@@ -335,19 +336,18 @@ async def grant_allowances(registry: "Registry", name: str, allowances: Mapping[
         await dataset.dispatcher.run_short(dataset.curator.grant, name, asks=asks)
 
 
-def grant_offline(registry: "Registry", database: Database, name: str, allowances: Mapping[str, int]) -> None:
+def grant_offline(datasets: "Registered", name: str, allowances: Mapping[str, int]) -> None:
     """Grant allowances in the ledgers alone, without opening data; a running service sees them at once."""
     from holdtrue.ledgers import open_ledger
     from holdtrue.planning.plans import read_plan
 
-    with database.read() as connection:
-        known = set(connection.execute(sa.select(DATASETS.c.name)).scalars())
+    known = set(datasets.list_names())
     for dataset in allowances:
         if dataset not in known:
             message = f"there is no dataset named {dataset[:63]}"
             raise UnknownName(message)
     for dataset, asks in allowances.items():
-        ledger = open_ledger(registry.ledger_url(dataset))
+        ledger = open_ledger(datasets.ledger_url(dataset))
         try:
             ledger.grant(name, allowance=asks * read_plan(ledger.terms.plan).cost)
         finally:

@@ -21,11 +21,11 @@ from holdtrue.errors import HoldtrueError, UnknownName
 from holdtrue.queries.features import columns_of
 from holdtrue.records import Prediction
 from holdtrue.service import service_of
+from holdtrue.service.datasets import Dataset
 from holdtrue.service.http.problems import PROBLEMS, Refused, to_problem
 from holdtrue.service.http.telemetry import require_ready
 from holdtrue.service.identity import Analyst, Anyone, Caller, request_id_of
 from holdtrue.service.inference.tensors import Inference, datatype_of, encode_labels, read_inference, table_of
-from holdtrue.service.registry import Dataset
 
 __all__ = ["router"]
 

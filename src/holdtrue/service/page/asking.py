@@ -17,8 +17,8 @@ from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
 from holdtrue.reports import promise
 from holdtrue.service import service_of
+from holdtrue.service.datasets import Dataset, preview_for
 from holdtrue.service.http.problems import detail_of
-from holdtrue.service.http.routes.verbs import preview_for
 from holdtrue.service.identity import Caller, demand_role, request_id_of
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
@@ -31,7 +31,6 @@ from holdtrue.service.page.views import (
     suggest_scaling,
     to_plot_data,
 )
-from holdtrue.service.registry import Dataset
 
 __all__ = ["router"]
 

@@ -13,7 +13,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.ledgers.opening import open_ledger
 from holdtrue.ledgers.sqlite import export
 from holdtrue.service import service_of
-from holdtrue.service.http.routes.verbs import report_text
+from holdtrue.service.datasets import report_text
 from holdtrue.service.identity import demand_role
 from holdtrue.service.identity.api_keys import check_record, grant_allowances
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, number_of, text_of
@@ -95,7 +95,7 @@ def _copy_ledger(place: str | Path) -> bytes:
 async def show_holdouts(request: Request, _: Visitor) -> Response:
     """Show every holdout, and the standings of every leaderboard."""
     shown = []
-    for dispatcher in await to_thread.run_sync(service_of(request).registry.list_holdouts):
+    for dispatcher in await to_thread.run_sync(service_of(request).registry.holdouts.list_open):
         card = await dispatcher.read_card()
         shown.append((card, await dispatcher.read_standings() if card["kind"] == "leaderboard" else []))
     return show_page(request, "holdouts.html", {"shown": shown})

@@ -16,9 +16,8 @@ from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import questions_of
-from holdtrue.service.http.routes.verbs import visible_page
+from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.identity import Caller
-from holdtrue.service.registry import Dataset
 
 __all__ = [
     "AskedQuestion",

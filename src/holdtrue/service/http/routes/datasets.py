@@ -4,28 +4,20 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from holdtrue.codec import encode, plain
-from holdtrue.curator import Curator
+from holdtrue.codec import encode
 from holdtrue.requests import Register
 from holdtrue.service import service_of
+from holdtrue.service.datasets import Dataset, budget_document
 from holdtrue.service.http.bodies import body_of, describe_body, fields_of
 from holdtrue.service.http.problems import PROBLEMS
 from holdtrue.service.identity import Anyone, Owner
-from holdtrue.service.registry import Dataset
 
-__all__ = ["budget_document", "router"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEMS)
 RegisterBody = Annotated[Register, body_of(Register)]
 DatasetName = Annotated[str, Path(description="The dataset's name.", max_length=63)]
 _JSON = {"content": {"application/json": {"schema": {"type": "object"}}}}
-
-
-def budget_document(curator: Curator) -> dict[str, Any]:
-    """Return what is spent and left, over all analysts, and what was planned for."""
-    plan = curator.plan
-    found: dict[str, Any] = plain(curator.budget)
-    return found | {"queries": plan.queries, "epsilon": plan.epsilon, "delta": plan.delta}
 
 
 def _dataset_document(dataset: Dataset) -> dict[str, Any]:

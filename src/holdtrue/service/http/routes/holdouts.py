@@ -33,7 +33,7 @@ HoldoutName = Annotated[str, Path(max_length=63, pattern=r"^[a-z][a-z0-9_-]{0,62
 
 
 async def _find_dispatcher(request: Request, name: str) -> "HoldoutDispatcher":
-    return await anyio.to_thread.run_sync(service_of(request).registry.find_holdout, name)
+    return await service_of(request).registry.holdouts.find_soon(name)
 
 
 def _make_reply(document: object, *, status: int = 200) -> Response:
@@ -52,7 +52,7 @@ async def _take_look(  # noqa: PLR0913 - a look, and whose it is
 @router.get("")
 async def holdouts(request: Request, _: Anyone) -> Response:
     """Return the cards of all holdouts and leaderboards."""
-    found = await anyio.to_thread.run_sync(service_of(request).registry.list_holdouts)
+    found = await anyio.to_thread.run_sync(service_of(request).registry.holdouts.list_open)
     return _make_reply({"holdouts": [await dispatcher.read_card() for dispatcher in found]})
 
 

@@ -2,8 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Annotated, Any, cast
 
@@ -13,25 +14,21 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
 from holdtrue.codec import encode
-from holdtrue.curator import Curator
-from holdtrue.curator.budget import Preview
-from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles
 from holdtrue.records import Table as TableResponse
-from holdtrue.reports import html_report
 from holdtrue.requests import Ask, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
 from holdtrue.service import service_of
+from holdtrue.service.datasets import Dataset, budget_document, preview_for, report_text, visible_page
 from holdtrue.service.http.bodies import body_of, describe_body
 from holdtrue.service.http.problems import PROBLEMS, Refused
-from holdtrue.service.http.routes.datasets import DatasetName, budget_document
-from holdtrue.service.identity import Analyst, Anyone, Auditor, Caller, IdempotencyKey, Owner
-from holdtrue.service.registry import Dataset
+from holdtrue.service.http.routes.datasets import DatasetName
+from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.settings import Settings
 
-__all__ = ["preview_for", "report_text", "router", "visible_page"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
 AskBody = Annotated[Ask, body_of(Ask)]
@@ -54,39 +51,6 @@ def _describe_reply(text: str, media: str = "application/json") -> dict[int | st
 
 def _make_reply(document: object) -> Response:
     return Response(encode(document), media_type="application/json")
-
-
-def preview_for(curator: Curator, query: str, caller: Caller) -> Preview:
-    """Return what a question would cost and how wide its answer would be, as a caller may see it.
-
-    An analyst is told that it was asked before where the same name paid for it: whether anybody else did is not told. The
-    owner, who sees the whole history, is told of everybody's.
-    """
-    return curator.preview(query, analyst=caller.name if caller.role == "analyst" else None)
-
-
-def visible_page(curator: Curator, caller: Caller, *, before: int | None = None, limit: int = 100) -> Page:
-    """Return the newest lines of a history that a caller may see: an analyst's own, or all for the owner and an auditor.
-
-    The curator's lock is not taken: the ledger is read a few hundred entries at a time.
-    """
-    analyst = caller.name if caller.role == "analyst" else None
-    return history_page(curator.ledger, before=before, limit=limit, analyst=analyst)
-
-
-def report_text(dataset: Dataset, caller: Caller, *, before: int | None = None, limit: int = 1000) -> str:
-    """Return plan, budget and the newest lines that a caller may see as one HTML page."""
-    curator = dataset.curator
-    shown = visible_page(curator, caller, before=before, limit=limit)
-    return html_report(
-        title=dataset.name,
-        plan=curator.plan,
-        budget=curator.budget,
-        history=shown.lines,
-        receipt=curator.ledger.head,
-        columns=[(column.name, column.type) for column in curator.card.columns],
-        whole=before is None and shown.before is None,
-    )
 
 
 async def _find_dataset(request: Request, name: str) -> Dataset:
@@ -216,6 +180,59 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
     raise Refused(422, "class too large", detail)
 
 
+# What an owner may train over HTTP: no code, no class path, only these and these parameters.
+_Check = Callable[[Any], bool]
+_MOST = 100_000
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1e9  # noqa: PLR2004 - far enough
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
+
+
+def _is_depth(value: object) -> bool:
+    return value is None or (_is_whole(value) and int(str(value)) <= 32)  # noqa: PLR2004 - a tree deeper than this memorises
+
+
+_TREE: dict[str, _Check] = {
+    "max_depth": _is_depth,
+    "min_samples_leaf": _is_whole,
+    "min_samples_split": lambda v: _is_whole(v) and v > 1,
+}
+# kind -> (module of scikit-learn, class, parameters and what they may be)
+_ESTIMATORS: dict[str, tuple[str, str, dict[str, _Check]]] = {
+    "logistic-regression": (
+        "sklearn.linear_model",
+        "LogisticRegression",
+        {"C": _is_positive, "fit_intercept": _is_flag, "max_iter": _is_whole},
+    ),
+    "linear-regression": ("sklearn.linear_model", "LinearRegression", {"fit_intercept": _is_flag}),
+    "ridge": ("sklearn.linear_model", "Ridge", {"alpha": _is_positive, "fit_intercept": _is_flag}),
+    "decision-tree": ("sklearn.tree", "DecisionTreeClassifier", _TREE),
+    "decision-tree-regressor": ("sklearn.tree", "DecisionTreeRegressor", _TREE),
+    "gaussian-naive-bayes": ("sklearn.naive_bayes", "GaussianNB", {"var_smoothing": _is_positive}),
+}
+
+
+def _make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a scikit-learn estimator
+    """Return an estimator that was not fitted yet; InvalidParameter for what is not on the list."""
+    if kind not in _ESTIMATORS:
+        raise InvalidParameter("kind", kind, f"one of {', '.join(_ESTIMATORS)}")
+    module, name, known = _ESTIMATORS[kind]
+    for parameter, value in parameters.items():
+        check = known.get(parameter)
+        if check is None or not check(value):
+            raise InvalidParameter("parameters", parameter, f"within their ranges, and of {', '.join(known)}")
+    return getattr(import_module(module), name)(**parameters)
+
+
 @router.post(
     "/train",
     response_class=Response,
@@ -224,10 +241,8 @@ def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns:
 )
 async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
-    from holdtrue.service.estimators import make_estimator
-
     dataset = await _find_dataset(request, name)
-    estimator = make_estimator(body.estimator.kind, body.estimator.parameters)
+    estimator = _make_estimator(body.estimator.kind, body.estimator.parameters)
     given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
     made = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
     asked = made.asked

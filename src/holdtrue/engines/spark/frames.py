@@ -33,12 +33,15 @@ T = TypeVar("T")
 _DIALECT = Spark()
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 _MOMENTS = {"date": "date", "timestamp": "timestamp", "timestamp_ntz": "timestamp"}
-# A timestamp without a zone is put together from parts that depend on no zone, unlike its cast to one with a zone.
+# A timestamp without a zone is put together from parts that depend on no zone, unlike its cast to one with a zone; from days
+# within the calendar, so that nothing overflows.
+_DAYS = "CAST(unix_date(CAST({0} AS DATE)) AS BIGINT)"
 _INTEGERS_OF = {
-    "date": "CAST(unix_date({0}) AS BIGINT)",
+    "date": _DAYS,
     "timestamp": "unix_micros({0})",
-    "timestamp_ntz": "(CAST(unix_date(CAST({0} AS DATE)) AS BIGINT) * 86400000000 + hour({0}) * 3600000000 "
-    "+ minute({0}) * 60000000 + CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT))",
+    "timestamp_ntz": f"(CASE WHEN {_DAYS} BETWEEN -719162 AND 2932896 THEN {_DAYS} END * 86400000000 "
+    "+ CAST(hour({0}) AS BIGINT) * 3600000000 + CAST(minute({0}) AS BIGINT) * 60000000 "
+    "+ CAST(extract(SECOND FROM {0}) * 1000000 AS BIGINT))",
 }
 # The emitter writes constants as these settings read them.
 _ASSUMED = {

@@ -72,8 +72,6 @@ HOLES = {
     ("median", "HTTP"): "a quantile",
     ("median", "page"): LATER,
     ("preview_quantile", "command"): "holdtrue quantile --preview",
-    ("preview_quantile", "HTTP"): LATER,
-    ("preview_quantile", "client"): LATER,
     ("preview_quantile", "page"): LATER,
     ("frame", "command"): WRITES,
     ("frame", "HTTP"): WRITES,

@@ -66,6 +66,8 @@ def test_quantiles_are_those_of_the_curator(analyst, curator):
     median = analyst.median("age", low=0, high=127, where="smoker", method="curve")
     assert (median.value, median.method, median.repeated) == (found.values[1], "curve", True)
     assert analyst.median("age", low=0, high=127).method == "search"
+    price = analyst.preview_quantile("age", [0.25, 0.5], low=0, high=127, where="smoker")
+    assert (price.method, price.points, price.asks) == ("curve", 128, found.asks)
     for wrong in ({"levels": 2}, {"levels": "half"}, {"low": 200}, {"step": 5}, {"method": "tree"}):
         with pytest.raises(ht.InvalidParameter):
             analyst.quantile(**({"column": "age", "levels": 0.5, "low": 0, "high": 127} | wrong))

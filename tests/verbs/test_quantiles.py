@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.auditing import audit_privacy
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import decode, encode
@@ -426,6 +427,24 @@ def test_u3_replacing_one_row_moves_the_vector_by_its_sensitivity_at_most(monkey
                 curator.quantile("age", 0.5, low=0, high=100, where="north", method="curve")
         moved = sum((one - other) ** 2 for one, other in zip(*drawn[-2:], strict=True))
         assert moved <= factorise(101).sensitivity ** 2
+
+
+def test_the_auditor_finds_no_more_than_the_claim_of_a_curve_and_half_of_it_is_caught():
+    """Draws of the release itself for the two neighbours that differ most, seen along their difference."""
+    with ht.Curator({"x": np.arange(600) % 8}, queries=20, epsilon=8, delta=1e-6) as curator:
+        task = read_task(curator.pipeline, "x", [0.5], low=0, high=8, method="curve")
+        release, root, unit = plan_curve(curator.pipeline, task), factorise(8), 1 << curator.plan.bits
+    columns = np.array([*(root.transform(row) for row in np.eye(8, dtype=int).tolist()), [0] * 8])
+    first, second = max(product(range(9), repeat=2), key=lambda pair: ((columns[pair[0]] - columns[pair[1]]) ** 2).sum())
+    sums = [[int(total) * unit for total in np.cumsum(60 + (np.arange(8) == cell))] for cell in (first, second)]
+    along = (columns[first] - columns[second]) / root.sensitivity
+
+    def run(side, number):
+        return [float(along @ np.array(release.draw(sums[side]), dtype=float)) for _ in range(number)]
+
+    claims = [Gaussian(mu=Fraction(release.event.mu) * share).epsilon(0.01) for share in (1, Fraction(1, 2))]
+    found = [audit_privacy(run, 0, 1, epsilon=claim, delta=0.01, samples=4000) for claim in claims]
+    assert [each.violated for each in found] == [False, True]
 
 
 def test_a_curve_is_exact_shares_without_noise_and_gives_every_level(monkeypatch):

@@ -23,6 +23,7 @@ from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
 from holdtrue.ledgers import Receipt, Verification
 from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
@@ -196,10 +197,9 @@ class Remote:
         key: str | None = None,
     ) -> Quantiles:
         """Return where the values of a column reach one level or several, each with an interval for the population."""
-        numbers = {"low": low, "high": high, "step": step, "epsilon": epsilon}
-        ends = {name: _to_json_number(name, value) for name, value in numbers.items()}
-        asked = {"column": column, "levels": _to_json_levels(levels), "where": where, "method": method}
-        return self._send_request("/quantile", asked | ends, Quantiles, key)
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "epsilon": epsilon}
+        asked = _write_quantile(column, levels, where=where, method=method, **given)
+        return self._send_request("/quantile", asked, Quantiles, key)
 
     def median(  # noqa: PLR0913 - one request
         self,
@@ -223,6 +223,23 @@ class Remote:
             "epsilon": epsilon,
         }
         return self.quantile(column, 0.5, key=key, **given)
+
+    def preview_quantile(  # noqa: PLR0913 - one request
+        self,
+        column: str,
+        levels: Number | Sequence[Number],
+        *,
+        low: Number,
+        high: Number,
+        step: Number = 1,
+        where: str | None = None,
+        method: str | None = None,
+        epsilon: Number | None = None,
+    ) -> QuantilePrice:
+        """Return the most that quantiles can cost. Free."""
+        given: dict[str, Any] = {"low": low, "high": high, "step": step, "epsilon": epsilon}
+        asked = _write_quantile(column, levels, where=where, method=method, **given)
+        return self._send_request("/preview-quantile", asked, QuantilePrice, None, spends=False)
 
     def frame(self) -> Frame:
         """Return the rows as a frame that reads like pandas and writes requests, as :meth:`Curator.frame` does."""
@@ -425,6 +442,14 @@ def _to_json_number(name: str, value: Number | None) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter(name, type(value).__name__, "a number") from None
+
+
+def _write_quantile(
+    column: str, levels: Number | Sequence[Number], *, where: str | None, method: str | None, **numbers: Number | None
+) -> dict[str, Any]:
+    """Return a request for quantiles as JSON."""
+    written = {name: _to_json_number(name, value) for name, value in numbers.items()}
+    return {"column": column, "levels": _to_json_levels(levels), "where": where, "method": method} | written
 
 
 def _to_json_levels(levels: Number | Sequence[Number]) -> float | list[float | None] | None:

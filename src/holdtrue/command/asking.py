@@ -248,7 +248,7 @@ def quantile(
     with open_curator(data, ledger) as curator:
         if preview_only:
             price = curator.preview_quantile(column, wanted, **given)
-            print_json(price._asdict()) if as_json else print_lines(column, [("costs", str(price))])
+            print_json(price) if as_json else print_lines(column, [("costs", str(price))])
             return
         with show_progress("measuring"):
             found = curator.quantile(column, wanted, key=key, analyst=analyst, **given)

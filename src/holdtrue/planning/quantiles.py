@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from holdtrue import events
 from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile
@@ -139,7 +140,7 @@ def count_most_asks(grid: QuantileGrid, levels: int, *, filtered: bool) -> int:
     return min(2 * levels * grid.last.bit_length(), grid.last) + filtered
 
 
-class QuantilePrice(NamedTuple):
+class QuantilePrice(Struct, frozen=True):
     """What quantiles would cost, before anything is charged: the method, the most questions, and their cost.
 
     ``points`` is the size of the grid; ``left`` is how many questions the budget still pays for.

@@ -122,6 +122,18 @@ async def quantile(
 
 
 @router.post(
+    "/preview-quantile",
+    response_class=Response,
+    responses=_describe_reply("The most that it can cost."),
+    openapi_extra=describe_body(Quantile),
+)
+async def preview_quantile(request: Request, _: Analyst, name: DatasetName, body: QuantileBody) -> Response:
+    """Return the most that quantiles can cost. Free; no row is read."""
+    dataset = await _find_dataset(request, name)
+    return _make_reply(await dataset.dispatcher.run_short(partial(dataset.curator.preview_quantile, **asdict(body))))
+
+
+@router.post(
     "/select", response_class=Response, responses=_describe_reply("The choice."), openapi_extra=describe_body(Select)
 )
 async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:

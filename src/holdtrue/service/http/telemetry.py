@@ -26,6 +26,7 @@ __all__ = ["MEDIA", "Metrics", "configure_logs", "log_request", "require_ready",
 _SERVICE = logging.getLogger("holdtrue.service")
 _ACCESS = logging.getLogger("holdtrue.service.requests")
 _KEPT = ("kind", "request_id", "dataset")
+_NOT_READY = "something that is registered is not open, or its ledger does not answer"
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {"description": "Yes.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
@@ -172,8 +173,7 @@ class Metrics:
 async def require_ready(request: Request) -> None:
     """Refuse with 503 unless everything registered is open in this worker and the ledgers answer."""
     if not await service_of(request).registry.is_ready():
-        detail = "something that is registered is not open, or its ledger does not answer"
-        raise Refused(503, "not ready", detail, headers={"Retry-After": "1"})
+        raise Refused(503, "not ready", _NOT_READY, headers={"Retry-After": "1"})
 
 
 @router.get("/healthz", responses=_TEXT, response_class=Response, summary="Is the process there?")

@@ -103,7 +103,7 @@ def test_u6_the_best_epsilon_of_a_share(share, end, epsilon):
 def test_u6_plans_say_both_widths_and_read_back():
     made = plan(rows=45_000, queries=300, shares=0.05)
     assert decode(encode(made), Plan) == made
-    assert f"{made.alpha:.4g} from the population" in str(made)
+    assert f"within {made.alpha:.4g} of the population" in str(made)
     assert f"{made.alpha_at(0.05):.4g} where an answer is 0.05" in str(made)
     assert "shares" not in encode(plan(rows=45_000, queries=300))
     assert made.compare()["joint-gaussian"].alpha == pytest.approx(made.alpha)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import Card, Column, parse
+from holdtrue.queries.canonical import conjoin_queries
 from holdtrue.queries.checking import conjoin, disjoin
 from holdtrue.queries.dates import DAY
 from holdtrue.queries.evaluator import Values, satisfies
@@ -271,3 +272,11 @@ def test_rewriting_keeps_three_valued_logic(rng):
         for place, text in enumerate(batch):
             query = parse(text, CARD)
             assert np.array_equal(satisfies(query.tree, columns), expected[f"q{place}"]), (text, query.text)
+
+
+def test_conditions_are_joined_as_their_texts_are():
+    texts = ["i > 30", "b", "s = 'N' AND NOT b", "x > 1 OR i > 2", "TRUE", "i <= 30", "b OR i > 30"]
+    for one in texts:
+        for other in texts:
+            joined = conjoin_queries([parse(one, CARD), parse(other, CARD)])
+            assert joined == parse(f"({one}) AND ({other})", CARD)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import Type
-from holdtrue.queries.checking import make_comparison
+from holdtrue.queries.checking import conjoin, make_comparison
 from holdtrue.queries.dates import LIMITS, write_constant
 from holdtrue.queries.scalars import make_arithmetic
 from holdtrue.queries.sql_words import QUOTED
@@ -48,7 +48,7 @@ from holdtrue.queries.syntax_tree import (
     unfold_chain,
 )
 
-__all__ = ["HEAVIEST", "digest_of", "render", "to_query", "too_heavy", "weigh"]
+__all__ = ["HEAVIEST", "conjoin_queries", "digest_of", "render", "to_query", "too_heavy", "weigh"]
 
 _VERSION = "holdtrue-query-1"
 HEAVIEST = 4096
@@ -88,6 +88,11 @@ def to_query(tree: Tree) -> Query:
         raise UnsupportedQuery(message)
     held = columns(tree)
     return Query(tree, piece.text, digest_of(notation(tree), held), isinstance(tree, _BOOLEAN), tuple(held))
+
+
+def conjoin_queries(queries: Iterable[Query]) -> Query:
+    """Return the query that is true where all of these conditions are: the one that their texts, joined by AND, parse to."""
+    return to_query(conjoin(query.tree for query in queries))  # type: ignore[misc]  # conditions
 
 
 def digest_of(written: str, types: Mapping[str, Type]) -> str:

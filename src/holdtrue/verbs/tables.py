@@ -1,7 +1,7 @@
 """TABLE: the shares of disjoint cells of the rows, all released at once, each with an interval for the population (U1)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -17,6 +17,7 @@ from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.tables import TablePrice, count_unions, price_table
+from holdtrue.queries.canonical import conjoin_queries
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table, Unions
@@ -103,10 +104,18 @@ def plan_table(  # noqa: PLR0913 - one request
     if not columns:
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=where, keys=keys)
-    queries = [curation.parse(" AND ".join(conditions)) for conditions in groups.conditions]
+    queries = list(_join_conditions(curation, groups))
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
     layout = _Layout(groups.names, groups.labels, tuple(queries), groups.base, groups.sizes, declared)
     return _make_release(curation.plan, curation.card.rows, layout)
+
+
+def _join_conditions(curation: Curation, groups: "Groups") -> Iterator[Query]:
+    """Yield the query of each cell. Conditions come in few texts, which are parsed once each; ``where`` is the last one."""
+    last = () if groups.base is None else (groups.base,)
+    for conditions in groups.conditions:
+        cell = [curation.parse(text) for text in conditions[: len(conditions) - len(last)]]
+        yield conjoin_queries([*cell, *last])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,6 +21,7 @@ TEXT = st.sampled_from(TEXTS)
 KEY = st.sampled_from([None, "k1", "k2", "k3", "k4", "k5"])
 WORKER = st.integers(0, 1)
 MOMENT = st.sampled_from(STEPS)
+METHOD = st.sampled_from(["search", "curve"])
 POINTS = st.lists(st.integers(0, 30), min_size=1, max_size=6, unique=True)
 
 
@@ -139,27 +140,28 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"mean {by}", found.values) == found.values, "one mean, two answers"
         self.remember(key, request)
 
-    def search(self, place, level, key):
-        request = ("quantile", level)
-        given = {"low": 0, "high": ROWS, "step": ROWS // 8, "key": key}
+    def find_quantile(self, place, level, method, key):
+        request = ("quantile", level, method)
+        given = {"low": 0, "high": ROWS, "step": ROWS // 8, "method": method, "key": key}
         found = self.request(place, lambda held: held.quantile("x", level, **given), key=key, request=request)
         if found is not None:
             for threshold, share in zip(found.thresholds, found.shares, strict=True):
-                assert self.values.setdefault(f"x <= {threshold}", share) == share, "one threshold, two answers"
+                known = self.values.setdefault(f"{method} x <= {threshold}", share)
+                assert known == share, "one threshold, two answers"
             assert found.low[0] <= found.values[0] <= found.high[0]
 
-    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), key=KEY)
-    def quantile(self, place, level, key):
-        self.search(place, level, key)
-        self.remember(key, ("quantile", level))
+    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), method=METHOD, key=KEY)
+    def quantile(self, place, level, method, key):
+        self.find_quantile(place, level, method, key)
+        self.remember(key, ("quantile", level, method))
 
-    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), key=KEY, step=MOMENT)
-    def quantile_and_die(self, place, level, key, step):
-        """A search that died goes on under its key: what was charged and not answered is answered, and not charged again."""
+    @rule(place=WORKER, level=st.sampled_from([0.25, 0.5]), method=METHOD, key=KEY, step=MOMENT)
+    def quantile_and_die(self, place, level, method, key, step):
+        """One that died goes on under its key: what was charged and not answered is answered, and not charged again."""
         with at(self.workers[place], step, kill):
-            self.search(place, level, key)
+            self.find_quantile(place, level, method, key)
         self.workers[place].object  # noqa: B018 - open again
-        self.remember(key, ("quantile", level))
+        self.remember(key, ("quantile", level, method))
 
     @rule(place=WORKER, scores=st.sampled_from([{"a": 3, "b": 7}, {"a": 7, "b": 3}]))
     def select_by_scores(self, place, scores):
@@ -225,7 +227,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "table")]
+        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table")]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

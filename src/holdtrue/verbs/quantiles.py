@@ -334,12 +334,9 @@ def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, an
     """Return quantiles from a curve, which is released unless it was before; whichever levels it was released for."""
     release = plan_curve(curation, task)
     (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
-    if not isinstance(found, Quantiles):
-        raise TypeError(found)
-    made = make_curve(task, curation.plan, found.shares, rows=curation.card.rows, certificate=found.certificate)
-    if found.repeated:
-        made = replace(made, asks=0, cost=0.0, repeated=True)
-    return made
+    released: Quantiles = found  # type: ignore[assignment]  # the response to this release
+    made = make_curve(task, curation.plan, released.shares, rows=curation.card.rows, certificate=released.certificate)
+    return replace(made, asks=0, cost=0.0, repeated=True) if released.repeated else made
 
 
 def plan_picks(curation: Curation, task: QuantileTask) -> Release:

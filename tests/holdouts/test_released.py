@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 import holdtrue as ht
 from holdtrue.codec import decode, encode
@@ -41,9 +42,14 @@ def test_s4_a_private_gate_quotes_released_scores_with_their_own_width():
 
 def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
     """The negative control: without a width of released scores in its facts, all are the plan's, on reopening too."""
-    path = tmp_path / "old.ledger"
+    path, plan_gate = tmp_path / "old.ledger", terms._plan_gate
+
+    def plan_as_before(*given, **named):
+        facts, plan = plan_gate(*given, **named)
+        return replace(facts, alpha_released=UNSET), plan
+
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "widen_for_rounding", lambda *_: UNSET)
+        patch.setattr(terms, "_plan_gate", plan_as_before)
         patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
         Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:

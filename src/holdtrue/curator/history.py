@@ -122,11 +122,12 @@ def _format_request(request: dict[str, object]) -> str:
         where = request.get("where")
         by = ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")
         if "measure" in request:
-            return f"{request['measure']} of {request['column']}{' by ' if columns else ''}{by}"
+            averaged = request["column"] if request["measure"] == "mean" else f"share of {request['column']}"
+            return f"{averaged}{' by ' if columns else ''}{by}"
         return by
     if "grid" in request:
         where = request.get("where")
-        return f"quantiles of {request['column']}" + ("" if where is None else f" where {where}")
+        return str(request["column"]) + ("" if where is None else f" where {where}")
     if "points" in request:
         return f"{request['model']} at {_format_points(request['points'])}"
     if "target" in request:

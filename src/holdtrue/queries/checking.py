@@ -11,7 +11,7 @@ from typing import assert_never
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column, Type
-from holdtrue.queries.dates import LIMITS
+from holdtrue.queries.dates import DAY, LIMITS
 from holdtrue.queries.like import compile_pattern, simplify_pattern
 from holdtrue.queries.scalars import align_dates, case, convert, function, make_arithmetic, negate, never_null, unify
 from holdtrue.queries.syntax_tree import (
@@ -424,13 +424,27 @@ def make_comparison(symbol: Operator, left: Scalar, right: Scalar) -> Boolean:
         left, right = unify((left, right), where=f"the comparison {symbol}")
     if isinstance(left, (Number, Text)) and isinstance(right, (Number, Text)):
         return Constant(bool(COMPARE[symbol](left.value, right.value)))
-    if left.type == "date" and isinstance(right, Number):
-        return _with_integer(symbol, left, right)
+    if isinstance(right, Number) and left.type in LIMITS:
+        return _with_moment(symbol, left, right)
     if left == right:
         return make_null(left, negated=True) if symbol in ("=", "<=", ">=") else _FALSE
     if not isinstance(right, (Number, Text)) and notation(right) < notation(left):
         symbol, left, right = _FLIPPED[symbol], right, left
     return ValueComparison(symbol, left, right)
+
+
+def _with_moment(symbol: Operator, left: Scalar, right: Number) -> Boolean:
+    """Compare a date or a timestamp with a constant; a date by its days, also where the constant has a time of day."""
+    if left.type == "date":
+        return _with_integer(symbol, left, right)
+    if not isinstance(left, Convert):
+        return ValueComparison(symbol, left, right)
+    day, rest = divmod(int(right.value), DAY)
+    if rest and symbol in ("=", "<>"):
+        return make_null(left.operand, negated=True) if symbol == "<>" else _FALSE
+    # Within a day: the date begins before the moment, or on a later day.
+    within: dict[Operator, Operator] = {"<": "<=", ">=": ">"}
+    return _with_integer(within.get(symbol, symbol) if rest else symbol, left.operand, Number(day, "date"))
 
 
 def _with_integer(symbol: Operator, left: Scalar, right: Number) -> Boolean:
@@ -460,6 +474,10 @@ def make_member(operand: Scalar, values: Sequence[Number | Text], *, negated: bo
         if negated:
             return conjoin((make_null(operand, negated=True), *(make_comparison("<>", operand, value) for value in values)))
         return disjoin(make_comparison("=", operand, value) for value in values)
+    if isinstance(operand, Convert) and operand.type == "timestamp":
+        # No date is a moment within a day.
+        days = [Number(int(value.value) // DAY, "date") for value in values if not int(value.value) % DAY]
+        operand, values = operand.operand, days
     kinds = {value.type for value in values}
     kind = operand.type
     if kinds and (("text" in kinds and len(kinds) > 1) or (kind == "text") != (kinds == {"text"})):

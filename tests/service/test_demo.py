@@ -16,11 +16,23 @@ import httpx
 import numpy as np
 import pytest
 
+import holdtrue as ht
 from holdtrue.demo import draw_scale
 from holdtrue.demo.attack import TRUTH, attack, plan_attack
-from holdtrue.demo.population import EXAMPLES, PEOPLE, REGIONS, describe_dataset, survey, write_rows
+from holdtrue.demo.population import (
+    EXAMPLES,
+    PEOPLE,
+    REGIONS,
+    describe_dataset,
+    find_true_mean,
+    find_true_quantile,
+    find_true_shares,
+    survey,
+    write_rows,
+)
 from holdtrue.errors import RequestError
 from holdtrue.service.http.serving import prepare_demo
+from holdtrue.verbs.quantiles import read_task
 from service.living import living
 
 SCRIPT = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
@@ -45,6 +57,31 @@ def test_truth_is_the_mean_over_the_whole_population():
         assert population.truth(query) == pytest.approx(values.mean(), abs=2**-30), query
     with pytest.raises(RequestError):
         population.truth("nothing > 3")
+
+
+def test_the_truth_of_cells_means_and_quantiles_is_that_of_the_whole_population(tmp_path):
+    """Each against NumPy over the same table, with a condition and with bounds that cut values off."""
+    population, truth = survey(), survey().truth
+    held = population.columns
+    north, smoker = held["region"] == REGIONS.index("north"), held["smoker"]
+    shares = find_true_shares(truth, [["region = 'north'", "(smoker)"], ["region = 'east'", "(smoker)"]], where="smoker")
+    east = held["region"] == REGIONS.index("east")
+    by_hand = [(north & smoker).mean(), (east & smoker).mean(), (smoker & ~north & ~east).mean()]
+    assert shares == pytest.approx(by_hand, abs=1e-8)
+    assert find_true_shares(truth, [["smoker"]])[1] == pytest.approx(1 - smoker.mean(), abs=1e-8)
+    cut = find_true_mean(truth, "income", low=20.0, high=60.0, conditions=["region = 'north'"])
+    assert cut == pytest.approx(np.clip(held["income"][north], 20, 60).mean(), abs=1e-5)
+    assert find_true_mean(truth, "income", low=0.0, high=200.0) == pytest.approx(held["income"].mean(), abs=1e-5)
+    assert find_true_mean(truth, "income", low=0.0, high=200.0, conditions=["age < 3"]) is None
+    write_rows(tmp_path, population, rows=2000)
+    with ht.Curator(tmp_path / "survey.parquet", plan=ht.plan(rows=2000, queries=10)) as curator:
+        plain = read_task(curator.pipeline, "bmi", [0.1, 0.5, 0.9], low=14, high=60, step=0.5)
+        where = read_task(curator.pipeline, "income", 0.9, low=0, high=200, where="smoker")
+    grid = np.minimum(np.ceil(held["bmi"] * 2) / 2, 60)
+    for level in plain.levels:
+        assert find_true_quantile(truth, plain, level) == np.quantile(grid, level, method="inverted_cdf")
+    smoking = np.quantile(held["income"][smoker], 0.9, method="inverted_cdf")
+    assert find_true_quantile(truth, where, 0.9) == smoking
 
 
 def test_the_population_is_the_same_in_every_run_and_within_its_card():

@@ -3,6 +3,7 @@
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -166,6 +167,167 @@ def test_choosing_among_candidates_spends_the_reserve_only(at, demo):
     assert demo.app.state.service.registry.open_dataset("demo").curator.budget.asks == asks
 
 
+def choose(page, form, place, column):
+    page.click(f"{form} .choice >> nth={place} >> label:has(input[value='{column}'])")
+
+
+def exported(page, words):
+    """Return the name and the text of a file that a button or a link of the answer exports."""
+    with page.expect_download() as found:
+        page.click(f"#said >> text={words}")
+    return found.value.suggested_filename, Path(found.value.path()).read_text(encoding="utf-8")
+
+
+def ask_for_table(page):
+    page.click("label:has(#kind-table)")
+    page.wait_for_selector("#table-price strong")
+    choose(page, "#table", 0, "region")
+    choose(page, "#table", 1, "age")
+    assert page.input_value("#table-second-points") == "20, 40, 60, 80"
+    page.fill("#table-second-points", "40, 65")
+    page.fill("#table-where", "smoker OR NOT smoker")
+    page.wait_for_selector("#table-price:has-text('Every cell will come with an interval of at most')")
+    page.click("#table button.main")
+    page.wait_for_selector("#said:has-text('by region and age') canvas")
+
+
+def ask_for_mean(page):
+    page.click("label:has(#kind-mean)")
+    choose(page, "#mean", 0, "income")
+    assert (page.input_value("#mean-low"), page.input_value("#mean-high")) == ("0", "200")
+    choose(page, "#mean", 1, "region")
+    page.wait_for_selector("#mean-price strong")
+    page.click("#mean button.main")
+    page.wait_for_selector("#said:has-text('The mean of income by region') canvas")
+
+
+def ask_for_curve(page):
+    page.click("label:has(#kind-quantile)")
+    choose(page, "#quantile", 0, "income")
+    page.fill("#quantile-levels", "0.1, 0.5, 0.9")
+    page.check("#quantile [name=curve]")
+    page.wait_for_selector("#quantile-price strong")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#said:has-text('The quantiles 0.1, 0.5, 0.9 of income') [data-plot=distribution] canvas")
+
+
+def test_a_table_is_priced_asked_seen_and_exported(at, demo):
+    page = at().open("/datasets/demo")
+    before = spent(demo)
+    page.click("label:has(#kind-table)")
+    page.wait_for_selector("#table-price strong")
+    assert re.search(r"Costs \d questions, \d\.\d+ % of the budget", words(page, "#table-price"))
+    assert spent(demo) == before
+    ask_for_table(page)
+    assert spent(demo) > before
+    said = words(page, "#said")
+    assert "All 13 truths are inside" in said
+    assert re.search(r"Cost \d questions\.", said)
+    assert "13 cells by region, age" in words(page, "#history")
+    name, text = exported(page, "Export CSV")
+    lines = [line.split(",") for line in text.splitlines()]
+    assert (name[:6], name[-4:]) == ("table-", ".csv")
+    assert lines[0] == ["region", "age", "share", "low", "high"]
+    assert len(lines) == 14
+    assert sum(float(line[2]) for line in lines[1:]) == pytest.approx(1, abs=0.2)
+    name, text = exported(page, "Export SVG")
+    assert name.endswith(".svg")
+    assert text.startswith("<svg")
+    assert "south, age 40 to 65" in text
+    paid = spent(demo)
+    page.fill("#table-where", "smoker OR  NOT smoker")
+    page.wait_for_selector("#table-price:has-text('Costs nothing')")
+    page.click("#table button.main")
+    page.wait_for_selector("#said:has-text('Asked before: free.')")
+    assert spent(demo) == paid
+
+
+def test_a_mean_by_group_is_asked_seen_and_exported(at):
+    page = at().open("/datasets/demo")
+    ask_for_mean(page)
+    said = words(page, "#said")
+    assert "counting values above 200 as 200 and below 0 as 0" in said
+    assert "All 4 truths are inside" in said
+    page.click("#said summary:has-text('As a table')")
+    assert re.search(r"east \d+\.\d", words(page, "#said table"))
+    name, text = exported(page, "Export CSV")
+    assert name.startswith("mean-")
+    assert text.splitlines()[0] == "region,mean,low,high,group_share"
+    assert "north" in exported(page, "Export SVG")[1]
+
+
+def test_a_median_and_a_distribution_are_asked_seen_and_exported(at, demo):
+    page = at().open("/datasets/demo")
+    page.click("label:has(#kind-quantile)")
+    choose(page, "#quantile", 0, "bmi")
+    page.wait_for_selector("#quantile-price:has-text('Costs at most')")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#said:has-text('The median of bmi') canvas")
+    said = words(page, "#said")
+    assert re.search(r"between 2\d\.\d and 2\d\.\d in the population, 95 % sure", said)
+    assert re.search(r"The truth, 26\.\d, is inside", said)
+    assert exported(page, "Export CSV")[1].splitlines()[0] == "level,value,low,high"
+    ask_for_curve(page)
+    assert "All 3 truths are inside" in words(page, "#said")
+    assert "<svg" in exported(page, "Export the distribution")[1]
+    paid = spent(demo)
+    page.fill("#quantile-levels", "0.25")
+    page.wait_for_selector("#quantile-price:has-text('Costs nothing')")
+    page.click("#quantile button.main")
+    page.wait_for_selector("#said:has-text('The quantile 0.25 of income')")
+    assert spent(demo) == paid
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_tables_means_and_distributions_are_whole_at_every_size(at, width, scheme):
+    watched = at(width=width, scheme=scheme)
+    page = watched.open("/datasets/demo")
+    for name, asked in (("table", ask_for_table), ("mean", ask_for_mean), ("distribution", ask_for_curve)):
+        asked(page)
+        page.evaluate("document.fonts.ready.then(() => scrollTo(0, 0))")
+        watched.kept(name)
+        watched.check()
+
+
+def test_the_keyboard_chooses_a_form_and_a_column(at):
+    page = at().open("/datasets/demo")
+    page.focus("#kind-share")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#table:visible")
+    assert not page.is_visible("#ask")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.value") == "smoker"
+    page.wait_for_selector("#table-price strong")
+    page.click("button[data-column=age]")
+    assert page.input_value("#table-where") == "age"
+    page.click("button.chip:has-text('age >= 65')")
+    assert page.is_visible("#ask")
+    assert page.input_value("#query") == "age >= 65"
+
+
+def test_tables_are_priced_and_asked_without_scripts(browser, demo):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{demo.url}/datasets/demo")
+    page.click("label:has(#kind-table)")
+    choose(page, "#table", 0, "exercise")
+    before = spent(demo)
+    page.click("#table >> text=Show what it costs")
+    assert re.search(r"Costs \d questions", words(page, "#table-price"))
+    assert page.is_checked("#table input[name=by][value=exercise]")
+    assert spent(demo) == before
+    page.click("#table button.main")
+    assert "5 to 10" in words(page, "#said table")
+    paid = spent(demo)
+    page.reload()
+    assert "5 to 10" in words(page, "#said table")
+    assert spent(demo) == paid > before
+    assert exported(page, "Export CSV")[1].startswith("exercise,share,low,high")
+    assert not page.is_visible("#said >> text=Export SVG")
+    context.close()
+
+
 def test_the_planner_follows_its_sliders_and_its_address(at):
     watched = at()
     page = watched.open("/planner")
@@ -308,6 +470,13 @@ def test_no_text_field_runs_a_script(at):
         page.click("button:has-text('Choose')")
         page.wait_for_selector("#said output, #said .problem")
         watched.check()
+    for payload in CORPUS:
+        for kind in ("table", "mean", "quantile"):
+            page.click(f"label:has(#kind-{kind})")
+            page.fill(f"#{kind}-where", payload)
+            page.click(f"#{kind} button.main")
+            page.wait_for_selector("#said .problem")
+            watched.check()
     page = watched.open("/keys")
     for payload in CORPUS:
         page.fill("#name", payload)

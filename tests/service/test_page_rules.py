@@ -83,6 +83,86 @@ def test_a_number_that_would_be_cut_off_is_told_before_asking(served, query, tol
     assert told is None or told in seen
 
 
+TABLE = {"by": "age", "by_points": "30, 60"}
+MEAN = {"column": "age"}
+MEDIAN = {"column": "age"}
+
+
+@pytest.fixture
+def analyst(served):
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True, timeout=60) as client:
+        client.post("/page/login", data={"key": served.keys["analyst"]})
+        yield client
+
+
+@pytest.mark.parametrize(("kind", "form"), [("table", TABLE), ("mean", MEAN), ("quantile", MEDIAN)])
+def test_a_summary_is_priced_for_nothing_and_one_form_is_charged_once(served, analyst, kind, form):
+    curator = served.service.registry.open_dataset("people").curator
+    before = curator.budget.spent
+    for headers in ({}, {"HX-Request": "true"}):
+        seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form, headers=headers)
+        assert (seen.status_code, "Costs" in seen.text) == (200, True)
+    assert curator.budget.spent == before
+    sent = form | {"form": "one"}
+    pages = [analyst.post(f"/page/datasets/people/{kind}", data=sent, headers={"HX-Request": "true"}) for _ in range(3)]
+    assert [page.status_code for page in pages] == [200] * 3
+    paid = curator.budget.spent
+    assert paid > before
+    again = analyst.post(f"/page/datasets/people/{kind}", data=form | {"form": "two"})
+    assert "Asked before: free." in again.text
+    assert curator.budget.spent == paid
+    assert inline(again.text) == []
+    said = again.text.partition('id="said"')[2].partition("</article>")[0]
+    assert "the truth" not in said.lower()
+    assert "&#34;truth&#34;:null" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "told"),
+    [
+        ("table", {"by": ""}, "Choose a column"),
+        ("table", {"by": "aeg"}, "did you mean 'age'"),
+        ("table", {"by": "age", "by_points": "60, 30"}, "increasing"),
+        ("table", {"by": "age", "by_points": "a few"}, "points are numbers such as 10, 20.5"),
+        ("table", {"by": "age", "by_points": "nan"}, "points are numbers such as 10, 20.5"),
+        ("table", {"by": "age", "second": "age"}, "different columns"),
+        ("table", {"by": "age", "by_points": " ".join(map(str, range(100))), "where": "age >"}, "ends too early"),
+        ("mean", {"column": "age", "low": "9", "high": "3"}, "below high"),
+        ("mean", {"column": "age", "low": "1, 2"}, "one number"),
+        ("mean", {"column": "age", "where": "age / 100"}, "yes-or-no"),
+        ("quantile", {"column": "age", "levels": "1.5"}, "1"),
+        ("quantile", {"column": "age", "step": "-1"}, "Step must be"),
+    ],
+)
+def test_a_mistake_in_a_summary_is_told_before_and_costs_nothing(served, analyst, kind, form, told):
+    curator = served.service.registry.open_dataset("people").curator
+    before = curator.budget.spent
+    seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form, headers={"HX-Request": "true"})
+    assert told in re.sub("&#3[49];", "'", seen.text)
+    assert "Costs" not in seen.text
+    refused = analyst.post(f"/page/datasets/people/{kind}", data=form | {"form": "1"}, headers={"HX-Request": "true"})
+    assert 400 <= refused.status_code < 500
+    assert "Nothing was spent" in refused.text
+    assert curator.budget.spent == before
+
+
+def test_summaries_of_rows_that_are_not_independent_say_so(served, analyst):
+    plain = {"path": "people.parquet", "epsilon": 2.0, "delta": 1e-6, "queries": 50, "bounds": {"age": [0, 100]}}
+    served.service.registry.register("loose", plain | {"iid": False, "second_budget": True})
+    for kind, form in (("table", TABLE), ("mean", MEAN), ("quantile", MEDIAN | {"curve": "yes"})):
+        said = analyst.post(f"/page/datasets/loose/{kind}", data=form | {"form": "1"}).text
+        assert "No interval for the population" in said, kind
+        assert "where the population is" not in said.partition('id="said"')[2].partition("</article>")[0]
+
+
+def test_an_auditor_sees_no_form_and_asks_nothing(served):
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True) as client:
+        client.post("/page/login", data={"key": served.keys["auditor"]})
+        assert 'id="kind-table"' not in client.get("/datasets/people").text
+        for kind, form in (("table", TABLE), ("mean", MEAN), ("quantile", MEDIAN)):
+            assert client.post(f"/page/datasets/people/{kind}", data=form).status_code == 403
+
+
 def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
     labels = [number % 2 for number in range(4000)]
     owner = {"Authorization": f"Bearer {served.keys['owner']}", "Idempotency-Key": "one"}

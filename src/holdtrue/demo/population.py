@@ -5,7 +5,7 @@ the population value that an interval is about.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,8 @@ from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.evaluator import Values, evaluate
 from holdtrue.queries.parser import parse
+from holdtrue.verbs.quantiles import QuantileTask
+from holdtrue.verbs.tables import quote_name
 
 __all__ = [
     "EXAMPLES",
@@ -27,6 +29,9 @@ __all__ = [
     "ROWS",
     "FinitePopulation",
     "describe_dataset",
+    "find_true_mean",
+    "find_true_quantile",
+    "find_true_shares",
     "survey",
     "write_rows",
 ]
@@ -145,6 +150,45 @@ def survey() -> FinitePopulation:
         "readmitted": readmitted,
     }
     return FinitePopulation(_CARD, columns)
+
+
+def find_true_shares(
+    truth: Callable[[str], float], cells: Sequence[Sequence[str]], *, where: str | None = None
+) -> list[float]:
+    """Return the share of the population in each cell of a table, by the conditions of each, and in none of them.
+
+    ``truth`` gives the mean of a query over the population, as :meth:`FinitePopulation.truth` does; cells are disjoint.
+    """
+    found = [truth(" AND ".join(conditions)) for conditions in cells]
+    return [*found, max(0.0, (1.0 if where is None else truth(where)) - sum(found))]
+
+
+def find_true_mean(
+    truth: Callable[[str], float], column: str, *, low: float, high: float, conditions: Sequence[str] = ()
+) -> float | None:
+    """Return the mean of a column over the people who meet all conditions and have a value; None where nobody does.
+
+    Values below ``low`` count as low and above ``high`` as high, as a mean of the curator counts them.
+    """
+    name = quote_name(column)
+    inside = " AND ".join((*conditions, f"{name} >= {low!r}", f"{name} <= {high!r}"))
+    below = truth(" AND ".join((*conditions, f"{name} < {low!r}")))
+    above = truth(" AND ".join((*conditions, f"{name} > {high!r}")))
+    people = truth(inside) + below + above
+    if people <= 0:
+        return None
+    part = truth(f"CASE WHEN {inside} THEN ({name} - ({low!r})) / {high - low!r} ELSE 0 END") + above
+    return low + (high - low) * part / people
+
+
+def find_true_quantile(truth: Callable[[str], float], task: QuantileTask, level: float) -> float:
+    """Return the lowest point of a grid up to which at least a share ``level`` of those who meet the condition lies."""
+    wanted = level * (1.0 if task.where is None else truth(task.where))
+    first, last = 0, task.grid.last
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if truth(task.write_threshold(middle)) >= wanted else (middle + 1, last)
+    return task.grid.find_point(first)
 
 
 def write_rows(folder: Path, population: FinitePopulation, *, rows: int = ROWS, bits: Bits = SYSTEM) -> Path:

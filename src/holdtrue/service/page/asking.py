@@ -22,6 +22,7 @@ from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role, request_id_of
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
+from holdtrue.service.page.summary_views import make_builder
 from holdtrue.service.page.views import (
     AskedQuestion,
     DatasetStanding,
@@ -32,7 +33,7 @@ from holdtrue.service.page.views import (
     to_plot_data,
 )
 
-__all__ = ["router"]
+__all__ = ["find_dataset", "make_context", "make_key", "router"]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -42,11 +43,13 @@ _LONGEST = 4096
 _MOST_CANDIDATES = 100
 
 
-async def _find_dataset(request: Request, name: str) -> Dataset:
+async def find_dataset(request: Request, name: str) -> Dataset:
+    """Return a dataset by its name, open."""
     return await to_thread.run_sync(service_of(request).registry.open_dataset, name)
 
 
-def _make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
+def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
+    """Return what the page of a dataset shows besides what was just asked."""
     answers = now.list_answers(_DRAWN)
     dataset = now.dataset
     return {
@@ -59,14 +62,19 @@ def _make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "promise": promise(now.plan),
         "examples": EXAMPLES if dataset.truth is not None else (),
         "query": request.query_params.get("query", "")[:_LONGEST],
+        "said": [],
+        "seen": {},
+        "form_field": "form-id",
+        "summary": None,
+        "builder": make_builder(dataset.curator.card),
     }
 
 
 @router.get("/datasets/{name}")
 async def show_dataset(request: Request, caller: Visitor, name: str) -> Response:
     """Show a dataset: its budget, its card, the question to be asked, and what was answered."""
-    dataset = await _find_dataset(request, name)
-    context = _make_context(request, await read_standing(dataset, caller))
+    dataset = await find_dataset(request, name)
+    context = make_context(request, await read_standing(dataset, caller))
     entry = request.query_params.get("answer", "")
     said = [asked for asked in context["listed"] if str(asked.entry) == entry]
     seen = await _preview_question(dataset, caller, context["query"]) if context["query"].strip() else {}
@@ -76,7 +84,7 @@ async def show_dataset(request: Request, caller: Visitor, name: str) -> Response
 @router.post("/page/datasets/{name}/preview")
 async def show_preview(request: Request, caller: Visitor, name: str) -> Response:
     """Show what a question would cost and how wide its interval would be, while it is being written. Free."""
-    dataset = await _find_dataset(request, name)
+    dataset = await find_dataset(request, name)
     query = text_of(await form_of(request), "query", longest=_LONGEST)
     seen = await _preview_question(dataset, caller, query) if query.strip() else {}
     return show_page(request, "parts/preview.html", {"seen": seen, "dataset": dataset})
@@ -100,18 +108,18 @@ def _read_preview(curator: Curator, caller: Caller, query: str) -> tuple[Preview
 async def ask_question(request: Request, caller: Visitor, name: str) -> Response:
     """Ask one question, or the examples of the demonstration together. The same form sent twice is charged once."""
     demand_role(caller, "owner", "analyst")
-    dataset = await _find_dataset(request, name)
+    dataset = await find_dataset(request, name)
     form = await form_of(request)
     examples = "examples" in form and dataset.truth is not None
     queries = list(EXAMPLES) if examples else [text_of(form, "query", longest=_LONGEST, least=1)]
-    key = _make_key(caller, form, *queries)
+    key = make_key(caller, form, *queries)
     answers = await dataset.dispatcher.ask(queries, key, caller.name)
     request.scope["entry"] = answers[-1].certificate.entry
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={answers[-1].certificate.entry}#said", 303)
     now = await read_standing(dataset, caller)
     said = [] if examples else [_to_shown(queries[0], answers[0], now)]
-    return show_page(request, "parts/asked.html", _make_context(request, now) | {"said": said})
+    return show_page(request, "parts/asked.html", make_context(request, now) | {"said": said})
 
 
 def _to_shown(query: str, answer: Answer, now: DatasetStanding) -> AskedQuestion:
@@ -124,19 +132,17 @@ def _to_shown(query: str, answer: Answer, now: DatasetStanding) -> AskedQuestion
 async def select_candidate(request: Request, caller: Visitor, name: str) -> Response:
     """Choose among candidates, one per line: a name, a colon, a question."""
     demand_role(caller, "owner", "analyst")
-    dataset = await _find_dataset(request, name)
+    dataset = await find_dataset(request, name)
     form = await form_of(request)
     candidates = _read_candidates(text_of(form, "candidates", longest=_LONGEST * 4, least=1))
-    key = _make_key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
+    key = make_key(caller, form, *(f"{label}\n{query}" for label, query in candidates.items()))
     select_one = partial(dataset.curator.select, candidates, key=key, analyst=caller.name)
     choice: Choice = await dataset.dispatcher.run_long(caller.name, select_one)
     request.scope["entry"] = choice.certificate.entry
     now = await read_standing(dataset, caller)
     if not asked_by_htmx(request):
         return RedirectResponse(f"/datasets/{dataset.name}?answer={choice.certificate.entry}#said", 303)
-    return show_page(
-        request, "parts/chosen.html", _make_context(request, now) | {"choice": choice, "count": len(candidates)}
-    )
+    return show_page(request, "parts/chosen.html", make_context(request, now) | {"choice": choice, "count": len(candidates)})
 
 
 def _read_candidates(text: str) -> dict[str, str]:
@@ -149,6 +155,6 @@ def _read_candidates(text: str) -> dict[str, str]:
     return found
 
 
-def _make_key(caller: Caller, form: dict[str, str], *asked: str) -> str:
+def make_key(caller: Caller, form: dict[str, str], *asked: str) -> str:
     """Return the ledger's request id: of this form, and of what it asks, so that an edited form is another request."""
     return request_id_of(caller, "\n".join(("page", text_of(form, "form", longest=64), *asked)))

@@ -96,6 +96,7 @@ def show_page(
         "caller": getattr(request.state, "caller", None),
         "demo": service_of(request).settings.demo,
         "path": request.url.path,
+        "htmx": asked_by_htmx(request),
         "origin": str(request.base_url).rstrip("/"),
     }
     text = _make_environment().get_template(template).render(shared | dict(context or {}))

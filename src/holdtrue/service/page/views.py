@@ -170,7 +170,7 @@ def _make_asked(line: Line, question: str, response: Response | None, cost: floa
     }
     if not isinstance(response, Answer):
         said = response.brief if response is not None else "not answered" if cost else "free"
-        if response is None and not cost:
+        if response is None and not cost and line.verb != "quantile":  # a search begins by binding its key, for nothing
             shared["question"] = "asked before"
         return AskedQuestion(said=said, **shared)
     ends, sample = response.interval, response.sample_interval

@@ -24,10 +24,16 @@ function insert(field, text) {
   changed(field);
 }
 
+// The field that a column goes into: the question, or the condition of the form that is open.
+function writable() {
+  const kind = document.querySelector("input[name=kind]:checked")?.value;
+  return document.querySelector(kind && kind !== "share" ? `#${kind}-where` : "#query");
+}
+
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
-  const field = document.getElementById("query");
+  const field = writable();
   if (button.matches("[data-theme-toggle]")) {
     const theme = dark() ? "light" : "dark";
     document.documentElement.dataset.theme = theme;
@@ -36,9 +42,11 @@ document.addEventListener("click", (event) => {
   } else if (button.dataset.column && field) {
     insert(field, button.dataset.column);
   } else if (button.dataset.query && field) {
-    field.value = button.dataset.query;
-    field.focus();
-    changed(field);
+    const query = document.getElementById("query");
+    document.getElementById("kind-share").checked = true;
+    query.value = button.dataset.query;
+    query.focus();
+    changed(query);
   } else if (button.dataset.copy) {
     copy(button);
   }
@@ -73,6 +81,20 @@ for (const field of document.querySelectorAll("[data-draft]")) {
     }
   });
 }
+
+// What the card says of a chosen column goes into the fields beside it: bounds, cut points, a step.
+function fill(chosen, form, keep) {
+  if (!chosen?.dataset.fills) return;
+  for (const [name, value] of Object.entries(JSON.parse(chosen.dataset.fills))) {
+    const field = form.elements[name === "points" ? `${chosen.name ?? chosen.parentElement.name}_points` : name];
+    if (field && !(keep && field.value)) field.value = value;
+  }
+}
+document.addEventListener("input", (event) => {
+  const field = event.target;
+  if (field.matches(".choice select, .choice input[type=radio]")) fill(field.selectedOptions?.[0] ?? field, field.form, false);
+});
+for (const chosen of document.querySelectorAll(".choice input:checked, .choice option:checked")) fill(chosen, chosen.closest("form"), true);
 
 // Sliders of the planner: each moves the number beside it, on a logarithmic scale, and follows it.
 const STEPS = 1000;

@@ -43,8 +43,53 @@ const specifications = {
     };
   },
 
-  duel(values, paint, width, side) {
-    const wrong = side === "naive";
+  // Bars from the lower end with whiskers, or a point on its interval; the truth is a tick.
+  cells(values, paint, width, told) {
+    const domain = [Number(told.low), Number(told.high)];
+    const y = { field: "place", type: "ordinal", axis: null, scale: { paddingInner: 0 } };
+    const x = { type: "quantitative", scale: { domain, nice: false, clamp: true } };
+    const axis = { title: null, orient: "top", gridDash: [2, 3], tickCount: width < 500 ? 4 : 6 };
+    const tooltip = [{ field: "name", title: "cell" }, { field: "said", title: "answer" }, { field: "ends", title: "interval" }, { field: "told", title: "truth" }];
+    const ends = { x: { ...x, field: "low", axis }, x2: { field: "high" } };
+    const marks = told.bars ? [
+      { mark: { type: "bar", height: 16, cornerRadiusEnd: 2, color: paint.band, yOffset: 10 }, encoding: { y, x: { ...x, field: "value", axis }, x2: { datum: domain[0] }, tooltip } },
+      { mark: { type: "rule", strokeWidth: 2, color: paint.accent, yOffset: 10 }, encoding: { y, ...ends, tooltip } },
+      ...["low", "high"].map((field) => ({ mark: { type: "tick", thickness: 2, size: 10, color: paint.accent, opacity: 1, yOffset: 10 }, encoding: { y, x: { ...x, field }, tooltip } })),
+    ] : [
+      { mark: { type: "bar", height: 12, cornerRadius: 3, color: paint.band, yOffset: 10 }, encoding: { y, ...ends, tooltip } },
+      { mark: { type: "point", filled: true, size: 90, color: paint.accent, stroke: paint.card, strokeWidth: 2, opacity: 1, yOffset: 10 }, encoding: { y, x: { ...x, field: "value" }, tooltip } },
+    ];
+    return {
+      height: 50 * values.length + 8, data: { values },
+      layer: [
+        ...marks,
+        { transform: [{ filter: "isValid(datum.truth)" }], mark: { type: "tick", thickness: 2.5, size: 24, color: paint.truth, opacity: 1, yOffset: 10 }, encoding: { y, x: { ...x, field: "truth" }, tooltip } },
+        { mark: { type: "text", align: "left", baseline: "middle", dy: -11, fontSize: 12.5, limit: width - 90, color: paint.ink }, encoding: { y, x: { datum: domain[0], type: "quantitative" }, text: { field: "name" } } },
+        { mark: { type: "text", align: "right", baseline: "middle", dy: -11, fontSize: 13, fontWeight: 600, color: paint.ink }, encoding: { y, x: { datum: domain[1], type: "quantitative" }, text: { field: "said" } } },
+      ],
+    };
+  },
+
+  // The share at or below each value, and each quantile with its interval at its level.
+  distribution(values, paint, width, told) {
+    const x = { type: "quantitative", scale: { domain: [Number(told.low), Number(told.high)], nice: false, clamp: true }, axis: { title: told.name, grid: false, tickCount: width < 500 ? 4 : 8 } };
+    const y = { type: "quantitative", scale: { domain: [0, 1], nice: false }, axis: { title: null, format: ".0%", values: [0, 0.25, 0.5, 0.75, 1], gridDash: [2, 3] } };
+    const marks = { values: JSON.parse(told.marks) };
+    const at = { ...y, field: "level" };
+    const tooltip = [{ field: "name", title: "level" }, { field: "said", title: "answer" }, { field: "ends", title: "interval" }, { field: "told", title: "truth" }];
+    return {
+      height: 260, data: { values },
+      layer: [
+        { mark: { type: "line", interpolate: "step-after", strokeWidth: 2, color: paint.core }, encoding: { x: { ...x, field: "at" }, y: { ...y, field: "share" } } },
+        { data: marks, mark: { type: "bar", height: 12, cornerRadius: 3, color: paint.band, opacity: 0.85 }, encoding: { y: at, x: { ...x, field: "low" }, x2: { field: "high" }, tooltip } },
+        { data: marks, mark: { type: "point", filled: true, size: 90, color: paint.accent, stroke: paint.card, strokeWidth: 2, opacity: 1 }, encoding: { y: at, x: { ...x, field: "value" }, tooltip } },
+        { data: marks, transform: [{ filter: "isValid(datum.truth)" }], mark: { type: "tick", thickness: 2.5, size: 24, orient: "vertical", color: paint.truth, opacity: 1 }, encoding: { y: at, x: { ...x, field: "truth" }, tooltip } },
+      ],
+    };
+  },
+
+  duel(values, paint, width, told) {
+    const wrong = told.side === "naive";
     const [line, band] = wrong ? [paint.wrong, paint["wrong-band"]] : [paint.accent, paint.band];
     const x = { field: "looks", type: "quantitative", scale: { domain: [0, 1020], nice: false }, axis: { title: "looks at the same rows", values: [0, 250, 500, 750, 1000], grid: false } };
     const scale = { domain: [0.32, 0.68], nice: false, clamp: true };
@@ -87,7 +132,7 @@ export async function draw(box) {
   const width = Math.floor(box.clientWidth);
   if (!width || (!values.length && box.dataset.plot !== "duel")) return;
   const paint = colours();
-  const specification = specifications[box.dataset.plot](values, paint, width, box.dataset.side);
+  const specification = specifications[box.dataset.plot](values, paint, width, box.dataset);
   const whole = { $schema: "https://vega.github.io/schema/vega-lite/v6.json", width, ...specification, config: config(paint) };
   const view = new vega.View(vega.parse(vegaLite.compile(whole).spec, null, { ast: true }), {
     expr: expressionInterpreter, renderer: "canvas", container: box, hover: true,
@@ -97,6 +142,23 @@ export async function draw(box) {
   await view.runAsync();
 }
 
+// A plot as a file, on the paper that it is shown on.
+async function save(button) {
+  const view = views.get(document.getElementById(button.dataset.export));
+  if (!view) return;
+  const text = await view.background(colours().card).toSVG();
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  link.download = button.dataset.file;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-export]");
+  if (button) save(button).catch((error) => console.error(error));
+});
+
 async function refused() {
   throw new Error("plots load nothing");
 }
@@ -104,6 +166,7 @@ async function refused() {
 function drawAll(root = document) {
   const boxes = [...root.querySelectorAll("[data-plot]")];
   if (root.matches?.("[data-plot]")) boxes.push(root);
+  for (const button of root.querySelectorAll("[data-export]")) button.hidden = false;
   for (const box of boxes) draw(box).catch((error) => console.error(error));
 }
 

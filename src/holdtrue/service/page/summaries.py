@@ -1,0 +1,285 @@
+"""Tables, means and quantiles on the page of a dataset: what they cost before, bars and intervals after."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from msgspec.structs import asdict
+from starlette.responses import Response
+
+from holdtrue.codec import encode
+from holdtrue.curator import Curator
+from holdtrue.demo.population import find_true_mean, find_true_quantile, find_true_shares
+from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.exact import amount
+from holdtrue.queries.cards import Card
+from holdtrue.records import Means, Quantiles
+from holdtrue.records import Table as TableResponse
+from holdtrue.requests import Cut, Mean, Quantile, Table
+from holdtrue.service.http.problems import detail_of
+from holdtrue.service.identity import Caller, demand_role
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
+from holdtrue.service.page.asking import find_dataset, make_context, make_key
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
+from holdtrue.service.page.summary_views import (
+    Summary,
+    from_means,
+    from_quantiles,
+    from_table,
+    suggest_points,
+    suggest_step,
+)
+from holdtrue.service.page.views import read_standing
+from holdtrue.service.registry import Dataset
+from holdtrue.verbs import Release
+from holdtrue.verbs.means import plan_mean, read_by
+from holdtrue.verbs.quantiles import QuantileTask, plan_curve, read_task
+from holdtrue.verbs.tables import plan_table, read_groups
+
+__all__ = ["read_mean", "read_quantile", "read_table", "router"]
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+Asked: TypeAlias = Table | Mean | Quantile
+
+_LONGEST = 4096
+_SHORT = 400
+_MOST_CELLS = 200
+
+
+@router.post("/page/datasets/{name}/preview-table")
+async def preview_table(request: Request, caller: Visitor, name: str) -> Response:
+    """Show what a table would cost. Free."""
+    return await _show_price(request, caller, name, "table")
+
+
+@router.post("/page/datasets/{name}/preview-mean")
+async def preview_mean(request: Request, caller: Visitor, name: str) -> Response:
+    """Show what a mean would cost. Free."""
+    return await _show_price(request, caller, name, "mean")
+
+
+@router.post("/page/datasets/{name}/preview-quantile")
+async def preview_quantile(request: Request, caller: Visitor, name: str) -> Response:
+    """Show the most that quantiles would cost. Free."""
+    return await _show_price(request, caller, name, "quantile")
+
+
+@router.post("/page/datasets/{name}/table")
+async def ask_table(request: Request, caller: Visitor, name: str) -> Response:
+    """Ask for a table. The same form sent twice is charged once."""
+    return await _answer(request, caller, name, "table")
+
+
+@router.post("/page/datasets/{name}/mean")
+async def ask_mean(request: Request, caller: Visitor, name: str) -> Response:
+    """Ask for the mean of a column, by group if wanted. The same form sent twice is charged once."""
+    return await _answer(request, caller, name, "mean")
+
+
+@router.post("/page/datasets/{name}/quantile")
+async def ask_quantile(request: Request, caller: Visitor, name: str) -> Response:
+    """Ask for quantiles of a column. The same form sent twice is charged once."""
+    return await _answer(request, caller, name, "quantile")
+
+
+def read_table(card: Card, form: Mapping[str, str]) -> Table:
+    """Return the table that a form asks for; nothing is charged for a form that asks for none."""
+    columns = _read_groups(card, form)
+    if not columns:
+        raise InvalidParameter.saying("columns", "choose a column")
+    return Table(columns=columns, where=_read_where(form))
+
+
+def read_mean(card: Card, form: Mapping[str, str]) -> Mean:
+    """Return the mean that a form asks for; bounds that are left empty are those of the card."""
+    column, low, high = _read_range(card, form)
+    return Mean(column=column, low=low, high=high, where=_read_where(form), by=_read_groups(card, form) or None)
+
+
+def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
+    """Return the quantiles that a form asks for; ends and step that are left empty are those that the card suggests."""
+    column, low, high = _read_range(card, form)
+    levels = _read_numbers(form, "levels") or (0.5,)
+    step = _read_number(form, "step")
+    method = "curve" if text_of(form, "curve", longest=8) else None
+    return Quantile(
+        column=column,
+        levels=levels[0] if len(levels) == 1 else levels,
+        low=low,
+        high=high,
+        step=suggest_step(card.column(column)) if step is None else step,
+        where=_read_where(form),
+        method=method,  # type: ignore[arg-type]  # one of the two words
+    )
+
+
+_READERS: dict[str, Callable[[Card, Mapping[str, str]], Asked]] = {
+    "table": read_table,
+    "mean": read_mean,
+    "quantile": read_quantile,
+}
+
+
+def _read_groups(card: Card, form: Mapping[str, str]) -> tuple[str | Cut, ...]:
+    """Return the columns that make groups: by their labels, or cut at the points that the form or else the card has."""
+    found: list[str | Cut] = []
+    for field in ("by", "second"):
+        name = text_of(form, field, longest=_SHORT)
+        if not name:
+            continue
+        column = card.column(name)
+        points: tuple[float, ...] = ()
+        if column.type in ("integer", "real") and column.labels is None:
+            points = _read_numbers(form, f"{field}_points") or suggest_points(column)
+            if not points:
+                raise InvalidParameter.saying("points", f"give the points to cut {name} at, such as 10, 20, 30")
+        found.append(Cut(name, points) if points else name)
+    cells = math.prod(_count_cells(card, each) for each in found)
+    if cells > _MOST_CELLS:
+        message = f"the page shows at most {_MOST_CELLS} cells and these are {cells:,}; ask for them in Python or over HTTP"
+        raise InvalidParameter.saying("columns", message)
+    return tuple(found)
+
+
+def _count_cells(card: Card, column: str | Cut) -> int:
+    if isinstance(column, Cut):
+        return len(column.points) + 1
+    return len(card.column(column).labels or (True, False))
+
+
+def _read_range(card: Card, form: Mapping[str, str]) -> tuple[str, float, float]:
+    """Return a column of numbers and its ends."""
+    column = card.column(text_of(form, "column", longest=_SHORT, least=1))
+    given = (_read_number(form, "low"), _read_number(form, "high"))
+    known = (None, None) if column.bounds is None else column.bounds
+    low, high = (end if written is None else written for written, end in zip(given, known, strict=True))
+    if low is None or high is None:
+        raise InvalidParameter.saying("low", f"give low and high: the card has no bounds of {column.name}")
+    return column.name, float(low), float(high)
+
+
+def _read_where(form: Mapping[str, str]) -> str | None:
+    return text_of(form, "where", longest=_LONGEST).strip() or None
+
+
+def _read_number(form: Mapping[str, str], field: str) -> float | None:
+    """Return a number of a field; None where it is empty."""
+    numbers = _read_numbers(form, field)
+    if len(numbers) > 1:
+        raise InvalidParameter.saying(field, f"{field} is one number")
+    return numbers[0] if numbers else None
+
+
+def _read_numbers(form: Mapping[str, str], field: str) -> tuple[float, ...]:
+    """Return the numbers of a field, separated by commas, semicolons or spaces."""
+    words = [word for word in re.split(r"[,;\s]+", text_of(form, field, longest=_SHORT)) if word]
+    try:
+        numbers = tuple(float(word) for word in words)
+    except ValueError:
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidParameter.saying(field, f"{field.replace('_', ' ')} are numbers such as 10, 20.5")
+    return numbers
+
+
+async def _show_price(request: Request, caller: Caller, name: str, kind: str) -> Response:
+    dataset, form = await find_dataset(request, name), await form_of(request)
+    priced = await dataset.dispatcher.run_short(_find_price, dataset.curator, caller, kind, form)
+    if asked_by_htmx(request):
+        return show_page(request, "parts/price.html", {"priced": priced})
+    context = make_context(request, await read_standing(dataset, caller))
+    builder = replace(context["builder"], kind=kind, filled=form, priced=priced)
+    return show_page(request, "dataset.html", context | {"builder": builder})
+
+
+def _find_price(curator: Curator, caller: Caller, kind: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a form would cost, or what is wrong with it; no row is read."""
+    try:
+        asked = _READERS[kind](curator.card, form)
+        plan, budget = curator.plan, curator.budget
+        cap = amount(plan.cap_units) or 1.0
+        if isinstance(asked, Quantile):
+            most = curator.preview_quantile(**asdict(asked))
+            curve = most.method == "curve"
+            known = curve and _was_answered(curator, caller, plan_curve(curator.pipeline, _read_task(curator, asked)))
+            priced = {"questions": most.asks, "share": most.cost / cap, "repeated": known, "points": most.points}
+            priced |= {"exact": curve}
+        else:
+            release = _plan_release(curator, asked)
+            repeated = _was_answered(curator, caller, release)
+            priced = {"questions": release.draws, "share": amount(release.cost) / cap, "repeated": repeated, "exact": True}
+    except HoldtrueError as error:
+        return {"wrong": detail_of(error)}
+    alpha = plan.alpha if plan.iid else plan.sample_alpha
+    return priced | {"kind": kind, "alpha": alpha, "iid": plan.iid, "left": budget.asks}
+
+
+def _read_task(curator: Curator, asked: Quantile) -> QuantileTask:
+    return read_task(curator.pipeline, **asdict(asked))
+
+
+def _plan_release(curator: Curator, asked: Table | Mean) -> Release:
+    if isinstance(asked, Table):
+        return plan_table(curator.pipeline, asked.columns, where=asked.where)
+    return plan_mean(curator.pipeline, asked.column, low=asked.low, high=asked.high, where=asked.where, by=asked.by)
+
+
+def _was_answered(curator: Curator, caller: Caller, release: Release) -> bool:
+    """Return whether a release was made before, as far as a caller may see it: an analyst where the same name paid."""
+    with curator.pipeline.lock_index() as index:
+        seen = [part for part in release.parts if index.has(part)]
+        own = caller.role != "analyst" or all(index.find_payer(part) == caller.name for part in seen)
+    return len(seen) == len(release.parts) and own
+
+
+async def _answer(request: Request, caller: Caller, name: str, kind: str) -> Response:
+    """Ask what a form asks, and show it: a part for htmx, or the whole page, whose reload sends the same form again."""
+    demand_role(caller, "owner", "analyst")
+    dataset, form = await find_dataset(request, name), await form_of(request)
+    asked = _READERS[kind](dataset.curator.card, form)
+    key = make_key(caller, form, kind, encode(asked))
+    found = await dataset.dispatcher.run_long(caller.name, _run_request, dataset.curator, asked, key, caller.name)
+    request.scope["entry"] = found.certificate.entry
+    summary = await to_thread.run_sync(_to_summary, dataset, asked, found)
+    context = make_context(request, await read_standing(dataset, caller)) | {"summary": summary}
+    if asked_by_htmx(request):
+        return show_page(request, "parts/summarised.html", context | {"form_field": f"{kind}-form-id"})
+    builder = replace(context["builder"], kind=kind, filled=form)
+    return show_page(request, "dataset.html", context | {"builder": builder})
+
+
+def _run_request(curator: Curator, asked: Asked, key: str, analyst: str) -> TableResponse | Means | Quantiles:
+    given: dict[str, Any] = asdict(asked) | {"key": key, "analyst": analyst}
+    if isinstance(asked, Table):
+        return curator.table(*given.pop("columns"), **given)
+    return curator.mean(**given) if isinstance(asked, Mean) else curator.quantile(**given)
+
+
+def _to_summary(dataset: Dataset, asked: Asked, found: TableResponse | Means | Quantiles) -> Summary:
+    """Return a response as it is shown, with the truth of each number where the population is known."""
+    curator, truth = dataset.curator, dataset.truth
+    unknown: list[float | None] = [None] * len(found)
+    if isinstance(asked, Quantile) and isinstance(found, Quantiles):
+        task = _read_task(curator, asked)
+        truths = unknown if truth is None else [find_true_quantile(truth, task, level) for level in found.levels]
+        return from_quantiles(found, grid=(asked.low, asked.high), truths=truths)
+    if isinstance(asked, Table) and isinstance(found, TableResponse):
+        groups = read_groups(curator.pipeline, asked.columns, where=asked.where, keys=None)
+        shares = unknown if truth is None else find_true_shares(truth, groups.conditions, where=asked.where)
+        questions = _plan_release(curator, asked).draws
+        return from_table(found, where=asked.where, questions=questions, truths=shares)
+    if isinstance(asked, Mean) and isinstance(found, Means):
+        groups = read_groups(curator.pipeline, read_by(asked.by), where=asked.where, keys=None)
+        ends = {"low": asked.low, "high": asked.high}
+        means = (
+            unknown
+            if truth is None
+            else [find_true_mean(truth, asked.column, conditions=c, **ends) for c in groups.conditions]
+        )
+        return from_means(found, questions=_plan_release(curator, asked).draws, truths=means)
+    raise TypeError(found)

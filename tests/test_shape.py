@@ -28,9 +28,9 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (237, 240),
-    "lines of code": (37_400, 29_500),
-    "longest import chain": (19, 20),
+    "modules": (239, 240),
+    "lines of code": (37_950, 29_500),
+    "longest import chain": (20, 20),
     "layers": (13, 15),
 }
 

@@ -20,6 +20,7 @@ from holdtrue.queries.cards import Card
 from holdtrue.records import Means, Quantiles
 from holdtrue.records import Table as TableResponse
 from holdtrue.requests import Cut, Mean, Quantile, Table
+from holdtrue.service.datasets import Dataset
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
@@ -34,7 +35,6 @@ from holdtrue.service.page.summary_views import (
     suggest_step,
 )
 from holdtrue.service.page.views import read_standing
-from holdtrue.service.registry import Dataset
 from holdtrue.verbs import Release
 from holdtrue.verbs.means import plan_mean, read_by
 from holdtrue.verbs.quantiles import QuantileTask, plan_curve, read_task

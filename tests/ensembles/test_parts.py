@@ -15,7 +15,6 @@ from holdtrue.ensembles.parts import (
     hash_contents,
     hash_rows,
     labels_of,
-    list_positions,
     outputs_of,
     shares_of,
     targets_of,
@@ -26,12 +25,12 @@ from holdtrue.queries.features import hash_keys
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 1), (7, 7), (20, 3), (23, 5), (64, 8)])
 def test_parts_are_disjoint_of_one_size_and_by_position(rows, parts):
-    held = [list(list_positions(part, rows=rows, parts=parts)) for part in range(parts)]
+    held = [share.tolist() for share in shares_of(rows, parts=parts)]
     assert {len(part) for part in held} == {rows // parts}
     assert sorted(itertools.chain(*held)) == list(range(rows // parts * parts))
     for part, places in enumerate(held):
         assert all(part_of(place, parts=parts) == part for place in places)
-    assert [share.tolist() for share in shares_of(rows, parts=parts)] == held
+    assert held == [list(range(part, rows // parts * parts, parts)) for part in range(parts)]
 
 
 def test_parts_of_a_sorted_file_are_alike():
@@ -53,12 +52,6 @@ def test_bad_numbers_of_parts_are_refused(parts):
         shares_of(10, parts=parts)
     with pytest.raises(ht.InvalidParameter):
         part_of(3, parts=parts)
-
-
-@pytest.mark.parametrize("part", [-1, 5])
-def test_there_is_no_part_beyond_the_last(part):
-    with pytest.raises(ht.InvalidParameter):
-        list_positions(part, rows=10, parts=5)
 
 
 def _sets(names, labels, *, parts):

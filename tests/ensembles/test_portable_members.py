@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from holdtrue.ensembles.parts import list_positions
+from holdtrue.ensembles.parts import shares_of
 from holdtrue.ensembles.saving import check_portable, member_from_bytes, member_to_bytes
 from holdtrue.ensembles.training import fit_part, gather_members, make_recipe, train
 from holdtrue.errors import InvalidParameter
@@ -34,8 +34,7 @@ def test_parts_trained_apart_are_the_ensemble_trained_at_once(estimator, parts, 
     recipe = make_recipe(estimator, width=3, parts=parts, bounds=(-3, 3), **given)
     check_portable(recipe)
     sent = []
-    for part in range(parts):
-        rows = list(list_positions(part, rows=ROWS, parts=parts))
+    for part, rows in enumerate(shares_of(ROWS, parts=parts)):
         sent.append(member_to_bytes(fit_part(recipe, X[rows], Y[rows], part=part)))
     ensemble = recipe.make_ensemble(gather_members(recipe, [member_from_bytes(content, recipe=recipe) for content in sent]))
     whole = train(estimator, X, Y, parts=parts, bounds=(-3, 3), **given)

@@ -34,7 +34,6 @@ __all__ = [
     "hash_contents",
     "hash_rows",
     "labels_of",
-    "list_positions",
     "part_of",
 ]
 
@@ -83,14 +82,6 @@ def part_of(position: int, *, parts: int) -> int:
     Strides and not runs, since files are often sorted. Rows from ``parts * floor(rows / parts)`` on belong to none (E10).
     """
     return count("position", position, least=0) % count("parts", parts)
-
-
-def list_positions(part: int, *, rows: int, parts: int) -> range:
-    """Return the positions of the rows of a part; parts are of equal size. InsufficientSamples for fewer rows than parts."""
-    used = rows_of_a_part(rows, parts=parts) * parts
-    if not 0 <= part < parts:
-        raise InvalidParameter("part", part, f"a whole number from 0 to {parts - 1}")
-    return range(part, used, parts)
 
 
 def shares_of(rows: int, *, parts: int, names: Integers | None = None) -> list[Integers]:

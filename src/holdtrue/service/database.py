@@ -64,19 +64,15 @@ SESSIONS = sa.Table(
     sa.Column("created", sa.BigInteger, nullable=False),
     sa.Column("expires", sa.BigInteger, nullable=False),
 )
-DATASETS = sa.Table(
-    "datasets",
-    _TABLES,
-    sa.Column("name", sa.String(63), primary_key=True),
-    sa.Column("document", sa.JSON, nullable=False),
-    sa.Column("created", sa.BigInteger, nullable=False),
-)
-HOLDOUTS = sa.Table(
-    "holdouts",
-    _TABLES,
-    sa.Column("name", sa.String(63), primary_key=True),
-    sa.Column("document", sa.JSON, nullable=False),
-    sa.Column("created", sa.BigInteger, nullable=False),
+DATASETS, HOLDOUTS = (
+    sa.Table(
+        kind,
+        _TABLES,
+        sa.Column("name", sa.String(63), primary_key=True),
+        sa.Column("document", sa.JSON, nullable=False),
+        sa.Column("created", sa.BigInteger, nullable=False),
+    )
+    for kind in ("datasets", "holdouts")
 )
 RECEIPTS = sa.Table(
     "receipts",

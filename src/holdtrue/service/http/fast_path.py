@@ -135,9 +135,7 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
         service.metrics.count_ask(name, "mean", charged=not found.repeated, left=found.certificate.left)
         return encode(found).encode()
     answers = await dataset.dispatcher.ask(queries, key, caller.name)
-    newest = max([answer.certificate for answer in answers], key=lambda certificate: certificate.entry)
-    scope["entry"] = newest.entry
-    service.metrics.count_ask(name, "ask", charged=not all(answer.repeated for answer in answers), left=newest.left)
+    service.metrics.note_charge(scope, name, "ask", answers)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
 
 

@@ -41,6 +41,14 @@ _KEEP_SECONDS = 15
 _BACKLOG = 2048
 _OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of but not closed yet
 _SELDOM = 50_000
+_PLAIN: dict[str, Any] = {
+    "lifespan": "on",
+    "ws": "none",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,
+}
 _DEMO = "demo"
 _DEMO_RATE = "6000/minute"
 _DEMO_GRACE_SECONDS = 10
@@ -95,12 +103,7 @@ def _configure_uvicorn(settings: Settings, factory: "str | Callable[[], FastAPI]
         factory=True,
         http=partial(BoundedProtocol, places=places),  # type: ignore[arg-type]  # called as a class is
         workers=settings.workers,
-        lifespan="on",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
+        **_PLAIN,
         backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
@@ -248,12 +251,7 @@ def serve_demo(*, port: int, ready: Callable[[str, str], None]) -> None:
         server = uvicorn.Server(
             uvicorn.Config(
                 demo.app,
-                lifespan="on",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
+                **_PLAIN,
                 timeout_graceful_shutdown=_DEMO_GRACE_SECONDS,
             )
         )

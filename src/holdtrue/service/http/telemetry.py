@@ -9,9 +9,9 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -20,6 +20,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import PROBLEMS, Refused
 from holdtrue.service.identity import caller_of, headers_of
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 __all__ = ["MEDIA", "Metrics", "configure_logs", "log_request", "require_ready", "router"]
 
@@ -148,6 +151,12 @@ class Metrics:
         self._timers[route].observe(seconds)
         if problem is not None:
             self._refusals.labels(problem).inc()
+
+    def note_charge(self, scope: "Scope", dataset: str, verb: str, responses: Sequence[Any]) -> None:
+        """Tell the log and the counters what the responses to one request were charged."""
+        newest = max([response.certificate for response in responses], key=lambda certificate: certificate.entry)
+        scope["entry"] = newest.entry
+        self.count_ask(dataset, verb, charged=not all(response.repeated for response in responses), left=newest.left)
 
     def count_ask(self, dataset: str, verb: str, *, charged: bool, left: float) -> None:
         """Count a response of a verb that may spend, and note what it left."""

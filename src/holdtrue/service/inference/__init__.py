@@ -155,10 +155,7 @@ async def infer(request: Request, model: ModelName, caller: Analyst) -> Response
         partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),
     )
     predictions = said if isinstance(said, list) else [said]
-    newest = max((each.certificate for each in predictions), key=lambda certificate: certificate.entry)
-    request.scope["entry"] = newest.entry
-    charged = not all(each.repeated for each in predictions)
-    service_of(request).metrics.count_ask(dataset.name, "predict", charged=charged, left=newest.left)
+    service_of(request).metrics.note_charge(request.scope, dataset.name, "predict", predictions)
     return _make_response(model, asked, found, predictions)
 
 

@@ -64,10 +64,7 @@ def _note_charge(
     responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | TableResponse],
 ) -> None:
     """Tell the log and the metrics what was charged."""
-    newest = max((response.certificate for response in responses), key=lambda certificate: certificate.entry)
-    request.scope["entry"] = newest.entry
-    charged = not all(response.repeated for response in responses)
-    service_of(request).metrics.count_ask(dataset.name, verb, charged=charged, left=newest.left)
+    service_of(request).metrics.note_charge(request.scope, dataset.name, verb, responses)
 
 
 @router.post("/table", response_class=Response, responses=_describe_reply("The table."), openapi_extra=describe_body(Table))

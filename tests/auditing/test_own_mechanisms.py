@@ -1,21 +1,30 @@
 """Holdtrue's own mechanisms and verbs, audited end to end: as private as claimed, and no more; a planted fault is caught."""
 
+import math
 from dataclasses import replace
+from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from holdtrue.auditing.catalogue import audit_all, list_mechanisms
+import holdtrue as ht
+from holdtrue.accounting.composition import compose
+from holdtrue.auditing.catalogue import audit_all, list_mechanisms, own_mechanisms
 from holdtrue.auditing.catalogue.own_mechanisms import MECHANISMS, VERBS
+from holdtrue.codec import decode
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import UnknownName
+from holdtrue.errors import NotCertified, UnknownName
+from holdtrue.events import Event
 from holdtrue.mechanisms import Exponential, Gaussian
+from holdtrue.verbs import tables
 
 OWN = (*MECHANISMS, *VERBS)
 NAMED = {mechanism.name: mechanism for mechanism in OWN}
 # Curators draw from the system's bits only, so a run can fail by chance: by this much and no more.
 SURE = 1 - 1e-7
 FEW = {"ASK, normal noise": 4000, "ASK, Laplace noise": 3000, "PREDICT": 2000, "Above threshold": 3000}
+FEW |= dict.fromkeys(("TABLE", "MEAN", "QUANTILE, curve", "QUANTILE, search"), 700)
 
 
 @pytest.mark.parametrize("name", sorted(mechanism.name for mechanism in MECHANISMS if mechanism.most is None))
@@ -41,6 +50,108 @@ def test_outputs_through_a_curator_differ_between_neighbours(mechanism):
     sides = [np.asarray(mechanism.law(data, 300, SYSTEM), dtype=np.float64) for data in (mechanism.left, mechanism.right)]
     assert all(side.shape == (300,) for side in sides)
     assert np.concatenate(sides).std() > 0
+
+
+SUMMARIES = ("TABLE", "MEAN", "QUANTILE, curve", "QUANTILE, search")
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_u1_the_pair_of_a_vector_attains_its_claim(name, monkeypatch):
+    """Without noise the output moves by d; with it, its deviation is sigma: d / sigma is the mu that is paid for.
+
+    So the best audit proves the whole claim; one with 12,000 samples a side and confidence 0.99 proves 0.8 to 0.9 of it.
+    """
+    mechanism = NAMED[name]
+    noisy = np.asarray(mechanism.law(mechanism.left, 600, SYSTEM))
+    monkeypatch.setattr(Gaussian, "_draw_noise", lambda _, size: np.zeros(size, dtype=np.int64))
+    left, right = (mechanism.law(data, 2, SYSTEM) for data in mechanism.pair)
+    assert np.ptp(left) < 1e-9
+    mu = _find_mu(mechanism)
+    assert abs(right[0] - left[0]) / noisy.std() == pytest.approx(mu, rel=0.2)  # seven deviations of what 600 draws tell
+    assert 1.45 < mu < 1.55
+
+
+def _find_mu(mechanism):
+    """Return the mu whose epsilon at the mechanism's delta is what it claims."""
+    normal, low, high = NormalDist(), 0.0, 10.0
+    for _ in range(60):
+        mu = (low + high) / 2
+        at = [normal.cdf(sign * mu / 2 - mechanism.epsilon / mu) for sign in (1, -1)]
+        low, high = (mu, high) if at[0] - math.exp(mechanism.epsilon) * at[1] < mechanism.delta else (low, mu)
+    return low
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_u1_what_is_claimed_of_a_vector_is_what_its_ledger_charges(name, monkeypatch, tmp_path):
+    mechanism, path = NAMED[name], tmp_path / "x.ledger"
+    monkeypatch.setattr(own_mechanisms, "Curator", partial(ht.Curator, ledger=path))
+    mechanism.law(mechanism.left, 1, SYSTEM)
+    charges = read_charges({"x": mechanism.left[:, 0]}, path, plan=own_mechanisms._TELLING)
+    charged = compose([decode(entry.event, Event) for entry in charges], delta=mechanism.delta).epsilon
+    assert sum(entry.cost for entry in charges) == 3 * own_mechanisms._TELLING.cost
+    assert 0.999 * mechanism.epsilon <= charged <= mechanism.epsilon + 1e-9
+
+
+def read_charges(rows, path, **terms):
+    with ht.Curator(rows, ledger=path, **terms) as curator:
+        return [entry for entry in curator.ledger.entries() if entry.kind == "charge" and entry.cost]
+
+
+def charge_one_unit(monkeypatch):
+    """Charge for a table what one count at its noise costs (planted): a row that moves is in two cells."""
+    monkeypatch.setattr(tables, "Repeated", lambda event, _: event)
+    whole = tables.price_table
+    half = lambda *args, **given: replace(whole(*args, **given), cost=whole(*args, **given).cost // 2 + 1)  # noqa: E731
+    monkeypatch.setattr(tables, "price_table", half)
+
+
+def test_u1_a_table_that_charges_one_unit_is_caught_by_both_audits(monkeypatch, tmp_path):
+    table, path = NAMED["TABLE"], tmp_path / "x.ledger"
+    rows, plan = {"x": table.left[:, 0]}, own_mechanisms._TELLING
+    charge_one_unit(monkeypatch)
+    with ht.Curator(rows, plan=plan, ledger=path) as curator:
+        curator.table("x", keys=[0, 1])
+    found = ht.audit_ledger(path)
+    assert {breach.rule for breach in found.breaches} == {"cost"}
+    (charge,) = read_charges(rows, path, plan=plan)
+    claimed = compose([decode(charge.event, Event)], delta=table.delta).epsilon
+    assert claimed < 0.7 * table.epsilon
+    assert replace(table, epsilon=claimed).audit(samples=3000, confidence=0.999).violated
+
+
+def test_u1_cells_that_overlap_are_caught(monkeypatch):
+    """A row in two cells (planted: the check that labels differ is gone) moves three numbers by a square of 6, not 2."""
+    monkeypatch.setattr(tables, "_check_disjoint", lambda *_: None)
+    table, far = NAMED["TABLE"], 2.0**53
+
+    def count_twice(data, count, bits):
+        def release(rows, number):
+            with ht.Curator({"x": rows[:, 0]}, plan=own_mechanisms._TELLING) as curator:
+                made = [curator.table("x", keys=[2**53, 2**53 + 1], where=f"x > {-1 - at}") for at in range(number)]
+            return [values[0] + values[1] - 2 * values[2] for values in (each.values for each in made)]
+
+        return own_mechanisms._through_curators(release, own_mechanisms._TABLES, data, count, bits)
+
+    pair = own_mechanisms._make_neighbours((0, 0, 0, far), (0, far))
+    assert replace(table, law=count_twice, pair=pair).audit(samples=800, confidence=0.999).violated
+
+
+def test_u1_labels_taken_from_the_rows_are_caught_and_never_offered():
+    """A cell that exists because somebody is in it tells that somebody is in it, whatever the noise (planted)."""
+    table = NAMED["TABLE"]
+
+    def count_what_is_there(data, count, bits):
+        def release(rows, number):
+            with ht.Curator({"x": rows[:, 0]}, plan=own_mechanisms._TELLING) as curator:
+                with pytest.raises(NotCertified, match="not public"):
+                    curator.table("x")
+                keys = sorted({float(value) for value in rows[:, 0]})
+                return [len(curator.table("x", keys=keys, where=f"x > {-1 - at}").labels) for at in range(number)]
+
+        return own_mechanisms._through_curators(release, own_mechanisms._TABLES, data, count, bits)
+
+    pair = own_mechanisms._make_neighbours((0, 1), (0, 2))
+    assert replace(table, law=count_what_is_there, pair=pair).audit(samples=300, confidence=SURE).violated
 
 
 def test_noise_halved_inside_the_curator_is_caught(monkeypatch):

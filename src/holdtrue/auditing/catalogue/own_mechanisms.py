@@ -6,7 +6,7 @@ one release has an epsilon worth auditing. Curators draw from the system's bits 
 whatever bits they are given.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -14,15 +14,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from holdtrue.accounting.composition import compose
 from holdtrue.accounting.event_privacy import epsilon as epsilon_at
 from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
 from holdtrue.auditing.search.outputs import Outputs
 from holdtrue.curator import Curator
 from holdtrue.entropy import Bits
+from holdtrue.events import Repeated
 from holdtrue.hypotheses import Thresholds
 from holdtrue.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, PermuteAndFlip
-from holdtrue.planning.asking import open_plan
-from holdtrue.planning.plans import OpenPlan
+from holdtrue.planning.asking import open_plan, plan
+from holdtrue.planning.plans import OpenPlan, Plan
+from holdtrue.planning.quantiles import factorise
+from holdtrue.records import Quantiles
 
 __all__ = ["MECHANISMS", "VERBS"]
 
@@ -146,6 +150,48 @@ def _make_members(number: int) -> _Table:
     return np.column_stack([np.repeat([0.0, 1.0], 7), labels])
 
 
+def _release_tables(data: _Table, count: int, *, under: Plan) -> list[float]:
+    """Count the rows of two cells; each table is another one. What tells most is by how much the cells differ."""
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        tables = (curator.table("x", keys=[0, 1], where=f"x > {-1 - number}") for number in range(count))
+        return [table.values[1] - table.values[0] for table in tables]
+
+
+def _release_means(data: _Table, count: int, *, under: Plan) -> list[float]:
+    """Take the mean of x between 0 and 1; what tells most is by how much the sums of x and of 1 - x inside differ."""
+    found = []
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        for number in range(count):
+            means = curator.mean("x", low=0, high=1, where=f"x > {-2 - number}")
+            (mean,), (share,), below, above = means.values, means.shares.values, means.below, means.above
+            outside = 0.0 if below is None or above is None else above.values[0] - below.values[0]
+            found.append(share * (2 * mean - 1) - outside)
+    return found
+
+
+def _release_curves(data: _Table, count: int, *, under: Plan) -> list[float]:
+    """Count the rows up to three points; what tells most is where the noisy vector lies between the row's two places."""
+    root = factorise(_POINTS)
+    weights = root.coefficients / root.coefficients[0]
+    first, last = (np.concatenate([np.zeros(at), weights[: _POINTS - at]]) for at in (0, _POINTS - 1))
+    columns = np.array([np.concatenate([np.zeros(at), weights[: _POINTS - at]]) for at in range(_POINTS)]).T
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        shares = np.array([found.shares for found in _find_medians(curator, count, "curve")])
+    return list(np.linalg.solve(columns, shares.T).T @ (first - last))
+
+
+def _release_searches(data: _Table, count: int, *, under: Plan) -> list[float]:
+    """Search for a median by three questions, each of which the row answers with yes on one side and no on the other."""
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        return [float(np.mean(found.shares)) for found in _find_medians(curator, count, "search")]
+
+
+def _find_medians(curator: Curator, count: int, method: str) -> Iterator[Quantiles]:
+    """Find medians on grids of four points, each a little further than the one before, and no row between them."""
+    ends = ((Fraction(number, 1000), Fraction(number + 3000, 1000)) for number in range(count))
+    return (curator.median("x", low=low, high=high, method=method) for low, high in ends)
+
+
 _ROWS = 24
 _ASKING, _ASKING_PURE = _make_plan(_ROWS), _make_plan(_ROWS, pure=True)
 _ONE_ASK, _ONE_PURE_ASK = epsilon_at(_ASKING.event, _SLACK), epsilon_at(_ASKING_PURE.event, 0)
@@ -155,8 +201,30 @@ _SOME: Final[dict[str, Any]] = {"most": 30_000, "search": 0.3}
 _FEW: Final[dict[str, Any]] = {"most": 10_000, "search": 0.2}
 
 
-def _make_law(releases: _Releases, under: OpenPlan, each: int) -> Callable[[Any, int, Bits], Outputs]:
+def _make_law(releases: _Releases, under: OpenPlan | Plan, each: int) -> Callable[[Any, int, Bits], Outputs]:
     return partial(_through_curators, partial(releases, under=under), each)
+
+
+# A table, a mean and a curve cost three questions each, and three are the most that a search on four points asks.
+_POINTS = 3
+_PRICE = 3
+_TABLES = 150
+_MANY_ROWS = 40
+_TELLING: Final = plan(rows=_MANY_ROWS, queries=_PRICE * _TABLES, epsilon=263, delta=_DELTA, iid=False)
+_ONE_TABLE: Final = compose([Repeated(_TELLING.event, _PRICE)], delta=_SLACK).epsilon
+
+
+def _make_neighbours(values: Sequence[float], moved: tuple[float, float]) -> tuple[_Table, _Table]:
+    """Return rows that hold each value equally often, and a last one that has one of two values."""
+    others = np.resize(np.array(values), _MANY_ROWS - 1)
+    left, right = (np.append(others, value)[:, None] for value in moved)
+    return left, right
+
+
+def _summarise(name: str, releases: _Releases, values: Sequence[float], moved: tuple[float, float]) -> AuditedMechanism:
+    """Return a verb that releases a vector at the price of three questions, with neighbours that attain its claim."""
+    law, pair = _make_law(releases, _TELLING, _TABLES), _make_neighbours(values, moved)
+    return _verb(name, law, pair, _ONE_TABLE, delta=_SLACK, truth=_ONE_TABLE, most=12_000, search=0.2)
 
 
 VERBS: tuple[AuditedMechanism, ...] = (
@@ -194,5 +262,9 @@ VERBS: tuple[AuditedMechanism, ...] = (
         _EPSILON,
         **_FEW | {"most": 20_000},
     ),
+    _summarise("TABLE", _release_tables, (0, 1), (0, 1)),
+    _summarise("MEAN", _release_means, (-1, 0, 1, 2), (0, 1)),
+    _summarise("QUANTILE, curve", _release_curves, (0, 3.5), (0, 1.5)),
+    _summarise("QUANTILE, search", _release_searches, (0, 3.5), (0, 3.5)),
 )
 """The verbs of :class:`~holdtrue.Curator`; ASK and SELECT also on a ledger in pure epsilon."""

@@ -131,6 +131,8 @@ def test_a_summary_is_priced_for_nothing_and_one_form_is_charged_once(served, an
         ("mean", {"column": "age", "low": "1, 2"}, "one number"),
         ("mean", {"column": "age", "where": "age / 100"}, "yes-or-no"),
         ("quantile", {"column": "age", "levels": "1.5"}, "1"),
+        ("table", {"by": "age", "by_points": " ".join(map(str, range(100))), "second": "smoker"}, "at most 200 cells"),
+        ("quantile", {"column": "age", "step": "0.01", "curve": "yes"}, "at most 4,096 points; take a larger step"),
         ("quantile", {"column": "age", "step": "-1"}, "Step must be"),
     ],
 )

@@ -16,11 +16,11 @@ from starlette.responses import RedirectResponse, Response
 from holdtrue.errors import HoldtrueError, InvalidParameter, RefusedError, Unauthorized
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import Refused
-from holdtrue.service.identity import Caller
+from holdtrue.service.identity import Caller, request_id_of
 from holdtrue.service.identity.api_keys import COOKIE, forget_cookie, set_cookie
 from holdtrue.service.page.rendering import show_page, show_refusal
 
-__all__ = ["PageRoute", "Visitor", "form_of", "home_address", "number_of", "router", "text_of"]
+__all__ = ["PageRoute", "Visitor", "form_of", "home_address", "make_key", "number_of", "router", "text_of"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -62,6 +62,11 @@ def number_of(form: Mapping[str, str], name: str, *, low: float, high: float, de
     if not low <= number <= high:
         raise InvalidParameter.without_value(name, f"a number from {low:g} to {high:g}")
     return number
+
+
+def make_key(caller: Caller, form: Mapping[str, str], *asked: str) -> str:
+    """Return the ledger's request id: of this form, and of what it asks, so that an edited form is another request."""
+    return request_id_of(caller, "\n".join(("page", text_of(form, "form", longest=64), *asked)))
 
 
 class SignInFirst(RefusedError):

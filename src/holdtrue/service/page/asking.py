@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
@@ -15,59 +14,27 @@ from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
 from holdtrue.queries import Query, parse
 from holdtrue.records import Answer, Choice
-from holdtrue.reports import promise
-from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, preview_for
 from holdtrue.service.http.problems import detail_of
-from holdtrue.service.identity import Caller, demand_role, request_id_of
-from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
+from holdtrue.service.identity import Caller, demand_role
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
-from holdtrue.service.page.summary_views import make_builder
 from holdtrue.service.page.views import (
     AskedQuestion,
     DatasetStanding,
-    card_of,
+    find_dataset,
     from_answer,
+    make_context,
     read_standing,
     suggest_scaling,
-    to_plot_data,
 )
 
-__all__ = ["find_dataset", "make_context", "make_key", "router"]
+__all__ = ["router"]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_DRAWN = 12
-_LISTED = 50
 _LONGEST = 4096
 _MOST_CANDIDATES = 100
-
-
-async def find_dataset(request: Request, name: str) -> Dataset:
-    """Return a dataset by its name, open."""
-    return await to_thread.run_sync(service_of(request).registry.open_dataset, name)
-
-
-def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
-    """Return what the page of a dataset shows besides what was just asked."""
-    answers = now.list_answers(_DRAWN)
-    dataset = now.dataset
-    return {
-        "now": now,
-        "dataset": dataset,
-        "answers": answers,
-        "plotted": to_plot_data(answers),
-        "listed": now.list_latest(_LISTED),
-        "columns": card_of(dataset.curator.card.columns),
-        "promise": promise(now.plan),
-        "examples": EXAMPLES if dataset.truth is not None else (),
-        "query": request.query_params.get("query", "")[:_LONGEST],
-        "said": [],
-        "seen": {},
-        "form_field": "form-id",
-        "summary": None,
-        "builder": make_builder(dataset.curator.card),
-    }
 
 
 @router.get("/datasets/{name}")
@@ -153,8 +120,3 @@ def _read_candidates(text: str) -> dict[str, str]:
     if not 1 < len(found) <= _MOST_CANDIDATES or len(found) != len(lines):
         raise InvalidParameter.without_value("candidates", f"2 to {_MOST_CANDIDATES} lines with different names")
     return found
-
-
-def make_key(caller: Caller, form: dict[str, str], *asked: str) -> str:
-    """Return the ledger's request id: of this form, and of what it asks, so that an edited form is another request."""
-    return request_id_of(caller, "\n".join(("page", text_of(form, "form", longest=64), *asked)))

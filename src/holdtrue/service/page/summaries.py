@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from holdtrue.curator import Curator
 from holdtrue.demo.population import find_true_mean, find_true_quantile, find_true_shares
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
+from holdtrue.planning.quantiles import MOST_CELLS
 from holdtrue.queries.cards import Card
 from holdtrue.records import Means, Quantiles
 from holdtrue.records import Table as TableResponse
@@ -23,8 +25,7 @@ from holdtrue.requests import Cut, Mean, Quantile, Table
 from holdtrue.service.datasets import Dataset
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
-from holdtrue.service.page.access import PageRoute, Visitor, form_of, text_of
-from holdtrue.service.page.asking import find_dataset, make_context, make_key
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.summary_views import (
     Summary,
@@ -34,7 +35,7 @@ from holdtrue.service.page.summary_views import (
     suggest_points,
     suggest_step,
 )
-from holdtrue.service.page.views import read_standing
+from holdtrue.service.page.views import find_dataset, make_context, read_standing
 from holdtrue.verbs import Release
 from holdtrue.verbs.means import plan_mean, read_by
 from holdtrue.verbs.quantiles import QuantileTask, plan_curve, read_task
@@ -105,16 +106,19 @@ def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
     """Return the quantiles that a form asks for; ends and step that are left empty are those that the card suggests."""
     column, low, high = _read_range(card, form)
     levels = _read_numbers(form, "levels") or (0.5,)
-    step = _read_number(form, "step")
-    method = "curve" if text_of(form, "curve", longest=8) else None
+    written = _read_number(form, "step")
+    step = suggest_step(card.column(column)) if written is None else written
+    curve = bool(text_of(form, "curve", longest=8))
+    if curve and step > 0 and (high - low) / step > MOST_CELLS:
+        raise InvalidParameter.saying("step", f"a distribution has at most {MOST_CELLS:,} points; take a larger step")
     return Quantile(
         column=column,
         levels=levels[0] if len(levels) == 1 else levels,
         low=low,
         high=high,
-        step=suggest_step(card.column(column)) if step is None else step,
+        step=step,
         where=_read_where(form),
-        method=method,  # type: ignore[arg-type]  # one of the two words
+        method="curve" if curve else None,
     )
 
 
@@ -254,32 +258,37 @@ async def _answer(request: Request, caller: Caller, name: str, kind: str) -> Res
 
 
 def _run_request(curator: Curator, asked: Asked, key: str, analyst: str) -> TableResponse | Means | Quantiles:
-    given: dict[str, Any] = asdict(asked) | {"key": key, "analyst": analyst}
+    given: dict[str, Any] = asdict(asked)
+    who: dict[str, Any] = {"key": key, "analyst": analyst}
     if isinstance(asked, Table):
-        return curator.table(*given.pop("columns"), **given)
-    return curator.mean(**given) if isinstance(asked, Mean) else curator.quantile(**given)
+        return curator.table(*given.pop("columns"), **given, **who)
+    return curator.mean(**given, **who) if isinstance(asked, Mean) else curator.quantile(**given, **who)
 
 
 def _to_summary(dataset: Dataset, asked: Asked, found: TableResponse | Means | Quantiles) -> Summary:
     """Return a response as it is shown, with the truth of each number where the population is known."""
-    curator, truth = dataset.curator, dataset.truth
-    unknown: list[float | None] = [None] * len(found)
+    truths: list[float | None] = [None] * len(found)
+    if dataset.truth is not None:
+        with suppress(HoldtrueError):  # what was paid for is shown whatever becomes of its truth
+            truths = _find_truths(dataset.curator, dataset.truth, asked)
     if isinstance(asked, Quantile) and isinstance(found, Quantiles):
-        task = _read_task(curator, asked)
-        truths = unknown if truth is None else [find_true_quantile(truth, task, level) for level in found.levels]
         return from_quantiles(found, grid=(asked.low, asked.high), truths=truths)
     if isinstance(asked, Table) and isinstance(found, TableResponse):
-        groups = read_groups(curator.pipeline, asked.columns, where=asked.where, keys=None)
-        shares = unknown if truth is None else find_true_shares(truth, groups.conditions, where=asked.where)
-        questions = _plan_release(curator, asked).draws
-        return from_table(found, where=asked.where, questions=questions, truths=shares)
+        questions = _plan_release(dataset.curator, asked).draws
+        return from_table(found, where=asked.where, questions=questions, truths=truths)
     if isinstance(asked, Mean) and isinstance(found, Means):
-        groups = read_groups(curator.pipeline, read_by(asked.by), where=asked.where, keys=None)
-        ends = {"low": asked.low, "high": asked.high}
-        means = (
-            unknown
-            if truth is None
-            else [find_true_mean(truth, asked.column, conditions=c, **ends) for c in groups.conditions]
-        )
-        return from_means(found, questions=_plan_release(curator, asked).draws, truths=means)
+        return from_means(found, questions=_plan_release(dataset.curator, asked).draws, truths=truths)
     raise TypeError(found)
+
+
+def _find_truths(curator: Curator, truth: Callable[[str], float], asked: Asked) -> list[float | None]:
+    """Return the truth of each number of a response."""
+    if isinstance(asked, Quantile):
+        task = _read_task(curator, asked)
+        return [find_true_quantile(truth, task, level) for level in task.levels]
+    columns = asked.columns if isinstance(asked, Table) else read_by(asked.by)
+    cells = read_groups(curator.pipeline, columns, where=asked.where, keys=None).conditions
+    if isinstance(asked, Table):
+        return list(find_true_shares(truth, cells, where=asked.where))
+    ends = {"low": asked.low, "high": asked.high}
+    return [find_true_mean(truth, asked.column, conditions=conditions, **ends) for conditions in cells]

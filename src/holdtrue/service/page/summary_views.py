@@ -247,7 +247,7 @@ def from_means(found: Means, *, questions: int, truths: Sequence[float | None]) 
 def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Sequence[float | None]) -> Summary:
     """Return quantiles as they are shown: each on a line, and on the distribution between the ends of the grid."""
     places = _count_decimals((*grid, *found.values, *found.thresholds))
-    names = ["the median" if level == 0.5 else f"{level:g} at or below" for level in found.levels]  # noqa: PLR2004 - a half
+    names = ["the median" if level == 0.5 else f"{100 * level:.10g} % at or below" for level in found.levels]  # noqa: PLR2004 - a half
     cells = _make_cells(found, names, truths, places=[places] * len(found))
     curve = zip(found.thresholds, found.shares, strict=True) if found.method == "curve" else ()
     note = "Values outside count as the nearer end, missing ones as the upper end."

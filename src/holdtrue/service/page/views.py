@@ -6,18 +6,24 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from anyio import to_thread
+from starlette.requests import Request
+
 from holdtrue.curator import Curator
 from holdtrue.curator.budget import Budget
 from holdtrue.curator.history import Line
+from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError
 from holdtrue.exact import amount
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
-from holdtrue.reports import questions_of
+from holdtrue.reports import promise, questions_of
+from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.identity import Caller
+from holdtrue.service.page.summary_views import make_builder
 
 __all__ = [
     "AskedQuestion",
@@ -25,13 +31,19 @@ __all__ = [
     "Gauge",
     "asked_of",
     "card_of",
+    "find_dataset",
     "from_answer",
+    "make_context",
     "read_standing",
     "suggest_scaling",
     "to_plot_data",
 ]
 
 Truth = Callable[[str], float] | None
+
+_DRAWN = 12
+_LISTED = 50
+_LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +156,33 @@ def _read_now(dataset: Dataset, caller: Caller, before: int | None) -> DatasetSt
     curator: Curator = dataset.curator
     budget, page = curator.budget, visible_page(curator, caller, before=before)
     return DatasetStanding(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before)
+
+
+async def find_dataset(request: Request, name: str) -> Dataset:
+    """Return a dataset by its name, open."""
+    return await to_thread.run_sync(service_of(request).registry.open_dataset, name)
+
+
+def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
+    """Return what the page of a dataset shows besides what was just asked."""
+    answers = now.list_answers(_DRAWN)
+    dataset = now.dataset
+    return {
+        "now": now,
+        "dataset": dataset,
+        "answers": answers,
+        "plotted": to_plot_data(answers),
+        "listed": now.list_latest(_LISTED),
+        "columns": card_of(dataset.curator.card.columns),
+        "promise": promise(now.plan),
+        "examples": EXAMPLES if dataset.truth is not None else (),
+        "query": request.query_params.get("query", "")[:_LONGEST],
+        "said": [],
+        "seen": {},
+        "form_field": "form-id",
+        "summary": None,
+        "builder": make_builder(dataset.curator.card),
+    }
 
 
 def asked_of(line: Line, truth: Truth = None) -> list[AskedQuestion]:

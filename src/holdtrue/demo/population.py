@@ -170,14 +170,12 @@ def find_true_mean(
 
     Values below ``low`` count as low and above ``high`` as high, as a mean of the curator counts them.
     """
-    name = quote_name(column)
-    inside = " AND ".join((*conditions, f"{name} >= {low!r}", f"{name} <= {high!r}"))
-    below = truth(" AND ".join((*conditions, f"{name} < {low!r}")))
-    above = truth(" AND ".join((*conditions, f"{name} > {high!r}")))
-    people = truth(inside) + below + above
+    name, among = quote_name(column), "".join(f"{condition} AND " for condition in conditions)
+    people = truth(f"{among}({name} < {low!r} OR {name} >= {low!r})")
     if people <= 0:
         return None
-    part = truth(f"CASE WHEN {inside} THEN ({name} - ({low!r})) / {high - low!r} ELSE 0 END") + above
+    above, inside = f"{among}{name} > {high!r}", f"{among}{name} >= {low!r}"
+    part = truth(f"CASE WHEN {above} THEN 1 WHEN {inside} THEN ({name} - ({low!r})) / {high - low!r} ELSE 0 END")
     return low + (high - low) * part / people
 
 

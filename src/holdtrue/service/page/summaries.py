@@ -49,7 +49,7 @@ Asked: TypeAlias = Table | Mean | Quantile
 
 _LONGEST = 4096
 _SHORT = 400
-_MOST_CELLS = 200
+_MOST_CELLS = 100
 
 
 @router.post("/page/datasets/{name}/preview-table")

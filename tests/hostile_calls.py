@@ -79,6 +79,7 @@ def _data() -> pd.DataFrame:
 
 def _planners() -> list[Target]:
     asked = ("rows", "queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "method", "bits", "iid")
+    asked += ("side",)
     learned = ("size", "alpha", "beta", "epsilon", "rows", "method", "realizable")
     chosen = ("candidates", "beta", "epsilon", "shortfall", "sensitivity", "range", "monotone")
     predicted = ("size", "dimension", "alpha", "beta", "rows", "epsilon", "mu", "rho", "predictions", "realizable")
@@ -185,6 +186,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
     planned = {"queries": 20, "epsilon": 1.0, "delta": 1e-6}
     keys = ("key", "analyst")
     options = ("alpha", "beta", "reserve", "uses", "cap", "iid", "pure", "types", "bounds", "labels", "plan", "header")
+    options += ("side",)
     curator = ht.Curator(frame, epsilon=1000.0, delta=1e-6, ledger=folder / "curator.ledger")
     curator.train("risk", LogisticRegression(), target="smoker", features=["age", "bmi"], parts=10)
     number = iter(range(10**9))

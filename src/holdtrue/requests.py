@@ -524,6 +524,9 @@ class Terms(_Request, frozen=True, kw_only=True):
     )
     second_budget: Annotated[bool, Meta(description="Whether rows that have a budget already get another one.")] = False
     unit: Annotated[Literal["row"], Meta(description="Who is protected.")] = "row"
+    side: Annotated[
+        Literal["both", "low", "high"], Meta(description="Which ends of intervals for the population are promised.")
+    ] = "both"
 
 
 class Register(Terms, frozen=True, kw_only=True):

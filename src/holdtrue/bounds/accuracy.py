@@ -81,12 +81,15 @@ def gaussian_maximum(queries: int, *, beta: Number, one_sided: bool = False) -> 
     return (w + (number * first * (1 + 2.0**-36) - saved * (1 - 2.0**-20)) / failure) * ROUNDING
 
 
-def gaussian_overshoot(box: float) -> float:
-    """Return E (|Z| - t)_+ = 2 (phi(t) - t Phi(-t)) for a standard normal Z and t = box, rounded up (S1)."""
+def gaussian_overshoot(box: float, *, one_sided: bool = False) -> float:
+    """Return E (|Z| - t)_+ = 2 (phi(t) - t Phi(-t)) for a standard normal Z and t = box, 0 or above, rounded up (S1).
+
+    ``one_sided``: E (Z - t)_+, half of it, for promises whose direction was fixed before their draw (S6).
+    """
     x = box / math.sqrt(2)
     mean = math.sqrt(2 / math.pi) * math.exp(-x * x) - box * math.erfc(x)
     # The difference loses a factor of about box^2 in relative accuracy.
-    return max(0.0, mean) * (1 + 2.0**-36)
+    return max(0.0, mean) * (0.5 if one_sided else 1.0) * (1 + 2.0**-36)
 
 
 def _one_tail(queries: int, beta: float) -> float:

@@ -303,6 +303,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = False) -> N
     for seen in previews:
         cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"
         wide = "no interval: rows not declared independent draws" if seen.alpha is None else f"within {seen.alpha:.4g}"
+        wide = {"low": "lower end ", "high": "upper end "}.get(seen.side, "") + wide
         lines = [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)]
         print_lines(seen.text, lines + ([("note", _CLAMPED)] if _is_number(seen.text, card) else []))
 

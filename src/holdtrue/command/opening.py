@@ -57,6 +57,13 @@ Cap = Annotated[
     ),
 ]
 Pure = Annotated[bool, typer.Option("--pure", help="Privacy without slack: no delta, and more noise.")]
+Side = Annotated[
+    Literal["both", "low", "high"],
+    typer.Option(
+        help="Which ends of population intervals are promised. 'low' is for claims that say 'at least', 'high' for those "
+        "that say 'at most'; either is sharper than both. Tables, means and quantiles need both."
+    ),
+]
 CardFile = Annotated[
     Path | None,
     typer.Option(
@@ -112,6 +119,7 @@ def open_data(
     uses: Uses = 10,
     cap: Cap = None,
     pure: Pure = False,
+    side: Side = "both",
     card: CardFile = None,
     header: Header = None,
     second_budget: SecondBudget = False,
@@ -131,7 +139,7 @@ def open_data(
     where = place_ledger(data, ledger, on_spark=spark is not None)
     declared = _read_card(card) if card is not None else {}
     declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
-    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure}
+    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side}
     check_free(where)
     with read_rows(data, spark) as rows, show_progress(f"reading {data}"):
         from holdtrue.curator import Curator

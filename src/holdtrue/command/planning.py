@@ -54,6 +54,9 @@ def plan_asking(
     reserve: Annotated[float, typer.Option(help="Share of the budget kept for other verbs.")] = 0.0,
     uses: Annotated[int, typer.Option(help="How many uses share the reserve.")] = 10,
     shares: Annotated[float | None, typer.Option(help="Answers up to this share are to be narrowest.")] = None,
+    side: Annotated[
+        Literal["both", "low", "high"], typer.Option(help="Which ends of intervals are promised: one needs fewer rows.")
+    ] = "both",
     method: Annotated[str, typer.Option(help="The theorem to plan by; --compare lists them.")] = "joint-gaussian",
     compare: Annotated[bool, typer.Option("--compare", help="Also show every method side by side.")] = False,
     plot: Plot = None,
@@ -77,6 +80,7 @@ def plan_asking(
         reserve=reserve,
         uses=uses,
         shares=shares,
+        side=side,
         method=method,
     )
     compared = made.compare() if compare or plot else None

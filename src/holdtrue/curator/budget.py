@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.exact import Number, amount
+from holdtrue.planning.methods import SIDES, Side
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
 
@@ -52,8 +53,11 @@ def budget_of(plan: AnyPlan, limit: Filter, *, spent: int, draws: int, other: in
     )
 
 
-class Preview(Struct, frozen=True):
-    """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows."""
+class Preview(Struct, frozen=True, omit_defaults=True):
+    """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows.
+
+    ``alpha`` is how far the population's ends are from the answer at most: both, or the one that ``side`` says (S6).
+    """
 
     text: str
     cost: float
@@ -61,11 +65,20 @@ class Preview(Struct, frozen=True):
     alpha: float | None
     sample_alpha: float
     repeated: bool
+    side: Side = "both"
+
+    @property
+    def width(self) -> str:
+        """Return in words how wide the interval for the population would be."""
+        if self.alpha is None:
+            return "no interval for the population"
+        return "population" + ("" if self.side == "both" else f"'s {SIDES[self.side]}") + f" within {self.alpha:.4g}"
 
     def __str__(self) -> str:
-        width = f"population within {self.alpha:.4g}" if self.alpha is not None else "no interval for the population"
         cost = "nothing, asked before" if self.repeated else f"{self.cost:.3g}"
-        return f"{self.text}\n  {width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"
+        return (
+            f"{self.text}\n  {self.width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"
+        )
 
 
 def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated: bool) -> Preview:
@@ -77,4 +90,5 @@ def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated:
         alpha=plan.alpha_after(draws + 1, spent + plan.cost) if plan.iid else None,
         sample_alpha=plan.sample_alpha_at(draws + 1),
         repeated=repeated,
+        side=plan.side,
     )

@@ -11,11 +11,12 @@ from holdtrue.codec import convert, encode
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
-from holdtrue.exact import truth
+from holdtrue.exact import text_among, truth
 from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning.asking import open_plan
 from holdtrue.planning.asking import plan as make_plan
-from holdtrue.planning.plans import AnyPlan, read_plan
+from holdtrue.planning.methods import SIDES
+from holdtrue.planning.plans import AnyPlan, OpenPlan, read_plan
 from holdtrue.queries.cards import Card
 from holdtrue.requests import Terms
 
@@ -42,6 +43,7 @@ def open_all(
     where the same rows have a ledger nearby, unless ``second_budget`` is said.
     """
     _check_given(plan, iid=terms.iid, pure=terms.pure)
+    text_among("side", terms.side, tuple(SIDES))
     stored = _read_stored(ledger)
     if stored is not None:
         _check_agreement(stored, terms, plan)
@@ -55,6 +57,7 @@ def open_all(
     if plan is not None and _contradicts(terms.iid, plan.iid):
         raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
     _check_pure(terms, made)
+    _check_side(terms, made)
     if made.ledger is None:
         raise InvalidParameter.saying("plan", f"the method {made.method} is not private; plan by another method")
     new = open_ledger(
@@ -81,7 +84,8 @@ def _make_plan(terms: Terms, *, rows: int) -> AnyPlan:
         "pure": terms.pure,
     }
     if terms.queries is not None or terms.alpha is not None:
-        return make_plan(queries=terms.queries, alpha=terms.alpha, delta=terms.delta, cap=terms.cap, **shared)
+        asked: dict[str, Any] = {"queries": terms.queries, "alpha": terms.alpha, "cap": terms.cap, "side": terms.side}
+        return make_plan(delta=terms.delta, **asked, **shared)
     if terms.epsilon is None or terms.cap not in (None, "privacy"):
         raise InvalidParameter.saying("queries", "give queries or alpha, or only epsilon and delta for an open-ended budget")
     return open_plan(delta=terms.delta or 0, **shared)
@@ -94,6 +98,7 @@ def _check_agreement(stored: "_Stored", terms: Terms, plan: AnyPlan | None) -> N
     if _contradicts(terms.iid, stored.iid):
         raise InvalidParameter.saying("iid", f"the ledger was created with iid={stored.iid}; leave out iid")
     _check_pure(terms, stored.plan)
+    _check_side(terms, stored.plan)
 
 
 def _contradicts(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a declaration, None where it was left out
@@ -117,6 +122,15 @@ def _check_pure(terms: Terms, plan: AnyPlan) -> None:
     """Refuse to call a ledger pure that counts in something else."""
     if terms.pure and plan.ledger != "pure":
         raise InvalidParameter.saying("pure", f"leave out pure: the ledger of this plan counts in {plan.ledger}")
+
+
+def _check_side(terms: Terms, plan: AnyPlan) -> None:
+    """Refuse to promise one end by a plan that promises both, or the other one: it is frozen with the plan."""
+    if terms.side not in ("both", plan.side):
+        message = f"leave out side: the plan of this ledger has side={plan.side!r}"
+        if isinstance(plan, OpenPlan):
+            message = "leave out side, or give queries or alpha: an open-ended budget promises both ends"
+        raise InvalidParameter.saying("side", message)
 
 
 def _check_given(plan: object, *, iid: object, pure: object) -> None:

@@ -18,7 +18,7 @@ from holdtrue.holdouts.submissions import Question
 from holdtrue.holdouts.terms import Facts, widen_for_rounding
 from holdtrue.ledgers import Entry
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.plans import Plan
+from holdtrue.planning.plans import Plan, refuse_one_side
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
@@ -42,6 +42,7 @@ def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[floa
     if plan.transfer is None:
         message = "the ledger's plan has no transfer theorem: it is not one of a scoring holdout"
         raise IntegrityError(message)
+    refuse_one_side(plan, "scores have")
     frozen, most = plan.transfer, asked.ceiling / grid
     clipped = min(max(total, 0), asked.ceiling) / grid
     numbers = {"noise": frozen.noise, "epsilon": frozen.epsilon, "slack": frozen.slack}

@@ -25,7 +25,7 @@ from holdtrue.exact import (
 )
 from holdtrue.noise.samplers import LARGEST_SCALE
 from holdtrue.planning.comparing import METHODS, MOST, fewest_rows, find_method, most_queries
-from holdtrue.planning.methods import AskingMethod, AskingTask, CapRule, Design
+from holdtrue.planning.methods import SIDES, AskingMethod, AskingTask, CapRule, Design, Side
 from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.transfer import NoiseOnly
 
@@ -59,6 +59,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     pure: bool = False,
     shares: Number | None = None,
     strict: bool = True,
+    side: Side = "both",
 ) -> Plan:
     """Return a plan for asking: give two of rows, queries and alpha, and the third is computed.
 
@@ -71,6 +72,8 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     it pays for is (epsilon, 0)-DP, and a delta is not used. ``shares``: answers up to this share, at most 1/2, are to be as
     narrow as possible, as those near 1; ``alpha`` is still the largest width, and no answer is more than a tenth wider than
     without, unless ``strict`` is False. It takes less noise and more privacy. :meth:`Plan.alpha_at` has every share's width.
+    ``side``: "low" promises the lower end of every interval only, "high" the upper one, with fewer rows: the other end is 1
+    or 0, and ``alpha`` is how far the promised one may be from its answer. For claims of the form "at least", "at most".
 
     Fails: :class:`~holdtrue.errors.InsufficientSamples` where nothing is possible, with the rows that would do;
     :class:`~holdtrue.errors.PreconditionError` where a named theorem does not speak. Warns: :class:`Intractable`.
@@ -97,6 +100,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
         pure=pure,
         shares=_check_shares(how, shares),
         strict=truth("strict", strict),
+        side=_check_side(how, side, iid=iid),
     )
     size = None if rows is None else count("rows", rows, most=MOST)
     width = None if alpha is None else round_down(probability("alpha", alpha))
@@ -168,6 +172,14 @@ def _check_shares(how: AskingMethod, shares: Number | None) -> float | None:
     return found
 
 
+def _check_side(how: AskingMethod, side: Side, *, iid: bool) -> Side:
+    if text_among("side", side, tuple(SIDES)) == "both" or how.one_sided:
+        return side
+    if not iid:
+        raise InvalidParameter("side", side, "'both' or left out when iid is False: intervals for the sample have both ends")
+    raise InvalidParameter("side", side, f"'both' or left out: the method {how.name} promises both ends")
+
+
 def _solve_rows(how: AskingMethod, task: AskingTask, alpha: float) -> int:
     rows = fewest_rows(how, task, alpha)
     if rows is None:
@@ -228,11 +240,12 @@ def _freeze(  # noqa: PLR0913 - what was solved, and what was said
         iid=iid,
         bits=task.bits,
         method=how.name,
-        theorem=how.theorem or None,
+        theorem=f"{how.theorem}, {SIDES[task.side]}s only (S6)" if task.one_sided else how.theorem or None,
         transfer=design.transfer,
         alpha_otherwise=_alpha_otherwise(how, task, rows) if iid else None,
         shares=task.shares,
         strict=task.strict,
+        side=task.side,
     )
 
 

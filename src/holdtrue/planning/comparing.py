@@ -9,7 +9,7 @@ from holdtrue.accounting.closed_forms import largest, smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha, hoeffding_rows
 from holdtrue.bounds.transcripts import rounding_alpha, rounding_rows, splitting_alpha, splitting_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError, UnknownName
-from holdtrue.planning.methods import AskingMethod, AskingTask
+from holdtrue.planning.methods import SIDES, AskingMethod, AskingTask, Side
 from holdtrue.planning.older_theorems import Bassily, Information, Jung, Lecture, NonPrivateMethod, SharpInformation
 from holdtrue.planning.transfer import PRIVATE_METHODS
 
@@ -111,12 +111,15 @@ class ComparedMethod:
     alpha: float | None
     private: bool
     adaptive: bool
+    side: Side = "both"
 
     @property
     def note(self) -> str:
         """Return what a reader must know before choosing it."""
         if not self.adaptive:
             return "(questions fixed in advance)"
+        if self.side != "both":
+            return f"({SIDES[self.side]}s only)"
         return "" if self.private else "(not private)"
 
 
@@ -161,9 +164,10 @@ class Comparison:
     def title(self) -> str:
         """Return what is compared, in words."""
         questions = f"{self.queries:,} adaptive question{'s' if self.queries > 1 else ''}"
-        return (
-            f"{questions}, every answer within {self.alpha:.3g} of the population, {100 * (1 - self.beta):.6g}% of the time"
-        )
+        ends = f"every {SIDES[self.task.side]} within {self.alpha:.3g} of its answer, for the population"
+        if not self.task.one_sided:
+            ends = f"every answer within {self.alpha:.3g} of the population"
+        return f"{questions}, {ends}, {100 * (1 - self.beta):.6g}% of the time"
 
     @property
     def _header(self) -> tuple[str, str, str, str]:
@@ -250,8 +254,9 @@ def compare_methods(task: AskingTask, *, rows: int, alpha: float, chosen: str) -
 
 def _compare(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float) -> ComparedMethod:
     fitted = fit_task(method, task)
+    shown = ComparedMethod(method.name, method.theorem, None, None, method.private, method.adaptive, fitted.side)
     if fitted.epsilon is not None and not fitted.delta and method.needs_delta:
-        return ComparedMethod(method.name, method.theorem, None, None, method.private, method.adaptive)
+        return shown
     try:
         needed = fewest_rows(method, fitted, alpha)
         if needed is not None:
@@ -263,11 +268,12 @@ def _compare(method: AskingMethod, task: AskingTask, *, rows: int, alpha: float)
         width = method.design(fitted, rows).alpha
     except RequestError:
         width = math.inf
-    return ComparedMethod(method.name, method.theorem, needed, width if width < 1 else None, method.private, method.adaptive)
+    return replace(shown, rows=needed, alpha=width if width < 1 else None)
 
 
 def fit_task(method: AskingMethod, task: AskingTask) -> AskingTask:
     """Leave out of a task what a method cannot be asked for."""
     bare = task if method.shares else replace(task, reserve=0.0)
     bare = bare if method.tunes else replace(bare, shares=None)
+    bare = bare if method.one_sided else replace(bare, side="both")
     return bare if method.private else replace(bare, rule="validity", epsilon=None, delta=None)

@@ -17,6 +17,11 @@ from holdtrue.events import Event, GaussianNoise
 from holdtrue.exact import ROUNDING, UNIT, LedgerKind
 
 CapRule: TypeAlias = Literal["validity", "privacy"]
+Side: TypeAlias = Literal["both", "low", "high"]
+SIDES: dict[Side, str] = {"both": "end", "low": "lower end", "high": "upper end"}
+"""Which ends of intervals a plan promises, and what one of them is called."""
+REACHES: dict[Side, tuple[str, str]] = {"both": ("±", "around"), "low": ("-", "below"), "high": ("+", "above")}
+"""Where the promised ends are from an answer, as a sign and as a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,7 @@ class AskingTask:
     ``rule`` "validity": the ledger is capped at what the answers and the reserve need; "privacy": at all that epsilon and
     delta allow. Both None: no cap by privacy. ``pure`` asks for a ledger in pure epsilon, whatever another would give.
     ``shares``: answers up to this share are to be narrowest; ``strict``: others may lose a tenth at most (U6).
+    ``side``: which ends of intervals are promised; "low" and "high" fix one direction before every draw (S6).
     """
 
     queries: int
@@ -38,6 +44,12 @@ class AskingTask:
     pure: bool = False
     shares: float | None = None
     strict: bool = True
+    side: Side = "both"
+
+    @property
+    def one_sided(self) -> bool:
+        """Return whether every answer has one promised end only."""
+        return self.side != "both"
 
     def limit(self, ledger: LedgerKind) -> int | None:
         """Return the most units that privacy allows on a ledger, or None where it sets no limit."""
@@ -57,7 +69,8 @@ class Transfer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     ``noise`` is the half-width of the noise, rounding to the grid included, and ``gamma`` the largest gap to the population.
     With an ``overshoot`` beta is not split: noise is the box of one answer, the overshoot bounds what the noise of all
-    answers together exceeds its boxes by in the mean, and slack = (delta(epsilon) + e^epsilon overshoot)/beta (S1 b).
+    answers together exceeds its boxes by in the mean, and slack = (delta(epsilon) + e^epsilon overshoot)/beta (S1 b). In a
+    plan for one side, both count the noise in the direction that can break the promise only (S6).
     """
 
     epsilon: float
@@ -96,6 +109,8 @@ class AskingMethod(ABC):
     """Whether an epsilon can only be kept with a delta above 0."""
     tunes: ClassVar[bool] = False
     """Whether it can be narrowest at small shares."""
+    one_sided: ClassVar[bool] = False
+    """Whether it can promise one end of every interval only."""
     fewest: ClassVar[int] = 1
     """Below so many rows the theorem does not speak."""
 

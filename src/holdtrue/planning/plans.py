@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Struct
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import gaussian_quantile, grid, laplace_maximum
+from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import (
     Shift,
     interval,
@@ -20,15 +20,16 @@ from holdtrue.bounds.transfer import (
     stitched_noise,
 )
 from holdtrue.codec import decode
-from holdtrue.errors import RequestError
+from holdtrue.errors import NotCertified, RequestError
 from holdtrue.events import Event
 from holdtrue.exact import ROUNDING, STITCH, UNIT, LedgerKind, Number, probability
-from holdtrue.planning.methods import AskingTask, CapRule, Transfer
+from holdtrue.planning.methods import REACHES, SIDES, AskingTask, CapRule, Side, Transfer
 
 if TYPE_CHECKING:
     from holdtrue.planning.comparing import Comparison
 
 _OPEN_THEOREM = "transfer theorem, stitched over levels of the budget (T5, T6, T7)"
+_NEAR = 1e-6  # relative; the box is read back from a sum that was rounded up
 _UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 
 
@@ -39,10 +40,12 @@ def _noise_width(queries: int, beta: float, sigma: float, rows: int, bits: int, 
     return (sigma * deviations + grid(rows, bits=bits)) * ROUNDING
 
 
-def _farther_end(share: Number, ends: tuple[float, float] | None, otherwise: float) -> float:
-    """Return how far the farther end is from a share; ``otherwise`` where no theorem speaks of the population."""
+def _farther_end(share: Number, ends: tuple[float, float] | None, otherwise: float, side: Side = "both") -> float:
+    """Return how far the farther promised end is from a share; ``otherwise`` where no theorem speaks of the population."""
     at = float(probability("share", share, zero=True, one=True))
-    return otherwise if ends is None else max(at - ends[0], ends[1] - at)
+    if ends is None:
+        return otherwise
+    return max(at - ends[0] if side != "high" else 0.0, ends[1] - at if side != "low" else 0.0)
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="plan", tag="ask"):
@@ -55,7 +58,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     queries times cost fits, and the rest is the reserve. ``limited`` says whether epsilon and delta were asked for;
     otherwise they are what the cap amounts to. ``alpha_otherwise`` is the half-width under the other rule for the cap.
     ``shares``, where given, is up to which share answers were planned to be narrowest, ``strict`` whether others may lose a
-    tenth at most (U6).
+    tenth at most (U6). ``side`` "low" or "high": only that end of every interval is promised, the other one is 1 or 0, and
+    ``alpha`` is how far the promised end is from its answer at most (S6).
     """
 
     rows: int
@@ -81,6 +85,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     alpha_otherwise: float | None
     shares: float | None = None
     strict: bool = True
+    side: Side = "both"
 
     @property
     def extent(self) -> str:
@@ -129,6 +134,19 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return _noise_width(self.queries, self.beta, self.sigma, self.rows, self.bits, normal=normal)
 
     @property
+    def has_small_purse(self) -> bool:
+        """Return whether all answers together exceed their boxes by more than the overshoot that was frozen (S1, S6).
+
+        Never so in a plan that :func:`plan` made; a plan for one side that is rewritten for both has half of what it needs.
+        """
+        frozen = self.transfer
+        if frozen is None or not frozen.overshoot or not self.sigma:
+            return False
+        box = max(0.0, (frozen.noise / ROUNDING - grid(self.rows, bits=self.bits)) / self.sigma)
+        needed = self.sigma * self.queries * gaussian_overshoot(box, one_sided=self.side != "both")
+        return needed > frozen.overshoot * (1 + _NEAR)
+
+    @property
     def position_alpha(self) -> float | None:
         """Return the half-width where every row has a query of its own (T6b); None without the transfer theorem."""
         frozen = self.transfer
@@ -142,7 +160,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         >>> round(made.alpha_at(0.01), 4), round(made.alpha_at(0.5), 4)
         (0.0304, 0.0692)
         """
-        return _farther_end(share, self.interval(float(share)), self.alpha)
+        return _farther_end(share, self.interval(float(share)), self.alpha, self.side)
 
     def alpha_after(self, draw: int, spent: int) -> float:
         """Return the largest half-width of the answer with this number: the same for all."""
@@ -161,6 +179,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
         By T6, or T6b where every row has a query of its own; other theorems give answer +- alpha, and say nothing of such
         per-row queries (None). Whichever answer it is, and whatever was spent before it: the plan counts on all of them.
+        Law (S6): a plan for one side says nothing in the other direction, where the end is 0 or 1.
         """
         del draw, spent
         if not self.iid or (by_position and self.transfer is None):
@@ -168,9 +187,11 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         if self.transfer is not None:
             ends = position_interval if by_position else interval
             frozen = self.transfer
-            return ends(answer, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
-        clipped = min(1.0, max(0.0, answer))
-        return max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
+            low, high = ends(answer, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+        else:
+            clipped = min(1.0, max(0.0, answer))
+            low, high = max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
+        return 0.0 if self.side == "high" else low, 1.0 if self.side == "low" else high
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
@@ -184,7 +205,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
         task = AskingTask(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
-        task = replace(task, shares=self.shares, strict=self.strict)
+        task = replace(task, shares=self.shares, strict=self.strict, side=self.side)
         return compare_methods(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
 
     def __str__(self) -> str:
@@ -198,17 +219,24 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         """Return the plan as names and words, a line each."""
         target = "population" if self.iid else "sample"
         often = f"{100 * (1 - self.beta):.6g}% of the time"
+        promised = f"every answer within {self.alpha:.4g} of the {target}, all at once, {often}"
+        if self.side != "both":
+            other = "upper" if self.side == "low" else "lower"
+            place = REACHES[self.side][1]
+            near = f"every answer's {SIDES[self.side]}, at most {self.alpha:.4g} {place} it, is {place} the {target}"
+            promised = f"{near}, all at once, {often}; {other} ends are not promised"
         lines = [
             ("rows", f"{self.rows:,}"),
             ("queries", f"{self.queries:,}"),
-            ("alpha", f"every answer within {self.alpha:.4g} of the {target}, all at once, {often}"),
+            ("alpha", promised),
             (
                 "method",
                 f"{self.method}: {self.theorem or 'no theorem about the population: rows are not declared independent'}",
             ),
         ]
         if self.shares is not None:
-            narrow = f"{self.alpha_at(self.shares):.4g} where an answer is {self.shares:g}, as in all up to it or near 1"
+            width = max(self.alpha_at(self.shares), self.alpha_at(1 - self.shares))
+            narrow = f"{width:.4g} where an answer is {self.shares:g}, as in all up to it or near 1"
             lines.insert(3, ("", narrow))
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
@@ -220,6 +248,19 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
                 ("privacy", f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP or better"),
             ]
         return lines
+
+
+def refuse_one_side(plan: "AnyPlan", what: str) -> None:
+    """Refuse a response with both ends under a plan that promises one only: the other is missed more often than beta (S6).
+
+    Failure: NotCertified, which says what to do instead.
+    """
+    if plan.side != "both":
+        message = (
+            f"{what} both ends of an interval, and this plan promises {SIDES[plan.side]}s only (side={plan.side!r}); "
+            "ask single questions, or plan with side='both'"
+        )
+        raise NotCertified(message)
 
 
 class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="open"):
@@ -249,6 +290,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
 
     method = "open-ended"
     limited = True
+    side: ClassVar[Side] = "both"
 
     @property
     def theorem(self) -> str | None:

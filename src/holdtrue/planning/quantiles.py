@@ -21,7 +21,7 @@ from holdtrue.bounds.transfer import shift
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list, units_down
 from holdtrue.planning.methods import least_sigma
-from holdtrue.planning.plans import AnyPlan, Plan
+from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
 
 __all__ = [
     "MOST_CELLS",
@@ -360,6 +360,7 @@ def price_curve(plan: AnyPlan, cells: int, *, rows: int) -> CurvePrice:
     Failure: NotCertified for a plan without a set number of questions with normal noise, or one that splits beta;
     InvalidParameter for more cells than the exact sensitivity is computed for.
     """
+    refuse_one_side(plan, "quantiles have")
     joint = isinstance(plan, Plan) and (plan.transfer is None or plan.transfer.overshoot)
     if not isinstance(plan, Plan) or not joint or not isinstance(plan.event, events.GaussianNoise) or rows > _MOST_ROWS:
         message = (

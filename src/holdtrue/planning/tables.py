@@ -13,7 +13,7 @@ from holdtrue.bounds.transfer import interval, ratio_in_box, ratio_interval
 from holdtrue.errors import NotCertified
 from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.methods import least_sigma
-from holdtrue.planning.plans import AnyPlan, Plan
+from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
 
 __all__ = ["CellEnds", "TablePrice", "count_unions", "find_ends", "find_ratio", "price_means", "price_table"]
 
@@ -52,8 +52,9 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     beta a release of cost c books its share c/k of the plan's overshoot, so the noise of all cells together may exceed their
     boxes by no more than that in the mean (S1, by units). On a plan that splits beta each cell and each declared union
     counts as one of the planned draws, at the cost of two (U1.4).
-    Failure: NotCertified where the plan has no set number of questions with normal noise.
+    Failure: NotCertified where the plan has no set number of questions with normal noise, or promises one end only.
     """
+    refuse_one_side(plan, "cells of a table have")
     if not isinstance(plan, Plan) or not isinstance(plan.event, events.GaussianNoise):
         message = "tables need a plan for a set number of questions with normal noise: Curator(..., queries=1000)"
         raise NotCertified(message)
@@ -101,8 +102,9 @@ def find_ends(plan: AnyPlan, price: TablePrice, answers: Sequence[float], *, dec
 
     A union that was declared with the release has the noise of sqrt(n) cells (U1.6 a). Any other one, chosen after it, has
     the sum of their boxes, and the gap to the population once (U1.6 b, S1 c). Under other theorems than the transfer theorem
-    it has the sum of their ends.
+    it has the sum of their ends. Failure: NotCertified where the plan promises one end only.
     """
+    refuse_one_side(plan, "cells of a table have")
     number = len(answers)
     wide = math.sqrt(number) * ROUNDING if declared and number > 1 else float(number)
     rounding = price.rounding * number if declared and number > 1 else 0.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from holdtrue.accounting.closed_forms import descend, gaussian_delta, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import descend, gaussian_delta, upper_quantile, zero_concentrated_delta
 from holdtrue.accounting.event_privacy import rho
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import (
@@ -45,6 +45,7 @@ class TransferGaussian(GaussianMethod):
     name = "transfer-gaussian"
     theorem = "transfer theorem (T5, T6), Gaussian differential privacy"
     tunes = True
+    one_sided = True
 
     def delta(self, cap: float, epsilon: float) -> float:
         """Return the delta that a ledger whose mu is capped has at epsilon."""
@@ -58,6 +59,10 @@ class TransferGaussian(GaussianMethod):
         """Return the mu at which T5's gap is gamma."""
         return gaussian_mu(gamma, beta=beta)
 
+    def largest_noise(self, task: AskingTask, beta: float) -> float:
+        """Return the CVaR of the largest noise, or of the largest in the one direction that counts (S6)."""
+        return gaussian_maximum(task.queries, beta=beta, one_sided=task.one_sided)
+
     def start(self, task: AskingTask, alpha: float) -> list[float]:
         """Start at a quarter of beta for the noise and half of alpha for the gap, within a few per cent of the best."""
         del task
@@ -67,7 +72,7 @@ class TransferGaussian(GaussianMethod):
         """Choose gamma rather than mu: the cap follows from it in closed form."""
         del rows
         noise_beta, transfer_beta = split_beta(task, point[0])
-        return self.terms_at(task, point[1], gaussian_maximum(task.queries, beta=noise_beta), transfer_beta)
+        return self.terms_at(task, point[1], self.largest_noise(task, noise_beta), transfer_beta)
 
     def terms_at(self, task: AskingTask, log_gamma: float, factor: float, beta: float) -> tuple[float, float, float, float]:
         """Return the terms for a gap at a failure of beta, or for the gap of all that privacy allows where that is less."""
@@ -81,7 +86,7 @@ class TransferGaussian(GaussianMethod):
         """Return sigma C + gamma by T5 at the ledger's whole cap."""
         noise_beta, transfer_beta = split_beta(task, point[0])
         gap = self.shift(cap, transfer_beta)
-        noise = (sigma * gaussian_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
+        noise = (sigma * self.largest_noise(task, noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
         frozen = Transfer(gap.epsilon, gap.slack, noise, gap.gamma, noise_beta, transfer_beta)
         return Design((noise + gap.gamma) * ROUNDING, transfer=frozen)
 
@@ -94,7 +99,7 @@ class TransferGaussian(GaussianMethod):
         """Return what T6 freezes at any epsilon, point[0] its logarithm, and any split of beta, point[1] its log-odds."""
         epsilon, (noise_beta, transfer_beta) = _bounded_exp(point[0]), split_beta(task, point[1])
         slack = self.delta(cap, epsilon) / transfer_beta * ROUNDING
-        noise = (sigma * gaussian_maximum(task.queries, beta=noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
+        noise = (sigma * self.largest_noise(task, noise_beta) + grid(rows, bits=task.bits)) * ROUNDING
         return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), noise_beta, transfer_beta)
 
     def thaw(self, frozen: Transfer, sigma: float) -> list[float]:
@@ -170,7 +175,8 @@ class JointGaussian(TransferGaussian):
     answers: the overshoot. With probability 1 - beta all intervals with noise s t and slack
     (delta(epsilon) + e^epsilon overshoot)/beta cover at once, those by T6 and those by T6b for queries by position: in the
     first statement to fail, if its probability is P, P slack is at most delta(epsilon) plus the overshoot times what the
-    test multiplies the noise by, which is at most e^epsilon in T6 and 1 in T6b.
+    test multiplies the noise by, which is at most e^epsilon in T6 and 1 in T6b. In a plan for one side every statement has
+    its direction before its draw, so E(Z - t)_+, half of E(|Z| - t)_+, is what a draw exceeds its box by (S6).
     """
 
     name = "joint-gaussian"
@@ -184,7 +190,7 @@ class JointGaussian(TransferGaussian):
     def terms(self, task: AskingTask, point: Sequence[float], rows: float) -> tuple[float, float, float, float]:
         """Choose gamma rather than mu, as if the box did not depend on epsilon; :meth:`certify_design` has the rest."""
         del rows
-        return self.terms_at(task, point[0], _joint_factor(task.queries, task.beta), task.beta)
+        return self.terms_at(task, point[0], _joint_factor(task.queries, task.beta, one_sided=task.one_sided), task.beta)
 
     def certify_design(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Design:
         """Return s t + gamma by T6's form with the slack of S1, at the best box t and the best epsilon."""
@@ -205,7 +211,7 @@ class JointGaussian(TransferGaussian):
     def freeze(self, task: AskingTask, point: Sequence[float], *, rows: int, sigma: float, cap: float) -> Transfer:
         """Return what S1 freezes at any epsilon and any box, of which point has the logarithms."""
         epsilon, box = _bounded_exp(point[0]), _bounded_exp(point[1])
-        overshoot = sigma * task.queries * gaussian_overshoot(box) * ROUNDING
+        overshoot = sigma * task.queries * gaussian_overshoot(box, one_sided=task.one_sided) * ROUNDING
         slack = (self.delta(cap, epsilon) + math.exp(epsilon) * overshoot) / task.beta * ROUNDING
         noise = (sigma * box + grid(rows, bits=task.bits)) * ROUNDING
         return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), task.beta, task.beta, overshoot)
@@ -223,10 +229,11 @@ class JointConcentrated(JointGaussian, TransferConcentrated):
 
 
 @lru_cache(1024)
-def _joint_factor(queries: int, beta: float) -> float:
+def _joint_factor(queries: int, beta: float, *, one_sided: bool) -> float:
     """Return the least over t of t + queries E(|Z| - t)_+ / beta: what a deviation of noise costs in half-width (S1)."""
-    box = gaussian_quantile(1, beta=beta / queries)  # where the derivative, 1 - queries Pr[|Z| > t]/beta, is 0
-    return box + queries * gaussian_overshoot(box) / beta
+    # Where the derivative is 0, 1 - queries Pr[|Z| > t]/beta, or the same with Z; a box is at least 0.
+    box = upper_quantile(min(0.5, beta / queries)) if one_sided else gaussian_quantile(1, beta=beta / queries)
+    return box + queries * gaussian_overshoot(box, one_sided=one_sided) / beta
 
 
 def half_width(share: float, frozen: Transfer) -> float:

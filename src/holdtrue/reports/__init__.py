@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdtrue.errors import printable
+from holdtrue.planning.methods import REACHES, SIDES, Side
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Response, Table
 
@@ -91,7 +92,8 @@ def promise(plan: AnyPlan) -> str:
             f"The {plan.rows:,} rows were declared independent draws from one population. Then, with probability at least "
             f"{sure}, every interval for the population holds the true value there, for {plan.extent} "
             "at once, however each question was chosen after seeing the answers before it. For a question about the "
-            f"columns an interval reaches at most {plan.alpha:.4g} from the answer."
+            f"columns an interval reaches at most {plan.alpha:.4g} from the answer"
+            f"{'.' if plan.side == 'both' else _say_side(plan.side)}"
         )
     else:
         valid = (
@@ -106,6 +108,11 @@ def promise(plan: AnyPlan) -> str:
         f"{valid} Whatever is asked, and whoever asks: changing any one row changes the probability of everything that can "
         f"ever be seen by a factor of at most exp({plan.epsilon:.4g}){slack} (differential privacy)."
     )
+
+
+def _say_side(side: Side) -> str:
+    """Return what a plan for one side does not promise, as the end of a sentence."""
+    return f" at its {SIDES[side]}; nothing is promised at the other, which is {1 if side == 'low' else 0}."
 
 
 def html_report(  # noqa: PLR0913 - the sections of a page
@@ -125,11 +132,12 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     """
     share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
     charges = f"{len(history):,} charge{'s' * (len(history) != 1)}"
-    within, around = (plan.alpha, "population") if plan.iid else (plan.sample_alpha, "rows held")
+    within, target = (plan.alpha, "population") if plan.iid else (plan.sample_alpha, "rows held")
+    sign, around = REACHES[plan.side]
     slack = f", δ {plan.delta:.3g}" if plan.delta else ""
     tiles = (
         (f"{budget.asks:,}", f"of {plan.queries:,} questions left"),
-        (f"± {within:.3g}", f"around an answer, for the {around}"),
+        (f"{sign} {within:.3g}", f"{around} an answer, for the {target}"),
         (f"{share:.1%}", "of the budget spent" + (f", by {charges}" if whole else "")),
         ("none" if plan.epsilon is None else f"ε {plan.epsilon:.3g}", f"privacy of everything{slack}"),
     )

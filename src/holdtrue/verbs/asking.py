@@ -16,6 +16,7 @@ from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import array_of, read_list
 from holdtrue.mechanisms import Gaussian, Laplace
 from holdtrue.mechanisms.base import AdditiveMechanism
+from holdtrue.planning.methods import SIDES
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
@@ -141,8 +142,10 @@ class QuestionRule:
 
 def _name_theorem(plan: AnyPlan) -> str:
     """Return the theorem of an answer about per-row numbers."""
-    transfer = plan.transfer if isinstance(plan, Plan) else None
-    return _JOINT if transfer is not None and transfer.overshoot else _BY_POSITION
+    if not isinstance(plan, Plan):
+        return _BY_POSITION
+    theorem = _JOINT if plan.transfer is not None and plan.transfer.overshoot else _BY_POSITION
+    return theorem if plan.side == "both" else f"{theorem}, {SIDES[plan.side]}s only (S6)"
 
 
 def _repeat_event(event: Event, times: int) -> Event:

@@ -18,7 +18,7 @@ from holdtrue.errors import BudgetExceeded, HoldtrueError, InsufficientSamples, 
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, amount, positive, text_among
 from holdtrue.mechanisms import Exponential, Gaussian
-from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.plans import AnyPlan, refuse_one_side
 from holdtrue.planning.quantiles import (
     MOST_PICKED,
     PickPrice,
@@ -119,8 +119,10 @@ def read_task(  # noqa: PLR0913 - one request
     """Read a request for quantiles, and check it against the card before anything is charged.
 
     Failure: InvalidParameter for a column that holds no numbers, a level outside (0, 1), ends or a step that make no grid,
-    a condition that is none, and a method that is not offered; UnknownColumn.
+    a condition that is none, and a method that is not offered; UnknownColumn; NotCertified where the plan promises one end
+    of every interval only, since a quantile has two.
     """
+    refuse_one_side(curation.plan, "quantiles have")
     kind = curation.card.column(column).type
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}")

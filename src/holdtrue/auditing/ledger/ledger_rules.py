@@ -97,6 +97,8 @@ class LedgerRules:
             yield "plan", "the ledger and the plan disagree on whether rows are independent"
         if self.rows < plan.rows:
             yield "plan", f"the plan needs {plan.rows} rows, and the card has {self.rows}"
+        if isinstance(plan, Plan) and plan.has_small_purse:
+            yield "plan", f"the noise of its answers exceeds what the plan pays for, with side={plan.side!r}"
 
     @property
     def rows(self) -> int:

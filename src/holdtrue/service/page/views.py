@@ -15,6 +15,7 @@ from holdtrue.curator.history import Line
 from holdtrue.demo.population import EXAMPLES
 from holdtrue.errors import HoldtrueError
 from holdtrue.exact import amount
+from holdtrue.planning.methods import REACHES
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.syntax_tree import Field, Query
@@ -129,6 +130,11 @@ class DatasetStanding:
     def alpha(self) -> float:
         """Return how far an interval reaches from an answer, at most."""
         return self.plan.alpha if self.plan.iid else self.plan.sample_alpha
+
+    @property
+    def reach(self) -> tuple[str, str]:
+        """Return where the promised ends are from an answer, as a sign and as a word."""
+        return REACHES[self.plan.side]
 
     def list_latest(self, count: int) -> list[AskedQuestion]:
         """Return the newest answers, newest first."""

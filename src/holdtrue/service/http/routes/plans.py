@@ -54,6 +54,7 @@ class PlanAsking(StrictModel):
     uses: Annotated[int, Field(ge=1, le=10**9)] = 10
     cap: Literal["validity", "privacy"] | None = None
     shares: Annotated[float | None, Field(gt=0, le=0.5)] = None
+    side: Literal["both", "low", "high"] = "both"
     method: Annotated[str, Field(min_length=1, max_length=64)] = "joint-gaussian"
     compare: bool = False
 

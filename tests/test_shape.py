@@ -29,8 +29,8 @@ SILENT = (
 #         the limit, the goal
 LIMITS = {
     "modules": (239, 240),
-    "lines of code": (37_950, 29_500),
-    "longest import chain": (20, 20),
+    "lines of code": (38_100, 29_500),
+    "longest import chain": (19, 20),
     "layers": (13, 15),
 }
 

@@ -498,3 +498,17 @@ def test_a_report_promises_what_the_plan_does():
     held = page([], plan=ht.plan(rows=20_000, queries=100, epsilon=1, delta=1e-6, iid=False))
     assert "nothing is said about any population" in held
     assert "interval for the population" not in held
+
+
+def test_s6b_a_ledger_is_opened_for_one_side(people, called, tmp_path):
+    people.to_csv(tmp_path / "people.csv", index=False)
+    made = called("open", "people.csv", "--queries", 40, "--iid", "--side", "high", within=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "every answer's upper end" in made.stdout
+    shown = called("preview", "people.csv", "smoker", within=tmp_path).stdout
+    assert "upper end within" in shown
+    answer = json.loads(called("ask", "people.csv", "smoker", "--json", within=tmp_path).stdout)
+    assert answer["interval"]["low"] == 0
+    refused = called("quantile", "people.csv", "age", "--low", 0, "--high", 100, within=tmp_path)
+    assert refused.returncode != 0
+    assert "promises upper ends only" in refused.stderr

@@ -42,6 +42,16 @@ def test_u6_shares_print_both_widths():
     assert f"{made.alpha_at(0.05):.4g} where an answer is 0.05" in result.stdout
 
 
+def test_s6b_a_side_is_planned_and_printed():
+    result = run("--queries", "10", "--alpha", "0.1", "--side", "low", "--compare")
+    assert "every answer's lower end, at most 0.1 below it, is below the population" in result.stdout
+    assert "upper ends are not promised" in result.stdout
+    assert "(lower ends only)" in result.stdout
+    made = decode(run("--queries", "10", "--alpha", "0.1", "--side", "high", "--json").stdout, ht.Plan)
+    assert made == ht.plan(queries=10, alpha=0.1, side="high")
+    assert run("--queries", "10", "--alpha", "0.1", "--side", "up").exit_code == 2
+
+
 def test_comparison_shows_every_method_and_marks_privacy():
     text = run("--queries", "100", "--alpha", "0.1", "--compare").stdout
     for method in ("jung20", "lecture19", "splitting", "rounding", "nonadaptive"):

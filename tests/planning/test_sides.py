@@ -13,7 +13,9 @@ from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, grid
 from holdtrue.bounds.transfer import interval, position_interval
 from holdtrue.codec import decode, encode
 from holdtrue.curator import Curator
-from holdtrue.errors import InvalidParameter, NotCertified
+from holdtrue.errors import IntegrityError, InvalidParameter, NotCertified
+from holdtrue.holdouts.scoring import ends_of
+from holdtrue.holdouts.submissions import Question
 from holdtrue.noise.samplers import rounded_gaussian
 from holdtrue.planning.asking import open_plan, plan
 from holdtrue.planning.plans import Plan, read_plan
@@ -232,6 +234,12 @@ def test_s6b_a_ledger_whose_plan_quotes_both_ends_for_the_price_of_one_fails_its
         for side in ("both", "low", "high"):
             for queries in (1, 50, 10**5):
                 assert not plan(alpha=0.2, queries=queries, side=side, method=method).has_small_purse
+
+
+def test_s6b_scores_are_never_told_by_a_plan_for_one_side():
+    made, asked = plan(rows=ROWS, queries=10, side="low"), Question("", (), lambda: 0, ROWS << 20, ROWS << 20)
+    with pytest.raises(IntegrityError, match="no transfer theorem for both ends"):
+        ends_of(asked, ROWS << 19, plan=made, grid=ROWS << made.bits)
 
 
 def test_s6b_the_side_is_frozen_with_the_ledger(tmp_path):

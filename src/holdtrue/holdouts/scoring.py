@@ -18,7 +18,7 @@ from holdtrue.holdouts.submissions import Question
 from holdtrue.holdouts.terms import Facts, widen_for_rounding
 from holdtrue.ledgers import Entry
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.plans import Plan, refuse_one_side
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
@@ -39,10 +39,9 @@ def ends_of(asked: Question, total: int, *, plan: Plan, grid: int) -> tuple[floa
     The lower end comes from the sum, the upper one from what is missing to the ceiling, which is a query as well; so both
     are narrow where the sum can only be small, as for recall or a difference of similar submissions.
     """
-    if plan.transfer is None:
-        message = "the ledger's plan has no transfer theorem: it is not one of a scoring holdout"
+    if plan.transfer is None or plan.side != "both":
+        message = "the ledger's plan has no transfer theorem for both ends: it is not one of a scoring holdout"
         raise IntegrityError(message)
-    refuse_one_side(plan, "scores have")
     frozen, most = plan.transfer, asked.ceiling / grid
     clipped = min(max(total, 0), asked.ceiling) / grid
     numbers = {"noise": frozen.noise, "epsilon": frozen.epsilon, "slack": frozen.slack}

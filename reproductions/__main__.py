@@ -16,11 +16,10 @@ import sklearn
 
 import holdtrue
 import reproductions
-from reproductions.tables import MACHINE
+from reproductions.writing import MACHINE
 
-names = sorted(
-    module.name for module in pkgutil.iter_modules(reproductions.__path__) if module.name not in ("__main__", "tables")
-)
+_SHARED = ("__main__", "environments", "writing")
+names = sorted(module.name for module in pkgutil.iter_modules(reproductions.__path__) if module.name not in _SHARED)
 parser = argparse.ArgumentParser(prog="reproductions")
 parser.add_argument("name", choices=[*names, "all"])
 parser.add_argument(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from holdtrue.demo.attack import FEATURES, ROUNDS, ROWS, TRUTH, Bar, Step, attack
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["picture", "run"]
 

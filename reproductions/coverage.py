@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.holdouts import Holdout
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

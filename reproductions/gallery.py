@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from holdtrue.auditing.catalogue import audit_all, audit_page, list_mechanisms, prove_curves
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

@@ -20,7 +20,7 @@ from holdtrue.bounds.transcripts import guess_and_check_level
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.holdouts.cases import BITS
 from holdtrue.holdouts.scoring import check_guess
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

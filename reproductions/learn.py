@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from holdtrue.curator import Curator
 from holdtrue.hypotheses import Conjunctions, HypothesisClass, LinearNet, Parities, Stumps, Trees
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

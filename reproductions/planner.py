@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import holdtrue as ht
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

@@ -7,11 +7,9 @@ however often it predicts. The table says from which number of predictions on tr
 import csv
 import gzip
 import json
-import subprocess
-import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +25,8 @@ from holdtrue.ensembles import train
 from holdtrue.ensembles.losses import Features, logistic
 from holdtrue.ensembles.responding import SoftMajority
 from holdtrue.ensembles.stable import fit_stable, output_perturbation, output_strength
-from reproductions.tables import write
+from reproductions.environments import find_peer, run_command
+from reproductions.writing import write
 
 __all__ = ["run"]
 
@@ -40,9 +39,6 @@ PREDICTIONS = (1, 10, 100, 1000)
 LEVEL = 0.005
 REPEATS = 10
 PEER_C = {0.5: (0.001, 0.01), 5.0: (0.01, 0.1), 20.0: (0.1, 1.0), np.inf: (1.0, 10.0)}
-_ROOT = Path(__file__).parents[1]
-_ENVIRONMENT = _ROOT / "build" / "reproduce" / "diffprivlib"
-_HOUR = 3600
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +96,8 @@ CASES = [Case(epsilon, number) for epsilon in EPSILONS for number in PREDICTIONS
 
 def run(data: Path | None, out: Path) -> None:
     """Write predict.md."""
-    python, reason = _peer_python()
-    words, rows = [_WORDS, f"diffprivlib: {reason}."], []
+    python, reason = find_peer("diffprivlib")
+    words, rows = [_WORDS, f"{reason}."], []
     for task in _bundled() if data is None else _real(data):
         print(task.name, flush=True)
         votes, sentence = _voted(task)
@@ -199,21 +195,6 @@ def _stable(task: Task) -> list[float]:
         return list(pool.map(measured, CASES))
 
 
-def _peer_python() -> tuple[Path | None, str]:
-    """Return the Python of diffprivlib's environment, made if it is not there, and its versions; or None and why."""
-    python = _ENVIRONMENT / "bin" / "python"
-    wanted = ["diffprivlib", "scikit-learn<1.8", "numpy"]
-    ask = "import diffprivlib, sklearn; print(diffprivlib.__version__, 'with scikit-learn', sklearn.__version__)"
-    if not _did([python, "-c", ask])[0]:
-        print(f"making {_ENVIRONMENT}", flush=True)
-        _ENVIRONMENT.parent.mkdir(parents=True, exist_ok=True)
-        made = _did([sys.executable, "-m", "venv", "--clear", _ENVIRONMENT])[0]
-        if not (made and _did([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])[0]):
-            return None, "it could not be installed here (no index of packages, or none with it), and its columns are empty"
-    done, text = _did([python, "-c", ask])
-    return (python, text) if done else (None, "it is installed but cannot be imported here, and its columns are empty")
-
-
 def _peer(task: Task, python: Path) -> dict[float, float]:
     """Return diffprivlib's accuracy by epsilon, the better mean of two settings; nothing where it failed."""
     epsilons = sorted({case.total for case in CASES} | {case.pure for case in CASES})
@@ -227,22 +208,11 @@ def _peer(task: Task, python: Path) -> dict[float, float]:
         np.savez(rows, rows=task.rows, labels=task.labels, points=task.points, truth=task.truth)
         settings.write_text(json.dumps(plan), encoding="utf-8")
         script = Path(__file__).parent / "peers" / "private_regressions.py"
-        if not _did([python, script, rows, settings, out])[0] or not out.exists():
+        if not run_command([python, script, rows, settings, out])[0] or not out.exists():
             return {}
         answers = json.loads(out.read_text(encoding="utf-8"))
     means = np.reshape([np.mean(shares) for shares in answers], (len(epsilons), -1)).max(axis=1)
     return dict(zip(epsilons, means.tolist(), strict=True))
-
-
-def _did(command: Sequence[str | Path]) -> tuple[bool, str]:
-    """Return whether a command ended well, and what it printed."""
-    try:
-        done = subprocess.run(  # noqa: S603 - our own command lines
-            [str(word) for word in command], capture_output=True, text=True, check=False, timeout=_HOUR
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False, ""
-    return done.returncode == 0, done.stdout.strip()
 
 
 def _best(accuracies: dict[str, float]) -> list[str]:

@@ -21,7 +21,7 @@ from holdtrue.auditing.catalogue.mechanism import AuditedMechanism
 from holdtrue.auditing.catalogue.zoo import ZOO
 from holdtrue.auditing.search.confidence_bounds import lower_limit
 from holdtrue.testing import SeededBits
-from reproductions.tables import write
+from reproductions.writing import write
 
 __all__ = ["run"]
 

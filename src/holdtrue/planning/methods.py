@@ -52,8 +52,16 @@ class AskingTask:
         return self.side != "both"
 
     def limit(self, ledger: LedgerKind) -> int | None:
-        """Return the most units that privacy allows on a ledger, or None where it sets no limit."""
-        return None if self.epsilon is None else largest_cap(ledger, self.epsilon, self.delta or 0.0)
+        """Return the most units that privacy allows on a ledger, or None where it sets no limit.
+
+        Failure: InsufficientSamples where it allows less than one.
+        """
+        if self.epsilon is None:
+            return None
+        most = largest_cap(ledger, self.epsilon, self.delta or 0.0)
+        if most < 1:
+            raise too_little_privacy(self)
+        return most
 
     def asking(self, queries: int) -> "AskingTask":
         """Return the same task for another number of queries."""

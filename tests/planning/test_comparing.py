@@ -2,6 +2,7 @@
 
 import builtins
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -9,9 +10,22 @@ import pytest
 
 from holdtrue.errors import InvalidParameter, MissingExtra, UnknownName
 from holdtrue.planning.asking import plan
-from holdtrue.planning.comparing import METHODS, Comparison
+from holdtrue.planning.comparing import (
+    METHODS,
+    MOST,
+    Comparison,
+    compare_methods,
+    fewest_rows,
+    find_method,
+    fit_task,
+    most_queries,
+    rows_about,
+)
+from holdtrue.planning.methods import AskingTask
 
 mpl.use("Agg")
+
+TASK = AskingTask(queries=100, beta=0.05, reserve=0.0, bits=20, rule="validity")
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +157,86 @@ def test_noise_only_plans_have_nothing_to_compare():
     made = plan(rows=10_000, queries=100, epsilon=1, delta=1e-6, iid=False)
     with pytest.raises(InvalidParameter, match="population"):
         made.compare()
+
+
+# The solvers behind the table.
+
+
+@pytest.mark.parametrize("name", ["joint-gaussian", "jung20", "rrstww20-sharp", "rounding"])
+@pytest.mark.parametrize("queries", [1, 40])
+def test_no_row_fewer_is_enough(name, queries):
+    method, task = METHODS[name], TASK.asking(queries)
+    rows = fewest_rows(method, task, 0.1)
+    assert method.design(task, rows).alpha <= 0.1 < method.design(task, rows - 1).alpha
+
+
+@pytest.mark.parametrize("name", ["joint-gaussian", "transfer-gaussian", "rounding"])
+@pytest.mark.parametrize("rows", [3_000, 100_000])
+def test_no_query_more_fits(name, rows):
+    method = METHODS[name]
+    queries = most_queries(method, TASK, rows=rows, alpha=0.1)
+    assert method.design(TASK.asking(queries), rows).alpha <= 0.1 < method.design(TASK.asking(queries + 1), rows).alpha
+
+
+@pytest.mark.parametrize(("rows", "queries"), [(5_000, 15), (10_000, 28), (100_000, 219)])
+def test_n1_most_queries_by_splitting(rows, queries):
+    assert most_queries(METHODS["splitting"], TASK, rows=rows, alpha=0.1) == queries
+
+
+def test_what_no_number_of_rows_can_do_is_none():
+    assert fewest_rows(METHODS["joint-gaussian"], TASK, 1e-13) is None
+    assert most_queries(METHODS["joint-gaussian"], TASK, rows=10, alpha=0.1) is None
+    assert most_queries(METHODS["nonadaptive"], TASK, rows=3_000, alpha=0.1) == MOST  # all that a plan may be for
+    tiny = replace(TASK, epsilon=1e-16, delta=1e-20)
+    assert rows_about(METHODS["joint-gaussian"], tiny, 0.1) == math.inf
+
+
+def test_n1_the_crossovers_of_the_sheet():
+    """The split form needs fewer rows than splitting from 10 questions on, and fewer than rounding from 17 on."""
+    needed = {
+        (name, queries): fewest_rows(METHODS[name], TASK.asking(queries), 0.1)
+        for name in ("transfer-gaussian", "splitting", "rounding")
+        for queries in (9, 10, 16, 17)
+    }
+    assert needed["transfer-gaussian", 9] > needed["splitting", 9]
+    assert needed["transfer-gaussian", 10] < needed["splitting", 10]
+    assert needed["transfer-gaussian", 16] > needed["rounding", 16]
+    assert needed["transfer-gaussian", 17] < needed["rounding", 17]
+
+
+def test_methods_are_found_by_their_names_only():
+    assert find_method("jung20") is METHODS["jung20"]
+    for wrong in ("JUNG20", "", None, 7, ["jung20"]):
+        with pytest.raises(UnknownName, match="the methods are joint-gaussian"):
+            find_method(wrong)
+
+
+def test_a_task_loses_what_a_method_cannot_be_asked_for():
+    whole = replace(TASK, reserve=0.5, shares=0.05, epsilon=1.0, delta=1e-6, rule="privacy")
+    assert fit_task(METHODS["joint-gaussian"], whole) == whole
+    assert fit_task(METHODS["jung20"], whole).shares is None
+    assert fit_task(METHODS["lecture19"], whole).reserve == 0
+    bare = fit_task(METHODS["splitting"], whole)
+    assert (bare.epsilon, bare.delta, bare.rule, bare.reserve) == (None, None, "validity", 0.0)
+
+
+def test_methods_that_need_a_delta_have_no_number_without_one():
+    lines = compare_methods(replace(TASK, epsilon=1.0), rows=20_000, alpha=0.1, chosen="transfer-laplace")
+    assert lines["joint-gaussian"].rows is None
+    assert lines["joint-gaussian"].alpha is None
+    assert lines["transfer-laplace"].rows is not None
+    assert lines["splitting"].rows == 41_500
+    assert [line.rows is None for line in lines] == sorted(line.rows is None for line in lines)
+
+
+def test_one_question_is_one_question():
+    title = plan(queries=1, alpha=0.1).compare().title
+    assert title.startswith("1 adaptive question, every answer within 0.1 of the population, 95% of the time")
+
+
+def test_colours_mark_the_chosen_and_what_keeps_no_privacy(comparison):
+    colours = {line.method: comparison.colour_of(line) for line in comparison}
+    assert colours["joint-gaussian"] not in {colours[name] for name in METHODS if name != "joint-gaussian"}
+    assert colours["splitting"] == colours["rounding"] != colours["jung20"]
+    assert comparison.queries == 1000
+    assert comparison.beta == 0.05

@@ -1,13 +1,17 @@
 """Every mode's width before the first look."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.transcripts import ladder_alpha, rounding_alpha
-from holdtrue.codec import encode
-from holdtrue.planning.holdout_plan import plan_holdout
+from holdtrue.bounds.accuracy import hoeffding_alpha
+from holdtrue.bounds.sparse_vector import above_threshold_alpha, private_ladder_alpha
+from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
+from holdtrue.codec import decode, encode
+from holdtrue.planning.holdout_plan import HoldoutPlan, plan_holdout, quiet_threshold
 
 
 def test_a_gate_is_enough_where_scores_are_too_wide():
@@ -90,3 +94,126 @@ def test_bad_numbers_are_refused(wrong):
 def test_there_is_no_other_mode():
     with pytest.raises(ht.UnknownName, match="there are scores"):
         plan_holdout(cases=1000, looks=50)["magic"]
+
+
+# Each width against its theorem, and how widths move.
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return plan_holdout(cases=5000, looks=200, yes=10)
+
+
+@pytest.mark.parametrize(
+    ("mode", "alpha"),
+    [("private gate", 0.3305), ("gate", 0.0688), ("naive", 0.0192)],
+)
+def test_s3_s5_widths_of_the_sheet(shown, mode, alpha):
+    assert shown[mode].alpha == pytest.approx(alpha, abs=1.5e-3)
+
+
+def test_s4_released_scores_have_a_width_of_their_own(shown):
+    assert shown["private gate"].alpha_released == pytest.approx(0.212, abs=1.5e-3)
+    assert shown["private gate"].alpha_released < shown["private gate"].alpha
+    assert f"±{shown['private gate'].alpha_released:.4f}" in str(shown["private gate"])
+    assert shown["gate"].alpha_released is None
+
+
+def test_every_mode_is_the_bound_it_names(shown):
+    assert shown["gate"].alpha == gate_alpha(5000, looks=200, yes=10, beta=0.025)
+    assert shown["guess-and-check"].alpha == guess_and_check_alpha(5000, queries=200, overfits=10, beta=0.05)
+    assert shown["private ladder"].alpha == private_ladder_alpha(5000, submissions=200, moves=10, beta=0.05).alpha
+    assert shown["naive"].alpha == hoeffding_alpha(5000, beta=0.05)
+    watched = above_threshold_alpha(5000, looks=200, runs=10, beta=0.05)
+    assert shown["thresholdout"].alpha == watched.alpha + quiet_threshold(5000, looks=200, scale=watched.scale)
+
+
+def test_the_threshold_is_about_one_comparison_in_all_looks(request):
+    """Noise of one comparison passes 4 s ln k once in 2 k; a threshold of half that passes far more often (planted)."""
+    looks, scale = 100, 0.01
+    noise = np.random.default_rng(list(request.node.name.encode())).laplace(0, 4 * scale, 400_000)
+    threshold = quiet_threshold(10**12, looks=looks, scale=scale)
+    assert threshold == pytest.approx(4 * scale * math.log(looks), rel=1e-3)
+    assert (noise > threshold).mean() == pytest.approx(1 / (2 * looks), rel=0.15)
+    assert (noise > threshold / 2).mean() > 5 / (2 * looks)
+
+
+def test_the_threshold_falls_with_the_cases_and_rises_with_the_looks():
+    assert quiet_threshold(1000, looks=10, scale=0) == pytest.approx(3 / math.sqrt(2000))
+    assert quiet_threshold(4000, looks=10, scale=0.01) < quiet_threshold(1000, looks=10, scale=0.01)
+    assert quiet_threshold(1000, looks=10, scale=0.01) < quiet_threshold(1000, looks=100, scale=0.01)
+    assert quiet_threshold(1000, looks=1, scale=0.01) == quiet_threshold(1000, looks=2, scale=0.01)
+
+
+MODES = ["scores", "rounding", "gate", "private gate", "ladder", "private ladder", "thresholdout", "guess-and-check"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_more_cases_narrow_and_more_looks_widen(mode):
+    widths = [plan_holdout(cases=cases, looks=100)[mode].alpha or 1.0 for cases in (2000, 20_000, 200_000)]
+    assert widths[0] >= widths[1] > widths[2]
+    widths = [plan_holdout(cases=50_000, looks=looks, yes=5, beta=0.05)[mode].alpha for looks in (20, 200, 2000)]
+    assert widths[0] < widths[1] < widths[2]
+
+
+@pytest.mark.parametrize("mode", [*MODES, "naive"])
+def test_more_confidence_widens(mode):
+    often, seldom = (plan_holdout(cases=20_000, looks=50, beta=beta)[mode].alpha for beta in (0.2, 0.001))
+    assert often < seldom
+
+
+def test_without_yes_or_overfits_a_twentieth_of_the_looks_is_shown():
+    plan = plan_holdout(cases=5000, looks=100)
+    assert (plan.yes, plan.overfits) == (5, 5)
+    assert (plan_holdout(cases=5000, looks=3).yes, plan_holdout(cases=5000, looks=3).overfits) == (1, 1)
+    assert plan_holdout(cases=5000, looks=100, overfits=7).overfits == 7
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_says_how_it_is_opened(shown, mode):
+    opened = shown[mode].opened
+    assert opened.startswith(("Holdout(y_true, looks=200", "Leaderboard(y_true, submissions=200"))
+    assert "{" not in opened
+    assert ("private=False" in opened) <= (not shown[mode].private)
+
+
+def test_nothing_opens_the_naive_mode(shown):
+    assert shown["naive"].opened == ""
+    assert not shown["naive"].private
+    assert "right for one look only" in str(shown["naive"])
+
+
+def test_too_few_cases_for_any_promise():
+    plan = plan_holdout(cases=3, looks=2)
+    assert plan.alpha is None
+    assert not plan.enough
+    assert "nothing that could be promised" in plan.advice
+    assert "none" in str(plan["scores"])
+
+
+def test_a_wish_that_no_number_of_cases_meets():
+    assert "No number of cases would do" in plan_holdout(cases=1000, looks=50, alpha=1e-9).advice
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.1, 0.02])
+@pytest.mark.parametrize("wish", [{}, {"yes": 3}, {"overfits": 3}])
+def test_cases_that_would_do_are_enough(alpha, wish):
+    few = plan_holdout(cases=50, looks=30, alpha=alpha, **wish)
+    needed = int(few.advice.split(" cases would do")[0].rsplit(" ", 1)[1].replace(",", ""))
+    assert plan_holdout(cases=needed, looks=30, alpha=alpha, **wish).enough
+    assert not plan_holdout(cases=round(0.97 * needed), looks=30, alpha=alpha, **wish).enough
+
+
+def test_advice_for_private_wishes_names_private_modes_only():
+    plan = plan_holdout(cases=1000, looks=50, private=True)
+    other = plan.advice.split("With these cases, ")[1].split(" is within")[0].split(" with ")[0]
+    assert plan[other].private
+    open_wish = plan_holdout(cases=1000, looks=50)
+    assert "gate with 2 yes is within" in open_wish.advice
+
+
+def test_a_plan_is_a_frozen_record_that_reads_back(shown):
+    assert decode(encode(shown), HoldoutPlan) == shown
+    with pytest.raises(AttributeError):
+        shown.cases = 7
+    assert [line.mode for line in shown] == [*MODES, "naive"]

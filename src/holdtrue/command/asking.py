@@ -203,9 +203,10 @@ def _read_cut_column(text: str, card: "Card") -> "str | Cut":
     if text in card or not colon:
         return text
     try:
-        return cut(name, [float(point) for point in points.split(",")])
+        places = [float(point) for point in points.split(",")]
     except ValueError:
         raise InvalidParameter("column", text, "a column, or COLUMN:POINT,POINT for a number that is cut") from None
+    return cut(name, places)
 
 
 def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":

@@ -159,3 +159,78 @@ def test_the_command_itself_does_not_load_the_service():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120, env=os.environ.copy()
     )
     assert done.stdout.strip() == "set()"
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """The settings of each service that would have been started."""
+    started = []
+    monkeypatch.setattr("holdtrue.service.http.serving.run_service", started.append)
+    return started
+
+
+def test_options_become_settings(run, served, tmp_path):
+    done = run("serve", "--host", "0.0.0.0", "--port", 9000, "--workers", 2, "--tick", 0.5)  # noqa: S104 - never bound
+    assert (done.code, done.out) == (0, "")
+    (settings,) = served
+    assert (settings.host, settings.port, settings.workers, settings.tick) == ("0.0.0.0", 9000, 2, 0.5)  # noqa: S104
+    assert settings.home.resolve() == (tmp_path / ".holdtrue").resolve()
+
+
+def test_options_go_before_the_file_of_settings(run, served, tmp_path):
+    (tmp_path / "holdtrue.toml").write_text(f'home = "{tmp_path}/kept"\nport = 80\nworkers = 3\n', encoding="utf-8")
+    assert run("serve", "--config", "holdtrue.toml", "--port", 90).code == 0
+    (settings,) = served
+    assert (settings.port, settings.workers, settings.home.name) == (90, 3, "kept")
+
+
+def test_a_key_as_json_is_told_whole_once(run):
+    made = json.loads(run("key", "create", "ada", "--days", 2, "--json").out)
+    assert made["key"].startswith(f"ht_{made['prefix']}")
+    assert (made["name"], made["role"], made["expires"] - made["created"]) == ("ada", "analyst", 2 * 86_400)
+    (listed,) = json.loads(run("key", "list", "--json").out)["keys"]
+    assert listed == {name: value for name, value in made.items() if name != "key"}
+    shown = run("key", "list")
+    assert made["prefix"] in shown.out
+    assert made["key"] not in shown.out
+    revoked = json.loads(run("key", "revoke", made["prefix"], "--json").out)
+    assert revoked["revoked"] >= made["created"]
+
+
+def test_without_the_extra_the_service_says_what_to_install(run, monkeypatch):
+    monkeypatch.setattr("holdtrue.command.serving.find_spec", lambda _: None)
+    for words in (["serve"], ["key", "list"], ["demo", "--no-browser"]):
+        done = run(*words)
+        assert (done.code, done.out) == (6, "")
+        assert "holdtrue[server]" in done.err
+
+
+@pytest.mark.parametrize(("words", "opened"), [(["--no-browser"], []), ([], ["http://127.0.0.1:8123"])])
+def test_the_demonstration_shows_its_address_and_a_request_that_can_be_copied(run, monkeypatch, words, opened):
+    asked, seen = [], []
+
+    def serve_demo(*, port, ready):
+        asked.append(port)
+        ready("http://127.0.0.1:8123", "ht_key")
+
+    monkeypatch.setattr("holdtrue.service.http.serving.serve_demo", serve_demo)
+    monkeypatch.setattr("webbrowser.open", seen.append)
+    done = run("demo", "--port", 8123, *words)
+    assert (done.code, asked, seen) == (0, [8123], opened)
+    assert "http://127.0.0.1:8123/v1/datasets/demo/ask -H 'Authorization: Bearer ht_key'" in done.out
+    assert "deletes all of its data" in done.out
+
+
+def test_the_demonstration_in_the_terminal_needs_no_service(run, monkeypatch):
+    told = []
+    monkeypatch.setattr("holdtrue.command.serving.find_spec", lambda _: None)
+    monkeypatch.setattr("holdtrue.demo.tell_story", lambda: told.append(True))
+    assert run("demo", "--terminal").code == 0
+    assert told == [True]
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "eighty"])
+def test_the_demonstration_refuses_a_port_that_cannot_be(run, port):
+    done = run("demo", "--port", port)
+    assert (done.code, done.out) == (2, "")
+    assert "port" in done.err

@@ -1,0 +1,189 @@
+"""`holdtrue ask`, `table`, `mean`, `quantile`, `select` and `preview`: options, text and JSON, and what is refused."""
+
+import re
+
+import pytest
+
+import holdtrue as ht
+from holdtrue.codec import convert
+from holdtrue.records import Answer, Choice, Means, Quantiles, Table
+
+DATA = "people.parquet"
+
+
+def test_one_question_is_an_answer_and_several_are_a_table(call, place):
+    one = call("ask", DATA, "age > 65")
+    assert one.out.startswith("age > 65\n")
+    assert re.search(r"left +29 of 30 questions", one.out)
+    several = call("ask", DATA, "age > 65", "smoker")
+    assert "question" in several.out.splitlines()[0]
+    assert "nothing: asked before" in several.out
+    assert re.search(r"left +28 of 30 questions", several.out)
+    assert len(re.findall(r"receipt +\d+:[0-9a-f]{64}", several.out)) == 2  # one for each entry of the ledger
+    assert one.err == several.err == ""
+    assert place.joinpath("people.ledger").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_a_key_is_charged_once_and_names_one_request(call):
+    first = call("ask", DATA, "smoker", "--key", "monday", "--json")
+    again = call("ask", DATA, "smoker", "--key", "monday", "--json")
+    assert convert(again.json, Answer).certificate == convert(first.json, Answer).certificate
+    other = call("ask", DATA, "age > 65", "--key", "monday")
+    assert (other.code, other.out) == (3, "")
+    assert "'monday' was used for another request" in other.err
+    assert call("budget", DATA, "--json").json["asks"] == 29
+
+
+@pytest.mark.usefixtures("place")
+def test_who_asks_is_recorded(call):
+    call("ask", DATA, "smoker", "--analyst", "ada")
+    call("table", DATA, "region", "--analyst", "bob")
+    call("mean", DATA, "age", "--low", 0, "--high", 100, "--analyst", "cy")
+    lines = call("history", DATA, "--json").json["history"]
+    assert [line["analyst"] for line in lines] == ["ada", "bob", "cy"]
+
+
+def test_a_ledger_elsewhere_is_named(call, place):
+    place.joinpath("people.ledger").rename(place / "kept.ledger")
+    assert call("ask", DATA, "smoker").code == 2
+    assert call("ask", DATA, "smoker", "--ledger", "kept.ledger").code == 0
+
+
+def test_a_table_is_that_of_a_curator(call, place):
+    found = convert(call("table", DATA, "region", "--key", "t", "--json").json, Table)
+    assert found.labels[:4] == (("N",), ("S",), ("E",), ("W",))
+    with ht.Curator(place / DATA, ledger=place / "people.ledger") as curator:
+        assert curator.table("region", key="t").values == found.values
+    shown = call("table", DATA, "region")
+    assert shown.out.splitlines()[0].split() == ["region", "share", "low", "high"]
+    assert "share of the rows by region" in shown.out
+    assert "nothing: asked before" in shown.out
+
+
+@pytest.mark.usefixtures("place")
+def test_numbers_are_cut_at_points(call):
+    found = call("table", DATA, "age:18,65", "--where", "smoker", "--json").json
+    assert (found["columns"], len(found["values"])) == (["age"], 4)  # three groups, and those who do not smoke
+    assert sum(found["values"]) == pytest.approx(1, abs=0.9)
+
+
+@pytest.mark.usefixtures("place")
+def test_labels_are_read_by_the_type_of_their_column(call):
+    found = call("table", DATA, "age", "--keys", "age=30,40", "--json").json
+    assert found["labels"][:2] == [[30], [40]]
+    wrong = call("table", DATA, "age", "--keys", "age=young,old")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "labels of the type integer" in wrong.err
+
+
+@pytest.mark.usefixtures("place")
+def test_a_question_by_groups_is_answered_in_each(call):
+    found = convert(call("ask", DATA, "smoker", "--by", "region", "--json").json, Means)
+    assert found.columns == ("region",)
+    assert all(0 <= low <= high <= 1 for low, high in zip(found.low, found.high, strict=True))
+    shown = call("ask", DATA, "smoker", "--by", "region")
+    assert "all cells at once (95%)" in shown.out
+    two = call("ask", DATA, "smoker", "age > 5", "--by", "region")
+    assert two.code == 2
+    assert "give one question with --by" in two.err
+
+
+@pytest.mark.usefixtures("place")
+def test_means_and_sums(call):
+    words = ("mean", DATA, "age", "--low", 0, "--high", 100)
+    mean = convert(call(*words, "--json").json, Means)
+    assert mean.low[0] <= 49.5 <= mean.high[0]
+    total = convert(call(*words, "--sum", "--json").json, Means)
+    assert total.values[0] == pytest.approx(mean.values[0] * 3_000, rel=0.2)
+    assert total.repeated  # the sum follows from the mean
+    per_head = convert(call(*words, "--sum", "--population", 1_000, "--json").json, Means)
+    assert per_head.low[0] <= 49_500 <= per_head.high[0]
+    grouped = call(*words, "--by", "region", "--where", "smoker")
+    assert "by region" in grouped.out
+    assert re.search(r"cost +\S+ mu", grouped.out)
+
+
+@pytest.mark.usefixtures("place")
+def test_medians_and_levels(call):
+    words = ("quantile", DATA, "age", "--low", 0, "--high", 127)
+    median = convert(call(*words, "--json").json, Quantiles)
+    assert median.levels == (0.5,)
+    assert median.low[0] <= 49 <= median.high[0]
+    again = call(*words)
+    assert "quantiles of age" in again.out
+    assert re.search(r"holds for +the population, all at once \(95%\)", again.out)
+    filtered = call(*words, "--where", "smoker", "--preview")
+    assert "points: at most" in filtered.out
+    assert call("budget", DATA, "--json").json["asks"] == call("budget", DATA, "--json").json["asks"]
+
+
+@pytest.mark.usefixtures("place")
+def test_a_preview_is_free(call):
+    before = call("budget", DATA, "--json").json
+    one = call("preview", DATA, "age > 65", "--json").json
+    assert not one["repeated"]
+    both = call("preview", DATA, "age > 65", "bmi / 60", "--json").json["previews"]
+    assert [seen["alpha"] for seen in both] == [one["alpha"]] * 2
+    shown = call("preview", DATA, "bmi / 60")
+    assert "values below 0 count as 0, above 1 as 1" in shown.out
+    assert call("budget", DATA, "--json").json == before
+    call("ask", DATA, "age > 65")
+    assert "nothing: asked before" in call("preview", "people.ledger", "65 < age").out
+
+
+def test_rows_that_are_not_independent_have_no_interval(call, place):
+    with ht.Curator(place / DATA, queries=30, epsilon=1, delta=1e-6, ledger=place / "rows.ledger", second_budget=True):
+        pass
+    asked = call("ask", DATA, "smoker", "--ledger", "rows.ledger")
+    assert "population  no interval: " in asked.out
+    assert "no interval: rows not declared independent draws" in call("preview", "rows.ledger", "age > 5").out
+    table = call("table", DATA, "age:50", "--ledger", "rows.ledger")
+    assert "these rows, all cells at once" in table.out
+
+
+@pytest.mark.usefixtures("place")
+def test_a_choice_says_how_far_behind_it_may_be(call):
+    words = ("select", DATA, "north=region = 'N'", "south=region = 'S'")
+    choice = convert(call(*words, "--epsilon", 0.05, "--key", "s", "--json").json, Choice)
+    assert choice.name == "north"  # 2,100 rows against 300
+    again = call(*words, "--epsilon", 0.05, "--key", "s")
+    assert re.search(r"chosen +north", again.out)
+    assert re.search(r"at most \S+ of 3,000 rows behind the best", again.out)
+    assert "to select, learn and predict" in again.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("ask", DATA, "nope > 1"), 2, "nope"),
+        (("ask", DATA, "age >"), 2, "ends too early"),
+        (("table", DATA, "nope"), 2, "nope"),
+        (("table", DATA, "age"), 2, "age"),
+        (("table", DATA, "age:a,b"), 2, "COLUMN:POINT,POINT"),
+        (("table", DATA, "age:65,18"), 2, "points"),
+        (("table", DATA, "region", "--keys", "region"), 2, "COLUMN=LABEL,LABEL"),
+        (("table", DATA, "region", "--keys", "nope=1"), 2, "nope"),
+        (("mean", DATA, "age", "--low", 5, "--high", 5), 2, "low"),
+        (("mean", DATA, "smoker", "--low", 0, "--high", 1), 2, "smoker"),
+        (("mean", DATA, "age", "--low", 0, "--high", 9, "--population", 9), 2, "--population goes only with --sum"),
+        (("quantile", DATA, "age", "1.5", "--low", 0, "--high", 9), 2, "levels"),
+        (("quantile", DATA, "age", "--low", 0, "--high", 9, "--step", 4), 2, "step"),
+        (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "guess"), 2, "method"),
+        (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "exponential"), 2, "pure"),
+        (("select", DATA, "smoker"), 2, "NAME=QUESTION"),
+        (("select", DATA, "a=smoker", "a=age > 5"), 2, "different name"),
+        (("select", DATA, "a=1 > 0", "b=smoker"), 2, "uses a column"),
+        (("select", DATA, "a=smoker", "b=age > 5", "--epsilon", 90), 3, "reserve"),
+        (("preview", DATA, "nope > 1"), 2, "nope"),
+        (("preview", "nothing.parquet", "age > 1"), 2, "nothing.ledger"),
+    ],
+    ids=str,
+)
+@pytest.mark.usefixtures("place")
+def test_what_is_refused_costs_nothing(call, words, code, said):
+    done = call(*words)
+    assert (done.code, done.out) == (code, "")
+    assert re.fullmatch(r"error: .+\n", done.err)
+    assert said in done.err
+    assert call("history", DATA, "--json").json == {"history": []}

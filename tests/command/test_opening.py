@@ -1,0 +1,81 @@
+"""`holdtrue open`: what is declared is frozen in the ledger, and what cannot be leaves none behind."""
+
+import pytest
+
+import holdtrue as ht
+from holdtrue.codec import convert
+
+DATA = "rows.csv"
+PRIVACY = ("--epsilon", 1, "--delta", 1e-6)
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    lines = [f"{number % 90},{'NS'[number % 2]}" for number in range(2_000)]
+    (tmp_path / DATA).write_text("\n".join(["age,region", *lines]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_plan_is_frozen_as_declared(call, rows):
+    words = ("--queries", 20, *PRIVACY, "--iid", "--beta", 0.1, "--reserve", 0.5, "--uses", 4)
+    made = call("open", DATA, *words, "--json").json
+    plan = convert(made["plan"], ht.Plan)
+    assert (plan.rows, plan.queries, plan.beta, plan.reserve, plan.uses, plan.iid) == (2_000, 20, 0.1, 0.5, 4, True)
+    assert made["ledger"] == "rows.ledger"
+    with ht.Curator(rows / DATA, ledger=rows / "rows.ledger") as curator:
+        assert curator.plan == plan
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "rule"),
+    [
+        (("--queries", 20, *PRIVACY, "--iid", "--cap", "privacy"), "gdp", "privacy"),
+        (("--queries", 20, "--iid"), "gdp", "validity"),
+        (("--queries", 5, "--iid", "--pure", "--epsilon", 1), "pure", "validity"),
+    ],
+)
+@pytest.mark.usefixtures("rows")
+def test_kinds_of_ledgers(call, words, kind, rule):
+    plan = call("open", DATA, *words, "--json").json["plan"]
+    assert (plan["ledger"], plan["rule"]) == (kind, rule)
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_card_says_types_bounds_and_labels(call, rows):
+    card = '[types]\nage = "real"\n[bounds]\nage = [0, 120]\n[labels]\nregion = ["N", "S"]\n'
+    (rows / "card.toml").write_text(card, encoding="utf-8")
+    made = call("open", DATA, "--queries", 5, "--iid", "--card", "card.toml", "--json").json
+    columns = {column["name"]: column for column in made["card"]["columns"]}
+    assert (columns["age"]["type"], columns["age"]["bounds"]) == ("real", [0.0, 120.0])
+    assert columns["region"]["labels"] == ["N", "S"]
+    shown = call("ask", DATA, "age / 120")
+    assert shown.code == 0
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_second_budget_for_the_same_rows_must_be_wanted(call):
+    assert call("open", DATA, "--queries", 5, "--iid").code == 0
+    again = call("open", DATA, "--queries", 5, "--iid", "--ledger", "second.ledger")
+    assert again.code == 3
+    assert call("open", DATA, "--queries", 5, "--iid", "--ledger", "second.ledger", "--second-budget").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--queries", 0, *PRIVACY), "queries"),
+        (("--queries", 5, *PRIVACY, "--beta", 2), "beta"),
+        (("--queries", 5, *PRIVACY, "--reserve", 1), "reserve"),
+        (("--queries", 5, "--epsilon", -1), "epsilon"),
+        (("--queries", 5), "epsilon"),
+        (("--queries", 5, *PRIVACY, "--card", "absent.toml"), "absent.toml"),
+        (("--queries", 5, *PRIVACY, "--row-key", "age"), "Spark"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_opened_leaves_no_ledger(call, rows, words, said):
+    done = call("open", DATA, *words)
+    assert (done.code, done.out) == (2, "")
+    assert said.lower() in done.err.lower()
+    assert not (rows / "rows.ledger").exists()

@@ -124,14 +124,14 @@ def test_a_document_type_is_refused_before_its_entities_are_looked_at(tmp_path, 
         ("r.csv", "name,score\na,1\n", "needs columns id"),
         ("r.csv", "id,score\na,1\na,0\n", "twice"),
         ("r.csv", "id,score\n", "no cases"),
-        ("r.csv", 'id,score\n"canary,1\n', "no CSV"),
+        ("r.csv", 'id,score\n"canary,1\n', "not valid CSV"),
         ("r.csv", "id,score,output\na,1,x\nb,1\n", "output for some"),
         ("r.jsonl", '{"id": 1, "score": "canary"}\n', "line 1"),
-        ("r.jsonl", '["canary"]\n', "no JSON object"),
-        ("r.jsonl", "canary\n", "no JSON object"),
+        ("r.jsonl", '["canary"]\n', "not a JSON object"),
+        ("r.jsonl", "canary\n", "not a JSON object"),
         ("r.jsonl", '{"id": true, "score": 1}\n', "needs an id"),
         ("r.xml", "<testsuite><testcase/></testsuite>", "without a name"),
-        ("r.xml", "<testsuite>canary", "no XML"),
+        ("r.xml", "<testsuite>canary", "not valid XML"),
         ("r.txt", "canary", "ends in .csv"),
     ],
 )
@@ -268,7 +268,7 @@ def test_looks_that_are_used_up_exit_with_3(score, tmp_path):
     assert score(*first, "--create", "--looks", 1, "--unseen").code == 0
     done = score("b.csv", "--holdout", "e.holdout")
     assert done.code == 3
-    assert "no look is left of 1" in done.err
+    assert "all 1 looks are used" in done.err
     assert "fresh cases" in score(*first).out
 
 

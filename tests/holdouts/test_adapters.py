@@ -54,7 +54,7 @@ def test_codabench_reads_both_folders_writes_scores_and_counts_over_restarts(tmp
 
 def test_codabench_writes_no_scores_where_the_holdout_refuses(tmp_path):
     _folder(tmp_path, GOOD[:-1])
-    with pytest.raises(ht.InvalidParameter, match="one for each"):
+    with pytest.raises(ht.InvalidParameter, match="one per case"):
         codabench_program(lambda folder: ht.Holdout(_labels(folder), looks=5), read=_labels, folder=tmp_path)
     assert not (tmp_path / "output/scores.json").exists()
 

@@ -104,7 +104,7 @@ def test_a_gate_that_is_opened_again_knows_its_incumbent(tmp_path):
     path, better, best = tmp_path / "gate.ledger", with_error(0.3), with_error(0.1)
     with Holdout(TRUTH, looks=50, yes=3, incumbent=with_error(0.4), ledger=path) as holdout:
         assert holdout.gate(better, margin=0.05)
-    with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
+    with pytest.raises(ht.InvalidParameter, match="the submission that last had a yes"):
         Holdout(TRUTH, ledger=path, incumbent=best)
     with Holdout(TRUTH, ledger=path) as holdout:
         assert holdout.looks_left == 49

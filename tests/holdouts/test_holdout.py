@@ -228,7 +228,7 @@ def test_clones_and_workers_share_the_one_ledger(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
-        ({"y_pred": GOOD[:-1]}, "one for each of 600 cases"),
+        ({"y_pred": GOOD[:-1]}, "expected 600, one per case"),
         ({"y_pred": np.full(600, np.nan)}, "finite"),
         ({"y_pred": GOOD.astype(str)}, "numbers, as the labels of this holdout are"),
         ({"y_pred": np.ones((600, 2))}, "one row"),
@@ -239,7 +239,7 @@ def test_clones_and_workers_share_the_one_ledger(tmp_path):
         ({"y_pred": GOOD, "metric": "f1"}, "no metric"),
         ({"y_pred": GOOD, "metric": "recall", "of": 0}, "a class whose number"),
         ({"y_pred": GOOD, "ids": np.arange(600)}, "opened without ids"),
-        ({"y_pred": GOOD, "train": GOOD}, "no reusable holdout"),
+        ({"y_pred": GOOD, "train": GOOD}, "is for a reusable holdout"),
         ({"y_pred": [object()] * 600}, "several types"),
     ],
 )
@@ -266,8 +266,8 @@ def test_labels_never_declared_are_refused():
         ({"looks": 5, "beta": 1.5}, "beta"),
         ({"looks": 5, "yes": 2, "overfits": 2, "train": TRUTH}, "yes"),
         ({"looks": 5, "overfits": 2}, "train"),
-        ({"looks": 5, "ids": np.zeros(600)}, "a different one"),
-        ({"looks": 5, "ids": np.arange(5)}, "one for each"),
+        ({"looks": 5, "ids": np.zeros(600)}, "ids must be unique"),
+        ({"looks": 5, "ids": np.arange(5)}, "one per case"),
         ({"looks": 5, "weights": -np.ones(600)}, "weights"),
         ({"looks": 5, "classes": {1: 3}}, "classes"),
         ({"looks": 5, "private": False, "weights": np.ones(600)}, "weights"),

@@ -103,7 +103,7 @@ def test_submissions_are_used_up_and_bad_ones_refused():
     with Leaderboard(TRUTH, submissions=1) as board:
         with pytest.raises(ht.InvalidParameter, match="name"):
             board.submit("", TRUTH)
-        with pytest.raises(ht.InvalidParameter, match="one for each"):
+        with pytest.raises(ht.InvalidParameter, match="one per case"):
             board.submit("a", TRUTH[:-1])
         board.submit("a", TRUTH)
         with pytest.raises(ht.BudgetExceeded, match="look"):

@@ -71,6 +71,6 @@ def test_what_is_no_mean_over_all_cases_is_refused_and_costs_nothing(tmp_path):
         assert holdout.looks_left == 1
         assert holdout.score(GOOD).repeated
         holdout.score(TRUTH)
-        with pytest.raises(ht.BudgetExceeded, match="no look is left of 2"):
+        with pytest.raises(ht.BudgetExceeded, match="all 2 looks are used"):
             holdout.score(1 - TRUTH)
     assert ht.verify(path)

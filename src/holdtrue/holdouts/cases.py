@@ -145,15 +145,17 @@ class Cases:
     def order_by_ids(self, array: Array, ids: object = None) -> Array:
         """Return an array of one value a case in the holdout's own order: by its ids, or as the labels were given."""
         if array.shape[:1] != (self.number,):
-            raise InvalidParameter("y_pred", f"{array.size:,} values", f"one for each of {self.number:,} cases")
+            raise InvalidParameter.saying(
+                "y_pred", f"y_pred has {array.size:,} values; expected {self.number:,}, one per case"
+            )
         if ids is None:
             return array if self.order is None else array[self.order]
         if self.ids is None:
-            raise InvalidParameter("ids", "given", "left out: this holdout was opened without ids")
+            raise InvalidParameter.saying("ids", "this holdout was opened without ids; leave ids out")
         given = array_of("ids", ids)
         order = np.argsort(given, kind="stable")
         if given.size != self.ids.size or not np.array_equal(given[order], self.ids):
-            raise InvalidParameter("ids", "others", "the ids that the holdout was opened with, each once")
+            raise InvalidParameter.saying("ids", "ids must be those the holdout was opened with, each once")
         return array[order]
 
     def predictions(self, values: object, ids: object = None) -> Array:
@@ -166,7 +168,9 @@ class Cases:
         if given != self.label_kind:
             raise InvalidParameter("y_pred", given, f"{self.label_kind}, as the labels of this holdout are")
         if self.labels is not None and not np.isin(array, np.asarray(self.labels)).all():
-            raise InvalidParameter("y_pred", "labels that were never declared", f"among {list(self.labels)}")
+            raise InvalidParameter.saying(
+                "y_pred", f"y_pred has labels that were never declared; the labels are {list(self.labels)}"
+            )
         return self.order_by_ids(array, ids)
 
     def columns(self) -> dict[str, Array]:
@@ -204,13 +208,13 @@ def cases_of(
     named, order = (None, None) if ids is None else _sorted_ids(ids, truth.size)
     declared = None if labels is None else tuple(read_list("labels", labels, expected="a list of labels"))
     if declared is not None and not np.isin(truth, array_of("labels", declared)).all():
-        raise InvalidParameter("labels", "too few", "every label that occurs in y_true")
+        raise InvalidParameter.saying("labels", "labels must include every label that occurs in y_true")
     if classes is not None and not isinstance(classes, Mapping):
         raise InvalidParameter("classes", type(classes).__name__, "a mapping from labels to numbers of cases")
     held = {label: count("classes", number) for label, number in (classes or {}).items()}
     for label, number in held.items():
         if int(np.count_nonzero(truth == label)) != number:
-            raise InvalidParameter("classes", "another number", "the number of cases of each class named")
+            raise InvalidParameter.saying("classes", "classes must give the number of cases of each class it names")
     whole = None if weights is None else _whole_weights(weights, truth.size)
     if order is not None:
         truth = truth[order]
@@ -221,11 +225,11 @@ def cases_of(
 def _sorted_ids(ids: object, cases: int) -> tuple[Array, npt.NDArray[np.intp]]:
     given = array_of("ids", ids)
     if given.size != cases:
-        raise InvalidParameter("ids", f"{given.size:,} of them", f"one for each of {cases:,} cases")
+        raise InvalidParameter.saying("ids", f"ids has {given.size:,} values; expected {cases:,}, one per case")
     order = np.argsort(given, kind="stable")
     known = given[order]
     if (known[1:] == known[:-1]).any():
-        raise InvalidParameter("ids", "some twice", "a different one for every case")
+        raise InvalidParameter.saying("ids", "ids must be unique")
     return known, order
 
 
@@ -236,6 +240,8 @@ def _whole_weights(weights: object, cases: int) -> npt.NDArray[np.int64]:
     except Exception:  # noqa: BLE001 - whatever is no array of numbers
         raise InvalidParameter("weights", type(weights).__name__, "an array of numbers, 0 or above") from None
     if numbers.shape != (cases,) or not np.isfinite(numbers).all() or (numbers < 0).any() or not numbers.any():
-        raise InvalidParameter("weights", "others", f"a finite number, 0 or above, for each of {cases:,} cases; not all 0")
+        raise InvalidParameter.saying(
+            "weights", f"weights must be {cases:,} finite numbers, one per case, 0 or above and not all 0"
+        )
     whole: npt.NDArray[np.int64] = 2 * np.rint(numbers / numbers.max() * (1 << BITS - 1)).astype(np.int64)
     return whole

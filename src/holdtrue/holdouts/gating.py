@@ -79,7 +79,7 @@ class Gate(Mode[Verdict]):
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline, *, store: SealedStore | None) -> None:
         if cases.weights is not None:
-            raise InvalidParameter("weights", "given", "left out for a gate: all cases count alike")
+            raise InvalidParameter.saying("weights", "a gate takes no weights: all cases count alike")
         super().__init__(cases, facts, plan, pipeline)
         self._store = store
         self._incumbent: tuple[str, Question] | None = None
@@ -121,8 +121,10 @@ class Gate(Mode[Verdict]):
 
     def _refuse_other(self) -> NoReturn:
         if self.facts.metric == _RESULTS:
-            raise InvalidParameter("incumbent_name", "another name", "that of the results that last had a yes: see leading")
-        raise InvalidParameter("incumbent", "another submission", "left out, or the one that last had a yes")
+            raise InvalidParameter.saying(
+                "incumbent_name", "incumbent_name must name the results that last had a yes; see leading"
+            )
+        raise InvalidParameter.saying("incumbent", "incumbent must be left out, or be the submission that last had a yes")
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of yes or no, against the incumbent."""
@@ -135,7 +137,7 @@ class Gate(Mode[Verdict]):
         if self.pipeline.index.has(part):
             return PlannedLook(self._release(given, part, met, None), list)
         if own:
-            raise InvalidParameter("y_pred", "the incumbent itself", "another submission than the incumbent")
+            raise InvalidParameter.saying("y_pred", "this submission is the incumbent itself; submit another")
         against = self._find_opponent(met, known)
         measure = self._measure(given, given.request_id(part), against)
         return PlannedLook(self._release(given, part, met, against), measure)

@@ -155,7 +155,7 @@ class Holdout:
             guess = self._score_training(train, cases=cases is not None, metric=metric)
             return mode.look(asked, guess=guess, threshold=level, key=key, analyst=analyst)
         if train is not None:
-            raise InvalidParameter("train", "given", "left out: this is no reusable holdout (train=, overfits=)")
+            raise InvalidParameter.saying("train", "train is for a reusable holdout, opened with train= and overfits=")
         return mode.look(asked, key=key, analyst=analyst)
 
     def compare(
@@ -240,7 +240,9 @@ class Holdout:
             y_pred, metric="accuracy", cases=cases, of=None, ids=ids, name=_public_name(name, cases, key)
         )
         if asked.name != self.facts.metric:
-            raise InvalidParameter("cases", "mixed with predictions", f"{self.facts.metric}, as the gate was opened for")
+            raise InvalidParameter.saying(
+                "cases", f"this gate was opened for {self.facts.metric}; do not mix results and predictions"
+            )
         least = probability("margin", margin, zero=True)
         return gate.look(asked, margin=least, key=key, analyst=analyst)
 
@@ -283,7 +285,7 @@ class Holdout:
         if cases or self._train is None:
             given = np.asarray(train, dtype=np.float64)
             if given.ndim != 1 or not given.size or not ((given >= 0) & (given <= 1)).all():
-                raise InvalidParameter("train", "others", "results in [0, 1], one for each training case")
+                raise InvalidParameter.saying("train", "train must be results in [0, 1], one per training case")
             return float(np.rint(given * (1 << BITS)).mean()) / (1 << BITS)
         predicted = array_of("train", train)
         if predicted.size != self._train.size:

@@ -191,7 +191,7 @@ def _make_facts_and_plan(  # noqa: PLR0913 - everything that is fixed when a led
     looks = count("submissions", submissions)
     text_among("rule", rule, ("ladder", FREE, _KEEPING, "private"))
     if moves is not None and rule != _KEEPING:
-        raise InvalidParameter("moves", moves, f"left out, but for the rule {_KEEPING!r}")
+        raise InvalidParameter.saying("moves", f"moves is for rule={_KEEPING!r} only")
     if rule == _KEEPING:
         return _private_ladder(cases, looks, beta, step=step, moves=moves, epsilon=privacy[0], unseen=unseen)
     if rule == "private":

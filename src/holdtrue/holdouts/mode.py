@@ -134,7 +134,7 @@ class Mode(ABC, Generic[Told]):
         """Refuse a look that is new and beyond what was planned."""
         del given
         if self.pipeline.index.draws >= self.facts.looks:
-            message = f"no look is left of {self.facts.looks:,}; fresh cases, in a new holdout, have looks of their own"
+            message = f"all {self.facts.looks:,} looks are used; open a new holdout with new cases"
             raise used_up(message, "looks")
 
     def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:

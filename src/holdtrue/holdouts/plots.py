@@ -27,7 +27,7 @@ def plot_looks(
     told, one number a look; it is for demonstrations only, since it gives the cases away.
     """
     if not history:
-        raise InvalidParameter("history", "nothing", "scores, in the order of their looks")
+        raise InvalidParameter.saying("history", "history has no scores to plot")
     for name, values in (("truth", truth), ("naive", naive)):
         if isinstance(values, Sequence) and len(values) != len(history):
             raise InvalidParameter(name, f"{len(values):,} numbers", f"one for each of {len(history):,} looks")

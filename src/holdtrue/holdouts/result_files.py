@@ -83,7 +83,7 @@ def _gather_results(path: Path, cases: list[_Case]) -> Results:
         _refuse_file(path, "has no cases")
     ids = np.array([case.id for case in cases])
     if (ids[1:] == ids[:-1]).any():
-        _refuse_file(path, "has some id twice; every case needs one of its own")
+        _refuse_file(path, "has the same id twice; ids must be unique")
     outputs = [case.output for case in cases if case.output is not None]
     if outputs and len(outputs) != len(cases):
         _refuse_file(path, "has an output for some cases and not for others")
@@ -106,7 +106,7 @@ def _read_table(path: Path) -> Iterator[_Case]:
             for row in rows:
                 yield _read_case(path, row, rows.line_num)
         except csv.Error:
-            _refuse_file(path, "is no CSV", line=rows.line_num)
+            _refuse_file(path, "is not valid CSV", line=rows.line_num)
 
 
 def _read_lines(path: Path) -> Iterator[_Case]:
@@ -124,7 +124,7 @@ def _read_documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, A
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            _refuse_file(path, "is no JSON object", line=number)
+            _refuse_file(path, "is not a JSON object", line=number)
         yield number, row
 
 
@@ -191,7 +191,7 @@ def _read_suites(path: Path) -> Iterator[_Case]:
         with path.open("rb") as content:
             parser.ParseFile(content)
     except expat.ExpatError as error:
-        _refuse_file(path, "is no XML", line=error.lineno)
+        _refuse_file(path, "is not valid XML", line=error.lineno)
     return iter(found)
 
 

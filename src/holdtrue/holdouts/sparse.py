@@ -216,7 +216,7 @@ class PrivateGate(Runs[Verdict]):
     def start(self, incumbent: Question | None) -> None:
         """Refuse an incumbent's predictions: this gate compares with released scores only."""
         if incumbent is not None:
-            raise InvalidParameter("incumbent", "given", "left out for a private gate: put it through the gate first")
+            raise InvalidParameter.saying("incumbent", "a private gate takes no incumbent; put it through the gate first")
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of a no, or of the score that is better than the incumbent's by more than the margin."""

@@ -114,7 +114,7 @@ def _ask_accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
 def _ask_brier(cases: Cases, y_pred: object, ids: object) -> Question:
     chance = cases.order_by_ids(unit_interval("y_pred", y_pred, cases=cases.number), ids)
     if cases.label_kind != "numbers":
-        raise InvalidParameter("metric", "brier", "another one: brier is for labels 0 and 1")
+        raise InvalidParameter.saying("metric", "metric='brier' is for labels 0 and 1; choose another metric")
     return _ask_by_values(cases, "brier", _identify_predictions(chance, "brier"), lambda: (chance - (cases.truth == 1)) ** 2)
 
 
@@ -123,7 +123,7 @@ def _ask_recall(cases: Cases, predicted: Array, of: object) -> Question:
     if not isinstance(of, (str, int, float, np.generic)) or of not in cases.classes:
         raise InvalidParameter("of", of, "a class whose number of cases was given (classes={label: number})")
     if cases.weights is not None:
-        raise InvalidParameter("metric", "recall", "asked of a holdout without weights")
+        raise InvalidParameter.saying("metric", "metric='recall' needs a holdout without weights")
     claimed = predicted == of
     ceiling = int(np.count_nonzero(claimed)) << BITS
     return Question(
@@ -147,7 +147,9 @@ def _ask_by_function(cases: Cases, y_pred: object, metric: Callable[[Any, Any], 
     def values() -> npt.NDArray[np.float64]:
         found = np.asarray(metric(cases.truth, predicted), dtype=np.float64)
         if found.shape != (cases.number,):
-            raise InvalidParameter("metric", f"an array of shape {found.shape}", "a function that returns a number a case")
+            raise InvalidParameter.saying(
+                "metric", f"metric returned an array of shape {found.shape}; it must return one number per case"
+            )
         return np.clip(np.nan_to_num(found, nan=1.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
 
     return _ask_by_values(cases, getattr(metric, "__name__", "loss"), (), values)
@@ -235,7 +237,7 @@ def case_comparison(  # noqa: PLR0913 - two submissions, and what is public abou
     other = cases.order_by_ids(clamped_results("second", second, cases=cases.number), ids)
     apart = np.ones(cases.number, dtype=bool) if differ is None else np.asarray(differ)
     if apart.shape != (cases.number,) or apart.dtype != bool:
-        raise InvalidParameter("differ", "others", f"True or False for each of {cases.number:,} cases")
+        raise InvalidParameter.saying("differ", f"differ must be True or False for each of {cases.number:,} cases")
     apart = cases.order_by_ids(apart, ids)
     weights = np.full(cases.number, _UNIT) if cases.weights is None else cases.weights
     halves = weights[apart] // 2

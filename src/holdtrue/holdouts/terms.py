@@ -298,7 +298,7 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
     if terms.metric is not None:
         text_among("metric", terms.metric, ("accuracy", "cases"))
     if (not scores or private is False) and cases.weights is not None:
-        raise InvalidParameter("weights", "given", "left out but for full scores, which are private")
+        raise InvalidParameter.saying("weights", "weights are for full private scores only")
     if terms.epsilon is not None and (private is False or (yes is not None and not private)):
         raise InvalidParameter("epsilon", terms.epsilon, "left out: this mode keeps no privacy")
 

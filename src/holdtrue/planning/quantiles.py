@@ -363,9 +363,7 @@ def price_curve(plan: AnyPlan, cells: int, *, rows: int) -> CurvePrice:
     refuse_one_side(plan, "quantiles have")
     joint = isinstance(plan, Plan) and (plan.transfer is None or plan.transfer.overshoot)
     if not isinstance(plan, Plan) or not joint or not isinstance(plan.event, events.GaussianNoise) or rows > _MOST_ROWS:
-        message = (
-            "a curve needs a plan for a set number of questions with normal noise, as plan() makes; use method='search'"
-        )
+        message = "a curve needs a plan for a set number of questions with normal noise; use method='search'"
         raise NotCertified(message)
     if cells > MOST_CELLS:
         raise InvalidParameter.saying("step", f"a curve has at most {MOST_CELLS:,} points; use method='search'")
@@ -435,9 +433,8 @@ def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, r
         raise InvalidParameter.saying(
             "step", f"method='exponential' takes at most {MOST_PICKED:,} points; use method='search'"
         )
-    each = (
-        units_down(epsilon / (2 * len(levels))) * UNIT
-    )  # whole units, so that all picks together cost no more than epsilon
+    # Whole units, so that all picks together cost no more than epsilon.
+    each = units_down(epsilon / (2 * len(levels))) * UNIT
     if not each:
         raise InvalidParameter("epsilon", float(epsilon), "at least 1e-15 for each end of an interval")
     shortfall = selection_shortfall(grid.points, epsilon=each, beta=plan.beta / (2 * len(levels)))

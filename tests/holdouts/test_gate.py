@@ -1,5 +1,6 @@
 """The gate: yes or no, few yes, nothing else; counted, or private."""
 
+import math
 import stat
 from itertools import product
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_transcripts
+from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_level, gate_transcripts
 from holdtrue.events import NonPrivate
 from holdtrue.holdouts import Holdout
 
@@ -180,3 +181,22 @@ def test_a_private_gate_is_paid_by_the_run_and_tells_a_noisy_score():
             holdout.certify()
     with pytest.raises(ht.InvalidParameter, match="private gate"):
         Holdout(truth, looks=50, yes=2, private=True, incumbent=good)
+
+
+def test_long_gates_are_planned_without_counting_their_transcripts(monkeypatch):
+    """The bound in logarithms is a little above the exact level; a control that drops the smaller terms is below it."""
+    from holdtrue.bounds import transcripts
+
+    for looks, yes in ((200, 10), (2_000, 300), (2_000, 900), (500, 499)):
+        exact = gate_level(looks, yes=yes, beta=0.05)
+        place = {"look": looks, "after": yes - 1}
+        exact_place = gate_level(looks, yes=yes, beta=0.05, **place)
+        with monkeypatch.context() as patch:
+            patch.setattr(transcripts, "_MOST_COUNTED", 0)
+            transcripts._log_statements.cache_clear()
+            assert exact <= gate_level(looks, yes=yes, beta=0.05) <= exact + 1
+            assert exact_place <= gate_level(looks, yes=yes, beta=0.05, **place) <= exact_place + 1
+            last = math.log(4 * looks / 2) + transcripts._log_choose(looks, yes) - math.log(0.05)
+            assert last < exact
+        transcripts._log_statements.cache_clear()
+    assert gate_alpha(1_000, looks=10**6, yes=50_000, beta=0.05) > 1  # says nothing, and says so at once

@@ -43,6 +43,8 @@ _FINEST = 60
 _FINER = 0.01
 _MOST_CELLS = 1 << 20
 _LEAST_ROOM = 2.0**-20
+_MOST_COUNTED = 1000  # yes: whole numbers of transcripts beyond that have a million digits
+_GAMMA_ERROR = 2.0**-40  # of math.lgamma, relative, many times over
 _TOLERANCES = 1 << 12
 
 
@@ -124,7 +126,17 @@ def gate_transcripts(looks: int, *, yes: int) -> int:
     number, most = count("looks", looks), count("yes", yes)
     if most > number:
         raise InvalidParameter("yes", yes, f"at most the number of looks, {number}")
-    return sum(math.comb(number, j) for j in range(most + 1))
+    total = ways = 1
+    for j in range(1, most + 1):
+        ways = ways * (number - j + 1) // j
+        total += ways
+    return total
+
+
+def _log_choose(number: int, chosen: int) -> float:
+    """Return ln C(number, chosen), rounded up, without the whole number itself."""
+    found = math.lgamma(number + 1) - math.lgamma(chosen + 1) - math.lgamma(number - chosen + 1)
+    return found + math.lgamma(number + 1) * _GAMMA_ERROR
 
 
 def gate_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
@@ -135,7 +147,7 @@ def gate_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
     score lies, and for a second statement at every place, about the difference to the incumbent. What is told after the
     last look costs nothing. Needs: an analyst who sees nothing else of these cases.
     """
-    log = math.log(2 * _statements(looks, yes)) - math.log(probability("beta", beta))
+    log = _log_statements(looks, yes) - math.log(probability("beta", beta))
     return math.sqrt(log / (2 * count("cases", cases))) * ROUNDING
 
 
@@ -145,9 +157,19 @@ def gate_cells(looks: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _statements(looks: int, yes: int) -> int:
+def _log_statements(looks: int, yes: int) -> float:
+    """Return ln(2 k N), the logarithm of all statements on both sides; a little more where N is too long to be counted.
+
+    A term of N is at most r = yes / (looks - yes + 1) times the next one, so N is at most the last one over 1 - r, and
+    never more than 2^looks.
+    """
     # With a single look there are three statements: on the incumbent, on the submission and on their difference.
-    return max(2, count("looks", looks)) * gate_transcripts(looks, yes=yes)
+    statements = 2 * max(2, count("looks", looks))
+    if count("yes", yes) <= _MOST_COUNTED or yes > looks:
+        return math.log(statements * gate_transcripts(looks, yes=yes))
+    ratio = yes / (looks - yes + 1)
+    last = _log_choose(looks, yes) - math.log1p(-ratio) if ratio < 1 else math.inf
+    return (math.log(statements) + min(last, looks * math.log(2))) * ROUNDING
 
 
 def gate_level(looks: int, *, yes: int, beta: Number, look: int | None = None, after: int = 0) -> float:
@@ -160,11 +182,14 @@ def gate_level(looks: int, *, yes: int, beta: Number, look: int | None = None, a
     """
     share = math.log(probability("beta", beta))
     if look is None:
-        return math.log(2 * _statements(looks, yes)) - share
+        return _log_statements(looks, yes) - share
     place, before = count("look", look, most=looks), count("after", after, least=0, most=look - 1)
-    statements = 4 * gate_cells(looks) * math.comb(place - 1, before) * (place * (before + 1)) ** 2
-    here = math.log(statements) - 2 * math.log(STITCH) - share
-    return math.log(2) + min(here, math.log(2 * _statements(looks, yes)) - share)
+    statements = 4 * gate_cells(looks) * (place * (before + 1)) ** 2
+    if before <= _MOST_COUNTED:
+        here = math.log(statements * math.comb(place - 1, before)) - 2 * math.log(STITCH) - share
+    else:
+        here = (math.log(statements) + _log_choose(place - 1, before)) * ROUNDING - 2 * math.log(STITCH) - share
+    return math.log(2) + min(here, _log_statements(looks, yes) - share)
 
 
 def gate_gain(  # noqa: PLR0913 - what is known of the difference, and the numbers of the gate

@@ -9,8 +9,7 @@ import numpy as np
 
 from benchmarks.peers import best_time, show, without_numba
 from holdtrue.ensembles import Ensemble, train
-from holdtrue.ensembles.members import Members, read_block, read_tree, stack_blocks, stack_trees
-from holdtrue.ensembles.parts import Domain
+from holdtrue.ensembles.members import Domain, Members, read_block, read_tree, stack_blocks, stack_trees
 from holdtrue.kernels import predictors
 
 __all__ = ["run"]

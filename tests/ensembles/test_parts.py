@@ -7,9 +7,9 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.ensembles import part_of
+from holdtrue.ensembles.members import Domain, width_of
 from holdtrue.ensembles.parts import (
     FEATURE_LIMIT,
-    Domain,
     PartRule,
     codes_of,
     hash_contents,
@@ -18,7 +18,6 @@ from holdtrue.ensembles.parts import (
     outputs_of,
     shares_of,
     targets_of,
-    width_of,
 )
 from holdtrue.queries.features import hash_keys
 

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from holdtrue import kernels
 from holdtrue.ensembles import train
-from holdtrue.ensembles.members import kind_of
-from holdtrue.ensembles.parts import FEATURE_LIMIT, Domain
+from holdtrue.ensembles.members import Domain, kind_of
+from holdtrue.ensembles.parts import FEATURE_LIMIT
 from holdtrue.kernels import predictors, predictors_compiled
 from holdtrue.kernels.predictors import WeightTable, count_table_votes, score_table
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.parts import Domain, Label
-from holdtrue.errors import PreconditionError
+from holdtrue.ensembles.parts import FEATURE_LIMIT, Label
+from holdtrue.errors import InvalidParameter, PreconditionError
+from holdtrue.exact import describe_array, rational
 from holdtrue.kernels import Floats, Integers
 from holdtrue.kernels.predictors import (
     Forest,
@@ -28,6 +29,7 @@ from holdtrue.silence import silence
 __all__ = [
     "Block",
     "ConstantMember",
+    "Domain",
     "Ensemble",
     "Kind",
     "LinearMembers",
@@ -42,12 +44,14 @@ __all__ = [
     "read_tree",
     "stack_blocks",
     "stack_trees",
+    "width_of",
 ]
 
 Whatever = npt.NDArray[Any]
 Kind: TypeAlias = Literal["linear", "trees", "other"]
 
 # Public classes whose ``predict`` is the sign or the largest of X coef + intercept, or that sum itself for a regressor.
+_PAIR = 2
 _LINEAR = {
     "linear_model": (
         "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV LassoLars LassoLarsCV "
@@ -189,6 +193,55 @@ def _predict_safely(member: Any, points: Floats, read: Callable[[Whatever], What
     if len(points) <= 1:
         return np.full(len(points), fixed)
     return np.concatenate([_predict_safely(member, points[place : place + 1], read, fixed) for place in range(len(points))])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """Where the features of a point may lie: ``low[i] <= x[i] <= high[i]``, public. What lies beyond moves to the edge."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, bounds: object, *, width: int) -> "Domain":
+        """Return the domain of ``width`` columns: from one pair for all, one pair per column, or None for no bounds."""
+        if bounds is None:
+            return cls(np.full(width, -FEATURE_LIMIT), np.full(width, FEATURE_LIMIT))
+        pairs = bounds if isinstance(bounds, Sequence) else ()
+        if len(pairs) == _PAIR and not isinstance(pairs[0], Sequence):
+            pairs = [tuple(pairs)] * width
+        if len(pairs) != width or any(not isinstance(pair, Sequence) or len(pair) != _PAIR for pair in pairs):
+            raise InvalidParameter("bounds", bounds, f"a pair (low, high), or one for each of {width} columns")
+        edges = np.array([[float(rational("bounds", end)) for end in pair] for pair in pairs]).reshape(width, _PAIR)
+        if (edges[:, 0] > edges[:, 1]).any() or (np.abs(edges) > FEATURE_LIMIT).any():
+            raise InvalidParameter("bounds", bounds, "pairs (low, high) with low <= high, within the range of 32-bit floats")
+        return cls(np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]))
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.low.size
+
+    def clamp_points(self, X: object) -> Floats:
+        """Return points as members see them: missing numbers are 0, and then all are moved into the bounds.
+
+        So no member ever meets a NaN or an infinity. Failure: InvalidParameter on types and shapes, never on a number.
+        """
+        points = _read_numbers(X)
+        if points.ndim != _PAIR or points.shape[1] != self.width:
+            raise InvalidParameter("X", describe_array(points), f"a matrix of numbers with {self.width} columns")
+        missing = points != points  # noqa: PLR0124 - true for NaN only
+        if missing.any():
+            points = np.where(missing, 0.0, points)
+        return np.minimum(np.maximum(points, self.low), self.high)
+
+
+def width_of(X: object) -> int:
+    """Return the number of columns of a matrix of numbers."""
+    points = _read_numbers(X)
+    if points.ndim != _PAIR or points.shape[1] == 0:
+        raise InvalidParameter("X", describe_array(points), "a matrix of numbers, rows by columns")
+    return int(points.shape[1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -345,3 +398,15 @@ def _rounded_down(thresholds: Floats) -> npt.NDArray[np.float32]:
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+
+
+def _read_numbers(X: object) -> Floats:
+    try:
+        points = np.asarray(X)
+    except ValueError:
+        points = np.zeros(0, dtype=object)
+    if points.dtype.kind not in "biuf":
+        raise InvalidParameter("X", describe_array(points), "a matrix of numbers")
+    if points.ndim == 1:
+        points = points[np.newaxis, :]
+    return points.astype(np.float64, copy=False)

@@ -27,7 +27,6 @@ from holdtrue.queries.features import hash_bytes
 
 __all__ = [
     "FEATURE_LIMIT",
-    "Domain",
     "Label",
     "PartRule",
     "codes_of",
@@ -132,55 +131,6 @@ def _canonical_rows(columns: Sequence[npt.NDArray[Any]]) -> Floats:
     return np.ascontiguousarray(table)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Domain:
-    """Where the features of a point may lie: ``low[i] <= x[i] <= high[i]``, public. What lies beyond moves to the edge."""
-
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, bounds: object, *, width: int) -> "Domain":
-        """Return the domain of ``width`` columns: from one pair for all, one pair per column, or None for no bounds."""
-        if bounds is None:
-            return cls(np.full(width, -FEATURE_LIMIT), np.full(width, FEATURE_LIMIT))
-        pairs = bounds if isinstance(bounds, Sequence) else ()
-        if len(pairs) == _PAIR and not isinstance(pairs[0], Sequence):
-            pairs = [tuple(pairs)] * width
-        if len(pairs) != width or any(not isinstance(pair, Sequence) or len(pair) != _PAIR for pair in pairs):
-            raise InvalidParameter("bounds", bounds, f"a pair (low, high), or one for each of {width} columns")
-        edges = np.array([[float(rational("bounds", end)) for end in pair] for pair in pairs]).reshape(width, _PAIR)
-        if (edges[:, 0] > edges[:, 1]).any() or (np.abs(edges) > FEATURE_LIMIT).any():
-            raise InvalidParameter("bounds", bounds, "pairs (low, high) with low <= high, within the range of 32-bit floats")
-        return cls(np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1]))
-
-    @property
-    def width(self) -> int:
-        """Return the number of columns."""
-        return self.low.size
-
-    def clamp_points(self, X: object) -> Floats:
-        """Return points as members see them: missing numbers are 0, and then all are moved into the bounds.
-
-        So no member ever meets a NaN or an infinity. Failure: InvalidParameter on types and shapes, never on a number.
-        """
-        points = _read_numbers(X)
-        if points.ndim != _PAIR or points.shape[1] != self.width:
-            raise InvalidParameter("X", describe_array(points), f"a matrix of numbers with {self.width} columns")
-        missing = points != points  # noqa: PLR0124 - true for NaN only
-        if missing.any():
-            points = np.where(missing, 0.0, points)
-        return np.minimum(np.maximum(points, self.low), self.high)
-
-
-def width_of(X: object) -> int:
-    """Return the number of columns of a matrix of numbers."""
-    points = _read_numbers(X)
-    if points.ndim != _PAIR or points.shape[1] == 0:
-        raise InvalidParameter("X", describe_array(points), "a matrix of numbers, rows by columns")
-    return int(points.shape[1])
-
-
 def labels_of(labels: object) -> tuple[Label, ...]:
     """Check the public list of labels: two or more, all different, all strings or all whole numbers or all booleans."""
     expected = "two or more different labels: strings, whole numbers or booleans, public"
@@ -236,18 +186,6 @@ def outputs_of(outputs: object, fallback: Number | None) -> tuple[tuple[float, f
     if not low <= value <= high:
         raise InvalidParameter("fallback", fallback, f"a number from {low:g} to {high:g}")
     return (low, high), value
-
-
-def _read_numbers(X: object) -> Floats:
-    try:
-        points = np.asarray(X)
-    except ValueError:
-        points = np.zeros(0, dtype=object)
-    if points.dtype.kind not in "biuf":
-        raise InvalidParameter("X", describe_array(points), "a matrix of numbers")
-    if points.ndim == 1:
-        points = points[np.newaxis, :]
-    return points.astype(np.float64, copy=False)
 
 
 def _find_label(value: object, labels: tuple[Label, ...]) -> int:

@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.ensembles.members import Block, Ensemble, LinearMembers, Tree, TreeMembers, kind_of
-from holdtrue.ensembles.parts import Domain, labels_of, outputs_of
+from holdtrue.ensembles.members import Block, Domain, Ensemble, LinearMembers, Tree, TreeMembers, kind_of
+from holdtrue.ensembles.parts import labels_of, outputs_of
 from holdtrue.ensembles.training import Recipe
 from holdtrue.errors import InvalidParameter, PreconditionError, RequestError
 from holdtrue.kernels.predictors import Forest, WeightTable

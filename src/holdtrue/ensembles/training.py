@@ -11,6 +11,7 @@ import numpy.typing as npt
 from holdtrue.ensembles.members import (
     Block,
     ConstantMember,
+    Domain,
     Ensemble,
     Members,
     OtherMembers,
@@ -22,16 +23,15 @@ from holdtrue.ensembles.members import (
     read_tree,
     stack_blocks,
     stack_trees,
+    width_of,
 )
 from holdtrue.ensembles.parts import (
-    Domain,
     Label,
     codes_of,
     labels_of,
     outputs_of,
     shares_of,
     targets_of,
-    width_of,
 )
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count

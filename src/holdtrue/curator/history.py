@@ -13,7 +13,7 @@ from holdtrue.records import Response
 
 __all__ = ["Line", "Page", "history_of", "history_page", "responses_of"]
 
-_WINDOW = 256
+_WINDOW = 64  # entries read at a time: whoever charges waits no longer than for these
 _SPARE = 8  # entries that are neither a charge nor its response
 _MOST_READ = 5_000
 

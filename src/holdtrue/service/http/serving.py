@@ -41,6 +41,7 @@ _KEEP_SECONDS = 15
 _BACKLOG = 2048
 _OTHER_FILES = 200  # ledgers, data, keys, and connections that are let go of but not closed yet
 _SELDOM = 50_000
+_SWITCH_SECONDS = 0.001  # after which a thread that reads a history lets the one that answers go on
 _PLAIN: dict[str, Any] = {
     "lifespan": "on",
     "ws": "none",
@@ -61,6 +62,7 @@ def run_service(settings: Settings, *, out: TextIO | None = None) -> None:
     The first start of all makes the owner's key and shows it once: on the terminal, or in a file that only we can read
     where there is no terminal, since what is printed there ends up in a log. Raises ``RefusedError`` where it cannot start.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     out = out or sys.stdout
     with _bind_socket(settings) as listening:
         _show_first_key(settings, out)

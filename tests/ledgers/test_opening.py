@@ -304,3 +304,12 @@ def test_a_ledger_is_created_where_files_have_no_links(quick, monkeypatch):
         assert ledger.charge(**request("a")).fresh
     assert sorted(each.name for each in quick.iterdir() if each.name.endswith((".new", ".new-journal"))) == []
     assert verify(path).charges == 1
+
+
+def test_a_clock_that_makes_no_sense_is_no_error_outside_the_tree(tmp_path, monkeypatch):
+    """SQLAlchemy's pool compares clocks, and closes a connection that it takes for an old one."""
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: -9.2e18)
+        with pytest.raises(ht.HoldtrueError):
+            ht.Curator({"x": [1.0] * 5_000}, ledger=tmp_path / "x.ledger", queries=10, epsilon=1, delta=1e-6)
+    ht.Curator({"x": [1.0] * 5_000}, ledger=tmp_path / "x.ledger", queries=10, epsilon=1, delta=1e-6).close()

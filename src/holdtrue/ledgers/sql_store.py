@@ -303,8 +303,11 @@ class SqlStore(ABC):
         from sqlalchemy.pool import StaticPool
 
         engine = sa.create_engine(self._dialect, creator=lambda: self._driver, poolclass=StaticPool, hide_parameters=True)
-        with engine.connect() as connection, connection.begin():
-            yield connection
+        try:  # a clock that makes no sense has its pool close the connection, and then miss it
+            with engine.connect() as connection, connection.begin():
+                yield connection
+        except Exception as error:  # noqa: BLE001 - what is not the engine's is raised as it is
+            raise self._to_ledger_error(error) from None
 
     def _read_revision(self) -> str | None:
         if not self._has_tables():

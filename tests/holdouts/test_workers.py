@@ -290,7 +290,7 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
         monkeypatch.setattr(one._mode, "_follow", beside)
         one._start_gate(first, None)
 
-    with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
+    with pytest.raises(ht.InvalidParameter, match="the submission that last had a yes"):
         open_beside(tmp_path / "a.ledger")
     monkeypatch.setattr(gating, "request_id_of", lambda _: None)
     open_beside(tmp_path / "b.ledger")
@@ -300,7 +300,7 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
 def test_an_incumbent_that_was_charged_and_killed_is_told_by_the_next_who_opens(tmp_path):
     path, start = tmp_path / "a.ledger", right(0.5, 1)
     kill_during(lambda: Holdout(TRUTH, looks=100, yes=5, incumbent=start, ledger=path))
-    with pytest.raises(ht.InvalidParameter, match="the one that last had a yes"):
+    with pytest.raises(ht.InvalidParameter, match="the submission that last had a yes"):
         Holdout(TRUTH, incumbent=right(0.6, 2), ledger=path)
     with Holdout(TRUTH, incumbent=start, ledger=path) as gate:
         assert gate.incumbent.width < 0.2

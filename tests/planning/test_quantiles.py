@@ -23,7 +23,7 @@ from holdtrue.planning.quantiles import (
     choose_method,
     count_most_asks,
     factorise,
-    find_ends,
+    find_quantile_ends,
     price_curve,
     price_picks,
     price_search,
@@ -152,16 +152,16 @@ def test_u3_a_search_is_over_at_neighbours_or_where_answers_are_near():
 def test_u3_ends_by_hand():
     """Thresholds 2, 5 and 8 of ten: 2 is surely below a half, 8 surely reaches it, 5 may or may not."""
     known = {2: read_share(0.2, 0.1, 0.01), 5: read_share(0.45, 0.1, 0.01), 8: read_share(0.9, 0.1, 0.01)}
-    ends = find_ends(known, 0.5, whole=EVERYBODY, last=9)
+    ends = find_quantile_ends(known, 0.5, whole=EVERYBODY, last=9)
     assert (ends.low, ends.high) == (3, 8)
     assert (ends.sample_low, ends.sample_high) == (6, 8)
     assert ends.value == 6  # on the line from .45 at 5 to .9 at 8
-    assert find_ends({}, 0.5, whole=EVERYBODY, last=9)[1:] == (0, 9, 0, 9)
+    assert find_quantile_ends({}, 0.5, whole=EVERYBODY, last=9)[1:] == (0, 9, 0, 9)
 
 
 def test_u3_ends_that_cross_are_told_in_order():
     known = {2: read_share(0.9), 6: read_share(0.1)}  # what noise may do
-    ends = find_ends(known, 0.5, whole=EVERYBODY, last=9)
+    ends = find_quantile_ends(known, 0.5, whole=EVERYBODY, last=9)
     assert ends.low <= ends.value <= ends.high
     assert (ends.low, ends.high) == (2, 7)
 
@@ -169,7 +169,7 @@ def test_u3_ends_that_cross_are_told_in_order():
 def test_u3_levels_are_shares_of_those_who_are_looked_at():
     half = ShareReading(0.5, 0.5, 0.5, 0.5, 0.5)
     known = {place: read_share(0.05 * (place + 1)) for place in range(9)}
-    assert find_ends(known, 0.5, whole=half, last=9).value == 4  # .25 of all is half of the half
+    assert find_quantile_ends(known, 0.5, whole=half, last=9).value == 4  # .25 of all is half of the half
 
 
 @pytest.mark.parametrize("level", [0.01, 0.3, 0.5, 0.99])
@@ -182,7 +182,7 @@ def test_u3_exact_answers_find_the_quantile(level):
 
     bisect_levels(known, [level], ask, whole=EVERYBODY, last=63, near=0.0)
     right = int(np.argmax(shares >= level))
-    assert find_ends(known, level, whole=EVERYBODY, last=63)[:3] == (right, right, right)
+    assert find_quantile_ends(known, level, whole=EVERYBODY, last=63)[:3] == (right, right, right)
     assert len(known) <= 12
 
 

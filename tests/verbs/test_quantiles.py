@@ -32,7 +32,7 @@ from holdtrue.planning.quantiles import (
     bisect_levels,
     count_most_asks,
     factorise,
-    find_ends,
+    find_quantile_ends,
     price_curve,
     price_picks,
     read_grid,
@@ -104,7 +104,7 @@ def test_u3_the_search_covers_five_quantiles_with_an_atom_in_sixty_runs(rows):
         before = 0
         for level in (0.5, 0.25, 0.75, 0.1, 0.9):
             bisect_levels(known, [level], ask, whole=EVERYBODY, last=LAST, near=plan.alpha / 10)
-            ends = find_ends(known, level, whole=EVERYBODY, last=LAST)
+            ends = find_quantile_ends(known, level, whole=EVERYBODY, last=LAST)
             assert ends.low <= np.searchsorted(shares, level) <= ends.high
             assert len(known) - before <= 2 * 16
             used.append(len(known) - before)
@@ -126,7 +126,7 @@ def test_u3_without_a_stop_ends_are_within_two_alpha():
 
     for level in (0.5, 0.25, 0.75):
         bisect_levels(known, [level], ask, whole=EVERYBODY, last=LAST, near=0)
-        ends = find_ends(known, level, whole=EVERYBODY, last=LAST)
+        ends = find_quantile_ends(known, level, whole=EVERYBODY, last=LAST)
         assert shares[ends.low] >= level - 2 * plan.alpha
         assert shares[ends.high - 1] < level + 2 * plan.alpha
 
@@ -148,7 +148,7 @@ def test_u3_a_search_takes_no_more_than_two_logarithms_whatever_is_answered(poin
         bisect_levels(known, [level], ask, whole=EVERYBODY, last=points - 1, near=0)
         assert len(known) <= min(2 * math.ceil(math.log2(points)), points - 1)
         assert all(0 <= place < points - 1 for place in known)
-        ends = find_ends(known, level, whole=EVERYBODY, last=points - 1)
+        ends = find_quantile_ends(known, level, whole=EVERYBODY, last=points - 1)
         assert 0 <= ends.low <= ends.value <= ends.high <= points - 1
     assert count_most_asks(read_grid(0, points - 1, 1), 1, filtered=False) == min(
         2 * math.ceil(math.log2(points)), points - 1
@@ -164,7 +164,7 @@ def test_u3_with_exact_answers_the_ends_meet_at_the_quantile():
 
     for level in (0.03, 0.5, 0.97):
         bisect_levels(known, [level], ask, whole=EVERYBODY, last=LAST, near=0)
-        ends = find_ends(known, level, whole=EVERYBODY, last=LAST)
+        ends = find_quantile_ends(known, level, whole=EVERYBODY, last=LAST)
         assert ends == (np.searchsorted(shares, level),) * 5
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from holdtrue.errors import InvalidParameter, UnsupportedQuery
 from holdtrue.exact import Number, rational, read_list
+from holdtrue.queries.sql_words import quote_name, quote_text
 
 __all__ = ["Condition", "Expression", "Frame", "GroupedFrame"]
 
@@ -272,7 +273,7 @@ class GroupedFrame:
             if self._frame.where is not None:
                 message = "shares in groups are of all rows: leave out the condition, or ask curator.table(..., where=)"
                 raise UnsupportedQuery(message)
-            return self._frame.curator.ask(_quote_name(column), by=self._by, key=key)
+            return self._frame.curator.ask(quote_name(column), by=self._by, key=key)
         return self._call("mean", low, high, key)
 
     def sum(self, *, low: Number | None = None, high: Number | None = None, key: str | None = None) -> Any:  # noqa: ANN401 - a response
@@ -337,7 +338,7 @@ class Frame:
     def __getitem__(self, wanted: object) -> Any:  # noqa: ANN401 - a column, or a frame
         if isinstance(wanted, str):
             name = self.curator.card.column(wanted).name
-            return Expression(self, _quote_name(name), name)
+            return Expression(self, quote_name(name), name)
         if isinstance(wanted, (Condition, Expression)):
             return Frame(self.curator, _join([self.where, _read_condition(self, wanted)]))
         message = "a frame takes the name of a column, or a condition: df['age'], df[df.age > 65]"
@@ -406,12 +407,8 @@ def _write_value(frame: Frame, value: object) -> str:
             rational("value", plain)
             return repr(plain)
         case str():
-            return "'" + plain.replace("'", "''") + "'"
+            return quote_text(plain)
         case date() if not isinstance(plain, datetime):
             return f"DATE '{plain.isoformat()}'"
         case _:
             raise InvalidParameter("value", type(value).__name__, "a finite number, text, True, False or a date")
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -18,8 +18,8 @@ from holdtrue.entropy import SYSTEM, Bits
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.evaluator import Values, evaluate
 from holdtrue.queries.parser import parse
+from holdtrue.queries.sql_words import quote_name
 from holdtrue.verbs.quantiles import QuantileTask
-from holdtrue.verbs.tables import quote_name
 
 __all__ = [
     "EXAMPLES",

@@ -34,7 +34,6 @@ from holdtrue.engines.files import (
     explain_failure,
     find_files,
     infer_types,
-    quote_name,
     quote_text,
     table_function,
 )
@@ -48,6 +47,7 @@ from holdtrue.queries.dates import LIMITS
 from holdtrue.queries.emitters import duckdb_condition as emit_condition
 from holdtrue.queries.emitters import emit_duckdb as emit_value
 from holdtrue.queries.evaluator import Values
+from holdtrue.queries.sql_words import quote_name
 from holdtrue.queries.syntax_tree import Boolean, Query
 
 if TYPE_CHECKING:

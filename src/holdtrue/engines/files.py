@@ -22,6 +22,7 @@ from typing import Any, Literal, TextIO, TypeAlias
 from holdtrue.errors import InvalidParameter, RequestError
 from holdtrue.queries.columns import check_names, choose_type, open_masked, refuse_type, type_of_decimal
 from holdtrue.queries.dates import LIMITS
+from holdtrue.queries.sql_words import quote_name
 
 __all__ = [
     "Cast",
@@ -35,7 +36,6 @@ __all__ = [
     "find_files",
     "infer_types",
     "match_files",
-    "quote_name",
     "quote_text",
     "table_function",
 ]
@@ -191,11 +191,6 @@ def _check_readable(name: str) -> None:
     if reason is not None:
         message = f"{name}: {reason}"
         raise RequestError(message)
-
-
-def quote_name(name: str) -> str:
-    """Return a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def quote_text(value: str) -> str:

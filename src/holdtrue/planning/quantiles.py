@@ -38,7 +38,7 @@ __all__ = [
     "choose_method",
     "count_most_asks",
     "factorise",
-    "find_ends",
+    "find_quantile_ends",
     "price_curve",
     "price_picks",
     "price_search",
@@ -254,7 +254,7 @@ def _start_searches(
     )
 
 
-def find_ends(known: Mapping[int, ShareReading], level: float, *, whole: ShareReading, last: int) -> QuantileEnds:
+def find_quantile_ends(known: Mapping[int, ShareReading], level: float, *, whole: ShareReading, last: int) -> QuantileEnds:
     """Return between which places a quantile lies, by all thresholds that are known, however they were chosen (U3.1).
 
     Law: on the event that all intervals of answers cover, the share below ``low`` is below the level and the share up to

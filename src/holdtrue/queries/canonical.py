@@ -15,7 +15,7 @@ from holdtrue.queries.cards import Type
 from holdtrue.queries.checking import conjoin, make_comparison
 from holdtrue.queries.dates import LIMITS, write_constant
 from holdtrue.queries.scalars import make_arithmetic
-from holdtrue.queries.sql_words import QUOTED
+from holdtrue.queries.sql_words import QUOTED, quote_name, quote_text
 from holdtrue.queries.syntax_tree import (
     DEEPEST,
     LONGEST,
@@ -170,7 +170,7 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
 def _render_scalar(tree: Text | Missing | Arithmetic | Negate | Convert | CaseWhen | Function) -> Piece:
     match tree:
         case Text(value=value):
-            return Piece("'" + value.replace("'", "''") + "'")
+            return Piece(quote_text(value))
         case Missing():
             return Piece("NULL")
         case Negate(operand=operand):
@@ -266,4 +266,4 @@ def _write_infix(left: Piece, symbol: str, right: Piece, *, level: int) -> Piece
 def _render_name(name: str) -> Piece:
     if _PLAIN.fullmatch(name) and name.upper() not in QUOTED:
         return Piece(name)
-    return Piece('"' + name.replace('"', '""') + '"')
+    return Piece(quote_name(name))

@@ -1,6 +1,6 @@
 """Words and signs of SQL: which column names need quotes, and the messages for what the language lacks."""
 
-__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "refusal_of"]
+__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "quote_name", "quote_text", "refusal_of"]
 
 # Words that name no column unless they stand in double quotes.
 _RESERVED_WORDS = """
@@ -89,3 +89,13 @@ LACKING = {
     },
     **{name: refusal_of(f"the aggregate {name} is", _MEAN) for name in _AGGREGATES.split()},
 }
+
+
+def quote_name(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    """Return a text as an SQL constant."""
+    return "'" + text.replace("'", "''") + "'"

@@ -15,12 +15,13 @@ from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, price_means
 from holdtrue.queries.cards import Label
+from holdtrue.queries.sql_words import quote_name
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Estimates, Means, Response
 from holdtrue.requests import By, Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
-from holdtrue.verbs.tables import Groups, quote_name, read_groups
+from holdtrue.verbs.tables import Groups, read_groups
 
 __all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_by"]
 

@@ -29,7 +29,7 @@ from holdtrue.planning.quantiles import (
     bisect_levels,
     choose_method,
     factorise,
-    find_ends,
+    find_quantile_ends,
     price_curve,
     price_picks,
     price_search,
@@ -37,6 +37,7 @@ from holdtrue.planning.quantiles import (
     read_levels,
     score_ranks,
 )
+from holdtrue.queries.sql_words import quote_name
 from holdtrue.records import Answer, Certificate, Quantiles, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
@@ -73,7 +74,7 @@ class QuantileTask:
 
     def write_threshold(self, place: int) -> str:
         """Return the question whether a row's value is at or below the point at a place."""
-        text = f"{_quote_name(self.column)} <= {self.grid.write_point(place)}"
+        text = f"{quote_name(self.column)} <= {self.grid.write_point(place)}"
         return text if self.where is None else f"({self.where}) AND {text}"
 
     @property
@@ -259,7 +260,7 @@ class QuantileSearch:
     def _make_record(self) -> Quantiles:
         """Say what the answers prove of each level, in the column's own units."""
         task = self.task
-        ends = [find_ends(self.known, level, whole=self._whole, last=task.grid.last) for level in task.levels]
+        ends = [find_quantile_ends(self.known, level, whole=self._whole, last=task.grid.last) for level in task.levels]
         newest = max(self.answers.values(), key=lambda answer: answer.certificate.entry)
         places = sorted(self.known)
         made = _place_ends(task, self.curation.plan, ends, certain=newest.interval is not None)
@@ -319,7 +320,7 @@ def make_curve(
     price = price_curve(plan, task.cells, rows=rows)
     known = {place: _read_share(plan, share, price.sample_box) for place, share in enumerate(shares)}
     whole = known.pop(task.grid.last, ShareReading(1.0, 1.0, 1.0, 1.0, 1.0))
-    ends = [find_ends(known, level, whole=whole, last=task.grid.last) for level in task.levels]
+    ends = [find_quantile_ends(known, level, whole=whole, last=task.grid.last) for level in task.levels]
     made = _place_ends(task, plan, ends, certain=plan.iid)
     return Quantiles(
         **made,
@@ -440,7 +441,3 @@ def _to_reading(answer: Answer) -> ShareReading:
     rows = answer.sample_interval
     ends = answer.interval or rows
     return ShareReading(answer.value, ends.low, ends.high, rows.low, rows.high)
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -19,13 +19,14 @@ from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.tables import TablePrice, count_unions, price_table
 from holdtrue.queries.canonical import conjoin_queries
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
+from holdtrue.queries.sql_words import quote_name, quote_text
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table, Unions
 from holdtrue.requests import Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 
-__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "quote_name", "read_groups", "tabulate"]
+__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "read_groups", "tabulate"]
 
 _UnionKind: TypeAlias = Literal["margins", "ranges"]
 _MOST_CELLS = 100_000
@@ -332,12 +333,7 @@ def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
     return [below, *inner, above]
 
 
-def quote_name(name: str) -> str:
-    """Return the name of a column as a query has it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _quote_label(label: Label) -> str:
     if isinstance(label, bool):
         return str(label).upper()
-    return "'" + label.replace("'", "''") + "'" if isinstance(label, str) else repr(label)
+    return quote_text(label) if isinstance(label, str) else repr(label)

@@ -18,6 +18,7 @@ from holdtrue.exact import amount
 from holdtrue.planning.methods import REACHES
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.sql_words import QUOTED, quote_name
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import promise, questions_of
@@ -290,7 +291,7 @@ def suggest_scaling(query: Query, card: Card) -> dict[str, str] | None:
 
 
 def _quote_name(column: Column) -> str:
-    return column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"'
+    return column.name if column.name.isidentifier() and column.name.upper() not in QUOTED else quote_name(column.name)
 
 
 def _describe_column(column: Column) -> str:

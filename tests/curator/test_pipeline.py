@@ -355,7 +355,7 @@ def test_p3_nothing_is_told_before_it_is_stored(people, place, tmp_path, monkeyp
 
 def test_p6_after_a_failed_commit_nobody_who_comes_along_is_told_of_an_answer(people, place):
     with opened(people, place) as curator:
-        store, done = curator.pipeline.ledger._store, []
+        store, done = curator.pipeline.ledger.store, []
         begin = store.begin
 
         def failing(lookup):
@@ -452,7 +452,7 @@ def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(peopl
             start.wait()
             while len(curator.pipeline._inbox) < len(threads):
                 pass
-            curator.pipeline.ledger._store.begin = fail
+            curator.pipeline.ledger.store.begin = fail
         for thread in threads:
             thread.join()
         assert len(failures) == 4

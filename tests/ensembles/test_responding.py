@@ -219,12 +219,12 @@ def test_e10_one_member_moves_the_sum_by_the_sensitivity_at_most(rng, gamma):
     for _ in range(2000):
         here = rng.uniform(-0.2, 1.2)
         there = here + rng.uniform(-1, 1) * (2 if gamma is None else gamma)
-        assert abs(rule._steps_of(here) - rule._steps_of(there)) <= rule.noise.sensitivity
+        assert abs(rule.round_to_steps(here) - rule.round_to_steps(there)) <= rule.noise.sensitivity
 
 
 def test_e10_a_sensitivity_without_the_rounding_is_caught():
     rule = NoisyAverage(2, low=0, high=1, mu=1.0, gamma=0.0105, steps=1000)
-    moves = [abs(rule._steps_of(x) - rule._steps_of(x + 0.0105)) for x in np.linspace(0, 0.5, 999)]
+    moves = [abs(rule.round_to_steps(x) - rule.round_to_steps(x + 0.0105)) for x in np.linspace(0, 0.5, 999)]
     assert max(moves) == rule.noise.sensitivity > round(10.5)
 
 
@@ -235,14 +235,14 @@ def test_floats_propose_the_exact_sum_of_an_average(rng, low, high, steps):
     for _ in range(20):
         edges = low + (rng.integers(0, min(steps, 1 << 40), 200) + 0.5) * ((high - low) / steps)
         values = np.concatenate([edges, np.nextafter(edges[:100], np.inf), rng.uniform(low - 0.1, high + 0.1, 100)])
-        assert rule._sum_outputs(values) == sum(rule._steps_of(value) for value in values.tolist())
+        assert rule.sum_outputs(values) == sum(rule.round_to_steps(value) for value in values.tolist())
 
 
 def test_noisy_average_is_total():
     rule = NoisyAverage(5, low=-1, high=1, epsilon=1)
     odd = np.array([math.nan, math.inf, -math.inf, 1e300, 0.0])
-    assert [rule._steps_of(value) for value in odd.tolist()] == [0, rule.steps, 0, rule.steps, rule.steps // 2]
-    assert rule._sum_outputs(odd) == 2 * rule.steps + rule.steps // 2
+    assert [rule.round_to_steps(value) for value in odd.tolist()] == [0, rule.steps, 0, rule.steps, rule.steps // 2]
+    assert rule.sum_outputs(odd) == 2 * rule.steps + rule.steps // 2
     assert -1 <= rule.release([math.nan, math.inf, -math.inf, 1e300, 0.0]) <= 1
 
 

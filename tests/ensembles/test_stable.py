@@ -66,7 +66,7 @@ def test_e13_e15_e16_neighbours_stay_within_the_certified_stability_on_random_pr
         here, there = neighbours(rng, int(rng.integers(2, 30)), int(rng.integers(1, 5)), numbers="label_bounds" in chosen)
         left, right = fit_stable(*here, **chosen), fit_stable(*there, **chosen)
         assert left.stability == right.stability
-        worst = max(worst, np.linalg.norm(left._weights - right._weights) / left.stability)
+        worst = max(worst, np.linalg.norm(left.private_weights - right.private_weights) / left.stability)
     assert 0.2 < worst <= 1
 
 
@@ -79,7 +79,7 @@ def test_e13_the_tight_example_is_attained():
     other[3] = 0
     chosen = {"loss": line, "bounds": (0, 1), "intercept": False, "strength": strength, "steps": 400}
     left, right = fit_stable(rows, y, **chosen), fit_stable(rows, other, **chosen)
-    moved = float(abs(left._weights - right._weights)[0])
+    moved = float(abs(left.private_weights - right.private_weights)[0])
     assert moved == pytest.approx(2 / (strength * n), rel=1e-9)
     assert moved <= left.stability <= moved * (1 + 1e-9)
 
@@ -90,7 +90,7 @@ def test_a_constant_of_half_the_size_is_caught():
     rows, y, other = np.ones((20, 1)), np.ones(20), np.ones(20)
     other[3] = 0
     chosen = {"loss": line, "bounds": (0, 1), "intercept": False, "strength": 0.3, "steps": 400}
-    moved = abs(fit_stable(rows, y, **chosen)._weights - fit_stable(rows, other, **chosen)._weights)[0]
+    moved = abs(fit_stable(rows, y, **chosen).private_weights - fit_stable(rows, other, **chosen).private_weights)[0]
     assert moved > fit_stable(rows, y, **(chosen | {"strength": 0.6})).stability
 
 
@@ -100,7 +100,7 @@ def test_e7_predictions_move_by_gamma_at_most(rng):
         here, there = neighbours(rng, 12, 3)
         left, right = fit_stable(*here, **chosen), fit_stable(*there, **chosen)
         at = left.features.scale_rows(rng.uniform(-5, 5, (50, 3)))
-        assert np.abs(at @ (left._weights - right._weights)).max() <= left.gamma
+        assert np.abs(at @ (left.private_weights - right.private_weights)).max() <= left.gamma
 
 
 @pytest.mark.parametrize("loss", [logistic(), hinge(0.4), huber(0.7), squared()], ids=lambda loss: loss.name)
@@ -113,7 +113,7 @@ def test_e15_fixed_steps_end_within_the_certified_distance_of_the_minimiser(rng,
         exact = fit_stable(rows, y, **chosen, steps=1500)
         for steps in (1, 5, 40):
             rough = fit_stable(rows, y, **chosen, steps=steps)
-            away = np.linalg.norm(rough._weights - exact._weights)
+            away = np.linalg.norm(rough.private_weights - exact.private_weights)
             assert away <= rough.distance * (1 + 1e-9) + 2 * exact.distance + 1e-12
             assert rough.stability == pytest.approx(exact.stability, rel=1e-9)
 
@@ -121,10 +121,10 @@ def test_e15_fixed_steps_end_within_the_certified_distance_of_the_minimiser(rng,
 def test_e15_subgradients_end_within_their_certified_distance_and_pay_for_it(rng):
     rows, y = neighbours(rng, 25, 2)[0]
     chosen = {"loss": hinge(), "bounds": (-1, 1), "strength": 0.5, "method": "subgradients"}
-    best = fit_stable(rows, y, **chosen, steps=10_000)._weights
+    best = fit_stable(rows, y, **chosen, steps=10_000).private_weights
     for steps in (10, 100, 1000):
         fit = fit_stable(rows, y, **chosen, steps=steps)
-        assert np.linalg.norm(fit._weights - best) <= fit.distance
+        assert np.linalg.norm(fit.private_weights - best) <= fit.distance
         slope = fit.features.lipschitz
         assert fit.stability >= 2 * slope / (0.5 * 25) + 2 * fit.distance
 
@@ -195,7 +195,7 @@ def test_e13_output_perturbation_adds_the_noise_it_says(rng, bits):
     rows, y = data(rng)
     fit = fit_stable(rows, y, loss=logistic(), bounds=(-1, 1), strength=0.05)
     mechanism = drawing_from(OutputPerturbation(0.5), bits)
-    noise = np.array([mechanism.release(fit).weights - fit._weights for _ in range(2000)])
+    noise = np.array([mechanism.release(fit).weights - fit.private_weights for _ in range(2000)])
     model = mechanism.release(fit)
     expected = stable.bounds_of.output_sigma(fit.stability, mu=0.5)
     assert expected <= model.deviation <= expected * (1 + 3e-3)
@@ -214,7 +214,9 @@ def test_e13_whole_numbers_on_the_grid_move_by_the_sensitivity_at_most(rng):
         left, right = fit_stable(*here, **chosen), fit_stable(*there, **chosen)
         grid = stable._choose_grid(left.stability / 2)
         assert grid * 1024 <= left.stability / 2 < grid * 2048
-        moved = np.array(stable._on_grid(left._weights, grid) - stable._on_grid(right._weights, grid), dtype=float)
+        moved = np.array(
+            stable._on_grid(left.private_weights, grid) - stable._on_grid(right.private_weights, grid), dtype=float
+        )
         width = stable.bounds_of.output_sigma(left.stability, mu=1, grid=grid, dimension=4)
         assert np.linalg.norm(moved) <= math.ceil(width / grid)
 
@@ -246,7 +248,7 @@ def test_e8_noisy_predictions_have_laplace_noise_of_scale_gamma_over_epsilon(rng
     assert fit.gamma / 2 <= scale <= fit.gamma / 2 * (1 + 4e-3)
     assert rule.event == events.DiscreteLaplace(2, rule.noise.sensitivity)
     answers = drawing_from(rule, bits).release(np.tile(rows[:1], (20_000, 1)))
-    centre = fit.labels.write(fit.features.scale_rows(rows[:1]) @ fit._weights)[0]
+    centre = fit.labels.write(fit.features.scale_rows(rows[:1]) @ fit.private_weights)[0]
     assert np.abs(answers - centre).mean() == pytest.approx(50 * scale, rel=0.05)
     assert predict_privately(fit, rows[:4], epsilon=2.0).shape == (4,)
 
@@ -269,13 +271,13 @@ def test_fits_are_one_deterministic_function_of_the_rows(rng):
         {"loss": hinge(), "strength": 0.1, "steps": 200, "method": "subgradients"},
     ):
         first, again = (fit_stable(rows, y, bounds=(-1, 1), **chosen) for _ in range(2))
-        assert (first._weights == again._weights).all()
+        assert (first.private_weights == again.private_weights).all()
 
 
 def test_e16_one_pass_learns(rng):
     rows, y = data(rng, 5000)
     fit = fit_stable(rows, y, loss=logistic(), bounds=(-1, 1), radius=3, method="one-pass", intercept=False)
-    assert ((rows @ fit._weights > 0) == (y > 0)).mean() > 0.85
+    assert ((rows @ fit.private_weights > 0) == (y > 0)).mean() > 0.85
     assert fit.stability == pytest.approx(3 / math.sqrt(5000), rel=1e-6)
 
 
@@ -283,7 +285,7 @@ def test_private_weights_are_not_shown(rng):
     rows, y = data(rng, 50)
     fit = fit_stable(rows, y, loss=logistic(), bounds=(-1, 1), strength=0.1)
     assert "weights" not in repr(fit)
-    assert f"{fit._weights[0]:.4f}" not in repr(fit)
+    assert f"{fit.private_weights[0]:.4f}" not in repr(fit)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +342,8 @@ def test_odd_rows_never_raise(rng):
         {"loss": hinge(), "strength": 0.1, "method": "subgradients", "steps": 20},
     ):
         fit = fit_stable(rows, y, bounds=(0, 1), **chosen)
-        assert np.isfinite(fit._weights).all()
-        assert np.linalg.norm(fit._weights) <= fit.reach * (1 + 1e-9)
+        assert np.isfinite(fit.private_weights).all()
+        assert np.linalg.norm(fit.private_weights) <= fit.reach * (1 + 1e-9)
 
 
 def test_seeded_bits_promise_nothing(rng):

@@ -96,7 +96,7 @@ def test_a_member_is_a_function_of_the_set_of_rows_of_its_part():
 
 def test_parts_of_unlike_sizes_are_solved_together_as_they_are_alone(monkeypatch):
     """Newton's method on batches of parts with as many rows gives each part the weights it has by itself."""
-    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    monkeypatch.setattr(training, "BATCHED_FROM", 1)
     x, y = _rows(32, 400)
     keys = np.arange(400)
     held = train(LogisticRegression(), x, y, parts=40, labels=[0, 1], keys=keys).members.table
@@ -116,7 +116,7 @@ def test_a_part_without_rows_votes_for_the_first_label():
 
 
 def test_replacing_one_row_changes_at_most_one_member_to_the_last_bit(monkeypatch):
-    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    monkeypatch.setattr(training, "BATCHED_FROM", 1)
     x, y = _rows(2, 10)
     for estimator in (LogisticRegression(), SGDClassifier(max_iter=3, tol=None)):
         before = train(estimator, x, y, parts=3, labels=[0, 1]).members.table
@@ -327,14 +327,14 @@ def test_newton_votes_as_the_fits_do_up_to_near_ties(monkeypatch):
     x, y = _rows(17, 1000, columns=5)
     points = np.random.default_rng(18).normal(size=(400, 5))
     slow = train(LogisticRegression(tol=1e-10, max_iter=2000), x, y, parts=20, labels=[0, 1])
-    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    monkeypatch.setattr(training, "BATCHED_FROM", 1)
     fast = train(LogisticRegression(), x, y, parts=20, labels=[0, 1])
     assert np.abs(fast.members.table.weights - slow.members.table.weights).max() < 1e-4
     assert (fast.votes(points) != slow.votes(points)).any(axis=1).mean() < 0.01
 
 
 def test_newton_is_for_plain_logistic_regression_of_two_labels_only(monkeypatch):
-    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    monkeypatch.setattr(training, "BATCHED_FROM", 1)
     x, y = _rows(19, 60)
     called = []
     monkeypatch.setattr(batched_logistic, "newton", lambda *_: called.append(True))
@@ -355,7 +355,7 @@ def test_newton_is_for_plain_logistic_regression_of_two_labels_only(monkeypatch)
 def test_where_newton_fails_the_part_is_fitted_by_itself(monkeypatch):
     x, y = _rows(20, 60)
     plain = train(LogisticRegression(), x, y, parts=4, labels=[0, 1])
-    monkeypatch.setattr(training, "_BATCHED_FROM", 1)
+    monkeypatch.setattr(training, "BATCHED_FROM", 1)
     monkeypatch.setattr(batched_logistic, "newton", lambda *_: None)
     assert (
         train(LogisticRegression(), x, y, parts=4, labels=[0, 1]).members.table.weights == plain.members.table.weights
@@ -369,7 +369,7 @@ def test_where_newton_fails_the_part_is_fitted_by_itself(monkeypatch):
 def test_progress_ends_at_one_and_the_number_of_threads_changes_nothing(monkeypatch):
     x, y = _rows(21, 200)
     for batched in (1, 1000):
-        monkeypatch.setattr(training, "_BATCHED_FROM", batched)
+        monkeypatch.setattr(training, "BATCHED_FROM", batched)
         seen = []
         one = train(LogisticRegression(), x, y, parts=10, labels=[0, 1], jobs=1, progress=seen.append)
         two = train(LogisticRegression(), x, y, parts=10, labels=[0, 1], jobs=2)

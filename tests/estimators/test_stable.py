@@ -153,7 +153,7 @@ def test_one_row_moves_the_weights_by_no_more_than_the_stability(numbers):
     moved, changed = points[:50].copy(), labels[:50].copy()
     moved[7], changed[7] = [1e9, -1e9, 1e9], -1e9
     other = StableRegressor(**settings).fit(moved, changed)
-    apart = float(np.linalg.norm(one._rules[0].fit._weights - other._rules[0].fit._weights))
+    apart = float(np.linalg.norm(one._rules[0].fit.private_weights - other._rules[0].fit.private_weights))
     assert one.stability_ / 50 < apart <= one.stability_
 
 

@@ -98,16 +98,16 @@ def test_p6_after_the_first_failed_commit_nothing_is_answered(place):
     ledger = place.open()
     number = ledger.charge(**request("a")).number
     ledger.respond(number, "stored before")
-    commit = ledger._store.commit
+    commit = ledger.store.commit
 
     def failing(_):
         message = "injected"
         raise ht.ReleaseError(message)
 
-    ledger._store.commit = failing
+    ledger.store.commit = failing
     with pytest.raises(ht.ReleaseError, match="injected"):
         ledger.charge(**request("b"))
-    ledger._store.commit = commit
+    ledger.store.commit = commit
     for action in (
         lambda: ledger.charge(**request("c")),
         lambda: ledger.charge(**request("a")),
@@ -130,19 +130,19 @@ def test_p6_a_commit_that_fails_in_the_engine_is_everybodys_failure(lasting):
     ledger = lasting.open()
     outcomes = []
 
-    driver = ledger._store._driver
+    driver = ledger.store._driver
 
     class FailingDriver:
         def execute(self, statement, *values):
             if statement == "COMMIT":
                 message = "a secret of the engine"
-                raise ledger._store._driver_errors(message)
+                raise ledger.store._driver_errors(message)
             return driver.execute(statement, *values)
 
         def close(self):
             driver.close()
 
-    ledger._store._driver = FailingDriver()
+    ledger.store._driver = FailingDriver()
 
     def work(name):
         try:

@@ -174,7 +174,7 @@ def test_a_charge_finds_its_rows_by_indexes_alone(quick, few):
 
 def test_sqlite_makes_commits_durable(quick):
     ledger = open_ledger(quick / "people.ledger", kind="gdp", cap=10, fingerprint=rows)
-    pragma = ledger._store._driver.execute
+    pragma = ledger.store._driver.execute
     assert pragma("PRAGMA synchronous").fetchone() == (3,)
     assert pragma("PRAGMA journal_mode").fetchone() == ("persist",)
     assert stat.S_IMODE((quick / "people.ledger").stat().st_mode) == 0o600
@@ -193,7 +193,7 @@ def test_wal_is_for_versions_that_keep_it_whole(quick, monkeypatch):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
         with open_ledger(path) as ledger:
-            assert ledger._store._driver.execute("PRAGMA journal_mode").fetchone() == (mode,)
+            assert ledger.store._driver.execute("PRAGMA journal_mode").fetchone() == (mode,)
             ledger.charge(**request(mode))
     assert verify(path).charges == 2
 
@@ -201,7 +201,7 @@ def test_wal_is_for_versions_that_keep_it_whole(quick, monkeypatch):
 def test_postgres_makes_commits_durable_and_refuses_a_server_that_does_not(server):
     url = server.schema() + "%20-csynchronous_commit%3Doff"
     with open_ledger(url, kind="gdp", cap=10, fingerprint=rows) as ledger:
-        assert ledger._store._driver.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        assert ledger.store._driver.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
 def test_places_that_cannot_be(tmp_path):

@@ -15,13 +15,13 @@ def charges(*names, **more):
 
 def commits_of(ledger):
     sizes = []
-    commit = ledger._store.commit
+    commit = ledger.store.commit
 
     def counting(entries):
         sizes.append(len(entries))
         commit(entries)
 
-    ledger._store.commit = counting
+    ledger.store.commit = counting
     return sizes
 
 
@@ -100,7 +100,7 @@ def test_a_store_that_does_not_see_others_write_is_caught(two):
     first, second = two
     charged = first.charge(**request("a"))
     second.respond(charged.number, "theirs")
-    store = first._store
+    store = first.store
     store._commits = store._driver.execute("PRAGMA data_version").fetchone()[0]
     with pytest.raises(ht.HoldtrueError):
         first.respond(charged.number, "ours")

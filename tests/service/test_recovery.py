@@ -248,10 +248,10 @@ def failing_once(monkeypatch, found):
     ledger = found.service.registry.open_dataset("people").curator.ledger
 
     def fail(_):
-        message = f"{ledger._store.where} cannot be read or written; nothing was charged"
+        message = f"{ledger.store.where} cannot be read or written; nothing was charged"
         raise RefusedError(message)
 
-    monkeypatch.setattr(ledger._store, "commit", fail)
+    monkeypatch.setattr(ledger.store, "commit", fail)
 
 
 def ask(client, found, number):

@@ -59,7 +59,7 @@ class Worker:
         """Lose everything but what is on disk."""
         held, self.held, self.moment = self.held, None, None
         if held is not None:
-            held.ledger._store.close()
+            held.ledger.store.close()
             (getattr(held, "pipeline", None) or held._pipeline).engine.close()
 
     def close(self):

@@ -348,24 +348,25 @@ class NoisyAverage(Mechanism):
         values = np.asarray(outputs, dtype=np.float64)
         if values.shape != (self.parts,):
             raise InvalidParameter.saying("outputs", f"outputs has shape {values.shape}; expected {self.parts} numbers")
-        noisy = drawn_by(self, self.noise).release(self._sum_outputs(values))
+        noisy = drawn_by(self, self.noise).release(self.sum_outputs(values))
         mean = self.low + Fraction(noisy, self.parts) * self._unit
         return float(min(max(mean, self.low), self.high))
 
-    def _sum_outputs(self, values: npt.NDArray[np.float64]) -> int:
+    def sum_outputs(self, values: npt.NDArray[np.float64]) -> int:
         """Return the sum of the rounded outputs: floats propose, and exact arithmetic decides what is close to an edge."""
         low, high = float(self.low), float(self.high)
         # Five roundings, of numbers no larger than the bounds and their difference, in units of a step; all of it doubled.
         margin = 10 * 2.0**-53 * self.steps * (2 + 2 * max(abs(low), abs(high)) / (high - low)) if low < high else 1.0
         if margin > _WIDEST:
-            return sum(self._steps_of(value) for value in values.tolist())
+            return sum(self.round_to_steps(value) for value in values.tolist())
         proposed = (np.clip(np.where(np.isnan(values), low, values), low, high) - low) / float(self._unit) + 0.5
         close = np.flatnonzero(np.abs(proposed - np.rint(proposed)) <= margin)
         whole = np.floor(proposed).astype(np.int64)
-        whole[close] = [self._steps_of(value) for value in values[close].tolist()]
+        whole[close] = [self.round_to_steps(value) for value in values[close].tolist()]
         return int(whole.sum())
 
-    def _steps_of(self, value: float) -> int:
+    def round_to_steps(self, value: float) -> int:
+        """Return how many steps above ``low`` an output is: clamped, to the nearest step, exactly; NaN is 0."""
         if math.isnan(value) or value <= self.low:
             return 0
         if value >= self.high:

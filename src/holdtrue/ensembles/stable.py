@@ -1,4 +1,4 @@
-"""Stable learners: linear models that one row can hardly move, by constants certified before any row is seen (E13-E16).
+"""Stable learners: linear models that one row changes very little, by constants certified before any row is seen (E13-E16).
 
 The weights of a fit are private. They are published once with normal noise (:func:`output_perturbation`, the default), after
 which predictions are free; or each prediction gets Laplace noise of its own (:func:`predict_privately`), for pure epsilon
@@ -61,7 +61,7 @@ class StableFit:
     stability: float
     distance: float | None
     reach: float
-    _weights: Floats = field(repr=False)
+    private_weights: Floats = field(repr=False)
 
     @property
     def gamma(self) -> float:
@@ -281,7 +281,7 @@ class OutputPerturbation(Mechanism):
         grid = _choose_grid(fit.stability / math.sqrt(d))
         width = bounds_of.output_sigma(fit.stability, mu=1, grid=grid, dimension=d)
         noise = Gaussian(mu=self.target, sensitivity=math.ceil(Fraction(width) / Fraction(grid)))
-        noisy = drawn_by(self, noise).release(_on_grid(fit._weights, grid))  # noqa: SLF001 - a private value, on its way out
+        noisy = drawn_by(self, noise).release(_on_grid(fit.private_weights, grid))
         return LinearModel(np.asarray(noisy, dtype=np.float64) * grid, fit.features, fit.labels, float(noise.sigma) * grid)
 
 
@@ -315,7 +315,7 @@ class NoisyPrediction(Mechanism):
 
     def on_grid(self, X: Matrix) -> npt.NDArray[np.object_]:
         """Return the fit's own predictions as whole multiples of the grid. Private."""
-        predictions = np.einsum("ij,j->i", self.fit.features.scale_rows(X), self.fit._weights)  # noqa: SLF001 - likewise
+        predictions = np.einsum("ij,j->i", self.fit.features.scale_rows(X), self.fit.private_weights)
         return _on_grid(predictions, self.grid)
 
     def draw(self, exact: npt.NDArray[np.object_]) -> Floats:

@@ -43,7 +43,7 @@ __all__ = ["Progress", "Recipe", "TrainingRows", "fit_part", "gather_members", "
 
 Progress: TypeAlias = Callable[[float], None]
 
-_BATCHED_FROM = 256
+BATCHED_FROM = 256
 _ALONE_BELOW = 20_000  # cells
 _TOGETHER = 32
 _NEWTONS_SHARE = 0.9
@@ -310,7 +310,7 @@ def _copy_with_seed(task: TrainingRows, part: int) -> Any:  # noqa: ANN401 - an 
 def _train_by_newton(task: TrainingRows, shares: Sequence[Integers], workers: int, progress: Progress) -> dict[int, Block]:
     """Return the weights of members that Newton's method trained together; none where it does not apply."""
     # Decided by public facts, so that a part is solved alike wherever it is.
-    batched = task.recipe.parts >= _BATCHED_FROM and _plain_logistic(task.recipe)
+    batched = task.recipe.parts >= BATCHED_FROM and _plain_logistic(task.recipe)
     module = load_kernels("batched_logistic") if batched else None
     if module is None or task.codes is None:
         return {}

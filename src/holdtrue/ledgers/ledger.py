@@ -60,7 +60,7 @@ class Ledger:
     def __init__(self, store: _Store) -> None:
         self.terms = store.terms
         self.writer = threading.Lock()  # held whenever a transaction is under way
-        self._store = store
+        self.store = store
         self._answered = threading.Condition()
         self._stopped: str | None = None
         self._head: Entry | None = None  # the newest entry that this process has seen
@@ -165,7 +165,7 @@ class Ledger:
         """Return the entries with start <= number < stop, all kinds, each checked against its digest."""
         last = self.head[0] + 1 if stop is None else count("stop", stop, least=0)
         first = count("start", start, least=0)
-        found = self._read_store(lambda: self._store.entries(first, last))
+        found = self._read_store(lambda: self.store.entries(first, last))
         try:  # after the lock is free again: hashing many entries takes longer than reading them
             check_entries(found, ledger_id=self.terms.ledger_id)
         except IntegrityError:
@@ -176,7 +176,7 @@ class Ledger:
     @property
     def durable(self) -> bool:
         """Return whether the ledger outlives this process."""
-        return self._store.durable
+        return self.store.durable
 
     @property
     def head(self) -> Receipt:
@@ -227,14 +227,14 @@ class Ledger:
 
     def examine(self) -> None:
         """Have the store check its own structures; IntegrityError if they are damaged."""
-        self._read_store(self._store.examine)
+        self._read_store(self.store.examine)
 
     def close(self) -> None:
         """Close the store; every later call is refused. Closing twice is fine."""
         if self._process == os.getpid():
             with self.writer:
                 if self._stopped != "closed":
-                    self._store.close()
+                    self.store.close()
                     self._stopped = "closed"
 
     def __enter__(self) -> Self:
@@ -245,7 +245,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         durability = "" if self.durable else ", not durable"
-        return f"<{type(self).__name__} {self._store.where}{durability}: {self.terms.kind}, cap {self.terms.cap} units>"
+        return f"<{type(self).__name__} {self.store.where}{durability}: {self.terms.kind}, cap {self.terms.cap} units>"
 
     def _decide_charge(self, request: Charge, lookup: Lookup) -> _Decision:
         """Return the decision on a charge, to be taken in a transaction with the rows that it adds to the lookup."""
@@ -309,13 +309,13 @@ class Ledger:
         with self.writer:
             self._check_open()
             try:
-                transaction = self._store.begin(lookup)
+                transaction = self.store.begin(lookup)
                 self._follow_head(transaction.head)
                 outcomes = [_take_decision(decision, transaction) for decision in decisions]
-                self._store.commit(transaction.appended)
+                self.store.commit(transaction.appended)
                 self._follow_head(transaction.head)
             except BaseException as error:
-                self._store.roll_back()
+                self.store.roll_back()
                 if not isinstance(error, Busy):
                     self._mark_failed()
                 if not isinstance(error, Exception):
@@ -328,7 +328,7 @@ class Ledger:
 
     def _load_rows(self, lookup: Lookup) -> Transaction:
         def read() -> Transaction:
-            seen = self._store.load(lookup)
+            seen = self.store.load(lookup)
             self._follow_head(seen.head)
             return seen
 

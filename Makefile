@@ -85,11 +85,11 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 
 .PHONY: demo-picture
-demo-picture: setup  ## draw the attack of the README anew, on fresh rows
+demo-picture: setup  ## redraw the attack picture of the README on fresh rows
 	$(BIN)/python -c 'from pathlib import Path; from reproductions.attack import picture; picture(Path("docs/images/attack.svg"))'
 
 .PHONY: pages
-pages: setup  ## write anew the pictures of bounds, the help texts and the routes that the documentation shows
+pages: setup  ## regenerate the pictures of bounds, the help texts and the routes that the documentation shows
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/generate.py
 

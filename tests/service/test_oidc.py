@@ -164,7 +164,7 @@ FORGED = {
 def test_whatever_the_issuer_did_not_say_is_refused_alike(tokens, name):
     with pytest.raises(Unauthorized) as refused:
         tokens.check(FORGED[name])
-    assert str(refused.value) == "the token is not one that this service believes"
+    assert str(refused.value) == "this service does not accept the token"
     assert refused.value.__cause__ is None
 
 

@@ -64,7 +64,7 @@ class Finding(_Printed):
             raise InvalidParameter("confidence", self.confidence, "a number in (0, 1]")
 
     @classmethod
-    def of(  # noqa: PLR0913, PLR0917 - the fields of a finding but for its sentence
+    def of(  # noqa: PLR0913, PLR0917 - the fields of a finding except its sentence
         cls,
         quantity: str,
         claimed: float,

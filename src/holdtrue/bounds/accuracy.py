@@ -10,7 +10,7 @@ from typing import Any
 from holdtrue.accounting.closed_forms import smallest_float, upper_quantile
 from holdtrue.exact import ROUNDING, Number, count, floor_probability, positive, probability, round_down, rows_at_least
 
-# Beyond so many rows the scan of uniform_rows would take minutes.
+# Beyond this many rows the scan of uniform_rows would take minutes.
 _LONGEST_SCAN = 1 << 14
 # Beyond so deep a level a tail is near the smallest floats.
 _DEEPEST = 600.0
@@ -28,7 +28,7 @@ def laplace_tail(alpha: Number, *, rows: int, epsilon: Number) -> float:
 
 
 def laplace_rows(alpha: Number, *, epsilon: Number, beta: Number) -> int:
-    """Return the fewest rows for which one Laplace answer is within alpha of its sample mean but for beta.
+    """Return the fewest rows for which one Laplace answer is within alpha of its sample mean with probability 1 - beta.
 
     That is ln(1/beta) / (epsilon alpha) with constant 1, both enough and needed (D4).
     """
@@ -37,7 +37,7 @@ def laplace_rows(alpha: Number, *, epsilon: Number, beta: Number) -> int:
 
 
 def laplace_maximum(queries: int, *, beta: Number) -> float:
-    """Return ln(queries/beta) + 1, at least the mean of the largest of so many |Lap(1)| over its worst beta-fraction.
+    """Return ln(queries/beta) + 1, at least the mean of the largest of that many |Lap(1)| over its worst beta-fraction.
 
     Needs: at most ``queries`` draws, a number fixed in advance. The maximum's tail is at most queries e^-w (T5 ii).
     """
@@ -45,7 +45,7 @@ def laplace_maximum(queries: int, *, beta: Number) -> float:
 
 
 def gaussian_quantile(queries: int, *, beta: Number) -> float:
-    """Return w with Pr[max |Z_j| > w] <= beta for so many independent standard normals: the noise-only half-width."""
+    """Return w with Pr[max |Z_j| > w] <= beta for this many independent standard normals: the noise-only half-width."""
     tail = _one_tail(count("queries", queries), round_down(probability("beta", beta)))
     return upper_quantile(tail / 2 * (1 - 2.0**-40)) * ROUNDING
 
@@ -93,7 +93,7 @@ def gaussian_overshoot(box: float, *, one_sided: bool = False) -> float:
 
 
 def _one_tail(queries: int, beta: float) -> float:
-    """Return the tail of one |Z| at which the largest of so many has the tail beta."""
+    """Return the tail of one |Z| at which the largest of this many has the tail beta."""
     return -math.expm1(math.log1p(-beta) / queries)
 
 
@@ -108,7 +108,7 @@ def grid(rows: int, *, bits: int, boolean: bool = False) -> float:
 
 
 def hoeffding_rows(alpha: Number, *, beta: Number, queries: int = 1) -> int:
-    """Return rows for which the sample means of so many queries, fixed in advance, are all within alpha but for beta.
+    """Return rows for which the sample means of queries fixed in advance are all within alpha with probability 1 - beta.
 
     ln(2 queries/beta) / (2 alpha^2), for queries into [0, 1]. Lecture 4 uses 2 exp(-m a^2 / 3) by the same name: true
     and six times looser (C2).
@@ -119,7 +119,7 @@ def hoeffding_rows(alpha: Number, *, beta: Number, queries: int = 1) -> int:
 
 
 def hoeffding_alpha(rows: int, *, beta: Number, queries: int = 1) -> float:
-    """Return the half-width for so many queries, fixed in advance: sqrt(ln(2 queries/beta) / (2 rows)) (C2, T9)."""
+    """Return the half-width for this many queries, fixed in advance: sqrt(ln(2 queries/beta) / (2 rows)) (C2, T9)."""
     exponent = math.log(2 * count("queries", queries)) - math.log(probability("beta", beta))
     return math.sqrt(exponent / (2 * count("rows", rows))) * ROUNDING
 
@@ -135,14 +135,14 @@ def chernoff_interval(mean: Number, *, rows: int, beta: Number, queries: int = 1
 
 
 def chernoff_end(mean: Number, *, rows: int, level: float) -> float:
-    """Return the lower end of {p : rows kl(mean, p) <= level}: one side of a mean of [0, 1] values, but for exp(-level)."""
+    """Return the lower end of {p : rows kl(mean, p) <= level}: below the mean w.p. 1 - exp(-level)."""
     centre = float(probability("mean", mean, zero=True, one=True))
     reach = level / count("rows", rows) * ROUNDING
     return smallest_float(lambda at: binary_divergence(centre, at) > reach, centre, 0.0, steps=100)
 
 
 def binomial_end(hits: int, *, rows: int, level: float) -> float:
-    """Return a q at most the true mean of 0/1 values with so many hits, but for exp(-level): Pr[Bin(rows, q) >= hits] there.
+    """Return a lower bound q for the mean of 0/1 values, failing with at most exp(-level): Pr[Bin(rows, q) >= hits] there.
 
     For cases that are not alike the binomial tail bounds theirs from one above the mean on (Hoeffding 1956), so q is at
     most (hits - 1)/rows (S6). Never below Chernoff's end, which stands in where the tail is too small for floats.
@@ -190,7 +190,7 @@ def _excess(rows: int, alpha: float) -> float:
 
 
 def uniform_rows(alpha: Number, *, beta: Number, size: int = 1) -> int:
-    """Return rows from which on a class of so many 0/1 hypotheses has every sample error within alpha but for beta.
+    """Return rows from which on every sample error of a class is within alpha with probability 1 - beta (0/1 hypotheses).
 
     The smallest number such that 2 size binomial_excess <= beta there and for every more rows up to Hoeffding's, from
     which on Hoeffding's bound takes over: on the lattice the probability need not fall with every row. Beyond 16,384

@@ -28,7 +28,7 @@ from holdtrue.exact import (
 )
 
 FEWEST_ROWS = 768
-"""Below so many rows no epsilon satisfies sqrt(12/rows) <= epsilon <= 1/8 (D1)."""
+"""Below this many rows no epsilon satisfies sqrt(12/rows) <= epsilon <= 1/8 (D1)."""
 _LARGEST_EPSILON = 0.125
 _NEWTON = 60
 _MOST_MOMENTS = 1 << 20
@@ -44,7 +44,7 @@ class Guarantee:
 
 
 def expected_gap(queries: int, *, epsilon: Number) -> float:
-    """Return a bound on |E[q(S) - q(D)]| for a query chosen from so many Laplace answers of privacy epsilon each (B1).
+    """Return a bound on |E[q(S) - q(D)]| for a query chosen from this many Laplace answers of privacy epsilon each (B1).
 
     The transcript's KL divergence between neighbours is at most queries (epsilon + e^-epsilon - 1), and its total variation,
     which bounds the gap, sqrt(KL/2) <= epsilon sqrt(queries)/2. Holds in expectation only. Source: lecture 16, opening.
@@ -56,7 +56,7 @@ def expected_gap(queries: int, *, epsilon: Number) -> float:
 
 
 def expected_gap_epsilon(tau: Number, *, queries: int) -> float:
-    """Return the privacy of each of so many Laplace answers that keeps the expected gap at most tau: 2 tau / sqrt(queries).
+    """Return the privacy per Laplace answer that keeps the expected gap at most tau: 2 tau / sqrt(queries).
 
     Lecture 16 prints tau / sqrt(queries rows): with that the noise, of scale sqrt(queries/rows) / tau, drowns the answer
     (B1, erratum 1).
@@ -67,8 +67,8 @@ def expected_gap_epsilon(tau: Number, *, queries: int) -> float:
 def jung20(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
     """Return alpha' such that every answer is within alpha' of the population, except with probability ``total`` (T4).
 
-    Needs: answers clipped to [0, 1], all within alpha of the sample but for beta, and an (epsilon, delta)-DP transcript. For
-    c, d > 0 with beta/c + delta/d = total, alpha' = alpha + e^epsilon - 1 + c + 2 d; the best split has
+    Needs: answers clipped to [0, 1], all within alpha of the sample w.p. 1 - beta, and an (epsilon, delta)-DP transcript.
+    For c, d > 0 with beta/c + delta/d = total, alpha' = alpha + e^epsilon - 1 + c + 2 d; the best split has
     c + 2 d = (sqrt(beta) + sqrt(2 delta))^2 / total. Source: Jung et al. 2020 (arXiv 1909.03577); the split is ours.
     """
     width, privacy = round_up(nonnegative("alpha", alpha)), round_up(nonnegative("epsilon", epsilon))
@@ -128,7 +128,7 @@ def lecture19(  # noqa: PLR0913 - every one is a number of the theorem
     """Return (6 epsilon + alpha, queries beta + max(4 delta/epsilon, exp(-epsilon^2 rows/8))) for all answers at once (D2).
 
     Needs: D1's preconditions on the (epsilon, delta) of the *whole* composition, and each answer within ``noise_alpha`` of
-    its sample mean but for ``noise_beta``. The worst answer is chosen by post-processing, and the bound is on
+    its sample mean with probability 1 - ``noise_beta``. The worst answer is chosen by post-processing; the bound is on
     max_j (|a_j - q_j(S)| + |q_j(S) - q_j(D)|). Source: lecture 19, theorem 1.2, which omits the preconditions, drops the
     index of q_j(D) and puts the maximum over the first term alone.
     """
@@ -140,7 +140,7 @@ def lecture19(  # noqa: PLR0913 - every one is a number of the theorem
 
 
 def lecture19_query_epsilon(epsilon: float, *, queries: int, delta: float) -> float:
-    """Return the privacy each of so many queries may have for (epsilon, delta) in total, by the better composition (D3).
+    """Return the privacy that each query may have for (epsilon, delta) in total, by the better composition (D3).
 
     The larger of epsilon/queries and the solution e of e sqrt(2 queries ln(1/delta)) + queries e (exp(e) - 1) = epsilon.
     """
@@ -233,7 +233,7 @@ def moment_bound(  # noqa: PLR0913 - the statement has these symbols
 ) -> float:
     """Return e^(k^2 epsilon) E[(value on own sample + k delta B)^k], an upper bound on the k-th moment outside it (E20).
 
-    ``values`` are the values on the own sample for each sample, ``weights`` the samples' law. k rows are exchanged
+    ``values`` are the values of each sample on itself, ``weights`` the samples' law. k rows are exchanged
     between the two samples, which is group privacy of size k for each of k factors. Lemma 6 of the report prints ">=",
     and evaluates M on the sample without the exchange.
     """
@@ -258,7 +258,7 @@ def evaluation_exponent(epsilon: Number, *, beta: Number) -> tuple[float, int]:
 def population_bound(
     alpha: Number, *, epsilon: Number, beta: Number, delta: Number = 0, bound: Number = 1
 ) -> EvaluationBound:
-    """Return b with Pr[value on the population >= b] <= beta, if the value on the own sample never passes alpha (E21).
+    """Return b with Pr[value on the population >= b] <= beta, if the value on the sample itself never exceeds alpha (E21).
 
     b = e^(k epsilon + ln(1 / beta) / k) (alpha + k delta B), the least over whole k: Markov's inequality on the k-th
     moment, :func:`moment_bound`. The same b holds for a fresh sample. Lemma 7 of the report has no k delta B and takes

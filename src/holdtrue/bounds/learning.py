@@ -123,7 +123,7 @@ def pair_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number | None 
 
 
 def split_excess(size: int, *, rows: int, beta: Number, epsilon: Number | None = None) -> float:
-    """Return the alpha that the split bound gives for so many rows; above 1 it says nothing (N3).
+    """Return the alpha that the split bound gives for this many rows; above 1 it says nothing (N3).
 
     With probability 1 - w beta, êrr(h*) <= err(h*) + a, a = sqrt(ln(1 / (w beta)) / (2 m)); given that, some h worse by
     more than a + t is picked with probability at most (|H| - 1) e^(-m psi(t)), psi(t) = r t - r^2 / 8 with
@@ -248,7 +248,7 @@ def log_seen_size(sizes: Sequence[int], *, handicaps: Sequence[int], place: int,
 def adaptive_excess(  # noqa: PLR0913 - the statement has these symbols
     log_seen: float, *, rows: int, epsilon: Number, beta: Number, gap: float, booked: Number | None = None
 ) -> float:
-    """Return alpha with err(pick) <= err(h*) + alpha but for beta, where the classes may depend on earlier answers (S2).
+    """Return alpha with err(pick) <= err(h*) + alpha w.p. 1 - beta, where the classes may depend on earlier answers (S2).
 
     alpha = 2 gap + (2 / (m epsilon))(ln(N / beta) + r - 1 - ln r), r = epsilon / booked. ``gap`` is
     tanh(e / 4) + delta(e) / beta for an (e, delta(e))-DP ledger, e fixed before data. All of beta serves both parts, so no
@@ -281,7 +281,7 @@ def _pick(log_seen: float, epsilon: Number, beta: Number, booked: Number | None)
 def fixed_excess(  # noqa: PLR0913 - the statement has these symbols
     sizes: Sequence[int], *, handicaps: Sequence[int], place: int, rows: int, epsilon: Number, beta: Number
 ) -> float:  # fmt: skip
-    """Return alpha with err(pick) <= err(h*) + alpha but for beta, h* the best of the class at a place; 1 says nothing.
+    """Return alpha with err(pick) <= err(h*) + alpha w.p. 1 - beta, h* the best of the class at a place; 1 says nothing.
 
     Needs: classes and handicaps fixed before any row is seen, independent rows. The smallest alpha with
     N(r) (cosh r - alpha sinh r)^m <= beta, r = min(epsilon / 2, atanh alpha), or with the split bound's

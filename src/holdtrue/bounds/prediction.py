@@ -39,7 +39,7 @@ _LEAST_DIMENSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """So many parts of so many rows, each with a predictor of so much error."""
+    """The number of parts, the rows of each, and the error of each predictor."""
 
     parts: int
     base_error: float
@@ -85,7 +85,7 @@ def rows_of_a_part(rows: int, *, parts: int) -> int:
 def find_cheapest(option: Callable[[int], Partition | None], *, least: Callable[[int], int]) -> Partition:
     """Return the option with the fewest rows among all numbers of parts up to 64 and a fine grid beyond.
 
-    ``least(parts)`` is a number of rows that no option with so many parts or more goes below: the search ends there.
+    ``least(parts)`` is a number of rows that no option with this many parts or more goes below: the search ends there.
     """
     best: Partition | None = None
 
@@ -241,7 +241,7 @@ def prediction_lower_bound(dimension: int, *, alpha: Number, epsilon: Number) ->
 
 
 def least_error(*, rows: int, points: int, epsilon: Number) -> float:
-    """Return how often an (epsilon, epsilon / 3)-DP predictor errs at least, on one of so many random points (E6).
+    """Return how often an (epsilon, epsilon / 3)-DP predictor errs at least, on one of this many random points (E6).
 
     With x copies of the point among the rows, group privacy gives 1 - e_x <= e^(epsilon x) e_x + delta_x with
     delta_x = x e^((x - 1) epsilon) epsilon / 3, so e_x >= (1 - delta_x) / (1 + e^(epsilon x)); averaged over

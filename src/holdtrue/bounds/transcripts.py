@@ -1,6 +1,6 @@
 """What answers that tell very little may promise: splitting, rounding, the gate, the ladder, guess-and-check (T9, T11, T12).
 
-Whoever sees only a few short answers can reach only so many queries or submissions, however they are chosen: one for each
+Whoever sees only a few short answers can reach only a limited number of queries or submissions, however chosen: one for each
 place in the tree of possible transcripts. A bound for all of these at once holds for the one path that was taken. None of it
 keeps a secret: validity only, never to be combined with a claim of privacy (:mod:`holdtrue.bounds.sparse_vector` has what
 does). Rows or cases are independent, not necessarily alike; values lie in [0, 1].
@@ -49,7 +49,7 @@ _TOLERANCES = 1 << 12
 
 
 def splitting_rows(alpha: Number, *, queries: int, beta: Number) -> int:
-    """Return rows for answering each of so many adaptive queries on rows of its own: Hoeffding's number for each (T9)."""
+    """Return rows for answering each of a number of adaptive queries on its own rows: Hoeffding's number for each (T9)."""
     return count("queries", queries) * hoeffding_rows(alpha, beta=beta, queries=queries)
 
 
@@ -63,7 +63,7 @@ def splitting_alpha(rows: int, *, queries: int, beta: Number) -> float:
 
 
 def rounding_rows(alpha: Number, *, queries: int, beta: Number) -> int:
-    """Return rows for which all answers, each the middle of one of L equal cells of [0, 1], are within alpha but for beta.
+    """Return rows for which all answers, each the middle of one of L equal cells of [0, 1], are within alpha w.p. 1 - beta.
 
     An analyst who sees nothing else can reach at most (L^k - 1)/(L - 1) queries in k steps, so Hoeffding's bound for that
     many holds for all: ln(2 (L^k - 1) / ((L - 1) beta)) / (2 (alpha - 1/(2 L))^2), least over whole L < 60/alpha (T9).
@@ -122,7 +122,7 @@ def _description(cells: Floats, queries: int, beta: Number) -> Floats:
 
 
 def gate_transcripts(looks: int, *, yes: int) -> int:
-    """Return N, the number of ways in which so many looks can be answered with at most ``yes`` yes: sum_j C(looks, j)."""
+    """Return N, the number of ways to answer this many looks with at most ``yes`` yes: sum_j C(looks, j)."""
     number, most = count("looks", looks), count("yes", yes)
     if most > number:
         raise InvalidParameter("yes", yes, f"at most the number of looks, {number}")
@@ -140,7 +140,7 @@ def _log_choose(number: int, chosen: int) -> float:
 
 
 def gate_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
-    """Return sqrt(ln(2 k N / beta) / (2 cases)): how far any submission's mean may be from the truth, but for beta.
+    """Return sqrt(ln(2 k N / beta) / (2 cases)): how far any submission's mean is from the truth, w.p. 1 - beta.
 
     k looks, N the transcripts. The gate closes with its last yes, so the tree has N - 1 places (the sum over t of the
     histories before look t). The factor k pays for telling, at the start, in which of k/2 equal cells the incumbent's
@@ -195,7 +195,7 @@ def gate_level(looks: int, *, yes: int, beta: Number, look: int | None = None, a
 def gate_gain(  # noqa: PLR0913 - what is known of the difference, and the numbers of the gate
     differing: int, *, cases: int, looks: int, yes: int, beta: Number, look: int | None = None, after: int = 0
 ) -> float:
-    """Return how far the difference of two means may be from the truth, where the two differ in so many cases at most.
+    """Return how far the difference of two means may be from the truth, where the two differ in at most this many cases.
 
     sqrt(2 D level) / cases: D terms in [-1, 1] (Hoeffding), at :func:`gate_level`.
     """
@@ -240,7 +240,7 @@ def ladder_alpha(rows: int, *, submissions: int, beta: Number, step: Number | No
 
     step + sqrt((ln(2 k/beta) + ln N) / (2 rows)), k the submissions. The ladder shows the best score so far, rounded to a
     multiple of ``step``, and only when it improves by more than that; at most N transcripts exist, so k N functions cover
-    all that can be asked. Holds at every time, but for beta. The best step where none is given. No privacy. Source:
+    all that can be asked. Holds at every time w.p. 1 - beta. The best step where none is given. No privacy. Source:
     after Blum and Hardt 2015, with a count of our own (T11).
     """
     number, size = count("submissions", submissions), count("rows", rows)
@@ -260,7 +260,7 @@ def ladder_alpha(rows: int, *, submissions: int, beta: Number, step: Number | No
 def guess_and_check_level(
     beta: Number, *, query: int, cells: "list[int] | tuple[int, ...]" = (), answered: int | None = None
 ) -> float:
-    """Return ln(1/beta_i): what query number i may fail with after failures whose grids had so many cells (T12).
+    """Return ln(1/beta_i), beta_i what query number i may fail with, after failures on grids of these many cells (T12).
 
     beta_i = beta c_i c_{f+1} / (C(n, f) prod cells), c_j = 6 / (pi^2 j^2), f failures among the n queries answered before,
     ``answered``: i - 1 unless given. Needs: a number of its own for every query. Over all i, f and transcripts they sum to
@@ -322,7 +322,7 @@ def check_passes(  # noqa: PLR0913 - the numbers of one check
 
 
 def guess_and_check_alpha(rows: int, *, queries: int, overfits: int, beta: Number) -> float:
-    """Return the tolerance that so many queries need, of which so many fail the check, however late.
+    """Return the tolerance for a number of queries, of which at most ``failures`` fail the check, however late.
 
     The smallest tau for which, after all failures, the last query's sampling width is at most tau/2: a guess within the
     other half always passes, and every failure can be answered (T12). Worth it for many more queries than overfits.

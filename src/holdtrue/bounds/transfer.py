@@ -73,7 +73,7 @@ def eased_gap(epsilon: float, slack: float) -> float:
 def drop_in(alpha: Number, *, beta: Number, epsilon: Number, delta: Number, total: Number) -> float:
     """Return alpha' such that every answer is within alpha' of the population, except with probability ``total`` (T5).
 
-    For any mechanism whose answers, clipped to [0, 1], are all within alpha of the sample but for beta, and whose
+    For any mechanism whose answers, clipped to [0, 1], are all within alpha of the sample w.p. 1 - beta, and whose
     transcript is (epsilon, delta)-DP: alpha' = alpha + c + tanh(epsilon/4) + d at the best c, d > 0 with
     beta/c + 2 delta / ((1 + e^(epsilon/2)) d) = total. Takes the place of jung20, and is never wider.
     """
@@ -169,7 +169,7 @@ def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tu
     """Return an interval for the population value of a query, given its noisy answer (T6).
 
     With probability at least 1 - p1 - p2 it covers the population value of every query of the plan at once, where
-    ``noise`` is the half-width for which all |answer - v| <= noise but for p1, and slack = delta(epsilon)/p2 on the curve of
+    ``noise`` is the half-width for which all |answer - v| <= noise w.p. 1 - p1, slack = delta(epsilon)/p2 on the curve of
     the whole ledger's cap. Needs: epsilon and slack fixed before data, the rows alike and independent, and one q for all
     rows. Lies within answer +- (noise + gamma), and shrinks to slack + e^epsilon noise near 0 and 1. By S1 beta need not be
     split: noise is then the box of an answer, and the slack pays for what all noise exceeds its boxes by.
@@ -306,7 +306,7 @@ def stitched_shift(level: int, *, first: Number, beta: Number) -> Shift:
 
 
 def level_shift(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> Shift:
-    """Return T5's shift for all that was let out when so many units were spent, at every total at once, but for beta.
+    """Return T5's shift for everything released once this many units are spent, for all totals at once, with failure beta.
 
     Level l holds totals up to first 2^l units, or up to the cap, and has a share 6 / (pi^2 (l + 1)^2) of beta. Needs:
     ``first``, ``cap`` and ``beta`` fixed before data. On a pure ledger there are no levels, and nothing can fail.

@@ -183,7 +183,7 @@ class Curator:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Table:
-        """Return the share of the rows in each of so many bins of one width between two public ends; see :meth:`table`."""
+        """Return the share of the rows in each of ``bins`` equal bins between two public ends; see :meth:`table`."""
         return self.table(make_bins(column, low=low, high=high, bins=bins), where=where, key=key, analyst=analyst)
 
     def mean(  # noqa: PLR0913 - one request, and who makes it

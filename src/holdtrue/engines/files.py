@@ -180,7 +180,7 @@ def _find_format(name: str) -> Format:
 
 def _check_readable(name: str) -> None:
     try:
-        # Opening a pipe or a device may wait for ever.
+        # Opening a pipe or a device may wait forever.
         if not stat.S_ISREG(Path(name).stat().st_mode):
             raise OSError(0, "not a file")  # noqa: TRY301 - told like any other reason
         with Path(name).open("rb") as file:

@@ -1,4 +1,4 @@
-"""Predictors trained on disjoint parts, their votes, and responses and learners that one row can hardly move.
+"""Predictors trained on disjoint parts, their votes, and responses and learners that one row changes very little.
 
 ::
 

@@ -151,7 +151,7 @@ class Features:
         clamped = np.minimum(np.maximum(np.where(np.isnan(raw), low, raw), low), high)
         scaled: Floats = np.clip((clamped - low) / (high - low) * 2 - 1, -1.0, 1.0)
         if self.norm is not None:
-            # The factor is short of the exact one by more than the roundings of a sum of so many squares could be off.
+            # The factor is short of the exact one by more than the rounding errors of a sum of that many squares.
             slack = ROUNDING * (1 + scaled.shape[1] * 2.0**-52)
             lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled)) * slack
             scaled *= np.minimum(1.0, self.norm / ROUNDING / np.maximum(lengths, self.norm / 2))[:, None]

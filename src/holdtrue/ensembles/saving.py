@@ -1,7 +1,7 @@
 """Ensembles in files, and members as bytes between machines: arrays and JSON, never code.
 
 A file is one npz: the arrays of the members, and what is public about them as JSON in bytes. Reading it runs nothing: there
-is no pickle in it, and none would be read. It holds what private rows taught the members, so it is as private as the rows.
+is no pickle in it, and none would be read. The members learned it from private rows, so it is as private as the rows.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Scikit-learn estimators: private learning and private prediction behind fit and predict.
 
-Every fit draws afresh, also on the same rows. To repeat what an equal fit let out would please the checks of scikit-learn
-that compare two fits, and would show whether two sets of rows are equal; so those checks are named in
+Every fit draws fresh noise, also on the same rows. Repeating the output of an equal fit would satisfy the checks of
+scikit-learn that compare two fits, but it would reveal whether two sets of rows are equal; so those checks are named in
 :data:`EXPECTED_FAILED_CHECKS`, for ``check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
 """
 

@@ -117,7 +117,7 @@ class PrivateLearner(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type:
 
 
 class SoftMajorityClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Answers each point by a soft majority of copies of an estimator, each trained on a part of the rows of its own.
+    """Answers each point by a soft majority of copies of an estimator, each trained on its own part of the rows.
 
     Guarantee (E4): each point that ``predict`` answers is epsilon-DP and epsilon-bounded-range in the rows of ``fit``,
     replace-one, for any estimator and any number of labels; ``fit`` lets nothing out and costs nothing. With a ``ledger`` a
@@ -134,7 +134,7 @@ class SoftMajorityClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator): 
     ``bounds``, public, of every column or of each, to which features are clamped; ``ledger``, a :class:`Handle`, the path of
     a ledger, or None; ``jobs``, how many members are trained at a time. The number of rows and of columns, and that every
     cell is a finite number, count as public; no error quotes a cell. What is fitted (``ensemble_``) is private;
-    ``released_`` holds what was let out.
+    ``released_`` holds what was released.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name

@@ -40,7 +40,7 @@ class Handle:
     """A ledger of fits and predictions on one set of rows, under one cap.
 
     Guarantee: every estimator that holds this handle, or a copy of it made by ``clone``, a search or a worker process,
-    charges the same ledger; all that they ever let out is (epsilon, delta)-DP in the rows they share. With a path it is on
+    charges the same ledger; everything that they release is (epsilon, delta)-DP in the rows they share. With a path it is on
     disk and other processes charge it too; without one it lives in this process, and is refused elsewhere, never copied.
     Needs: all fits on rows of one dataset. A search fits on a different part of it each time, so no fingerprint of a fit's
     rows could be fixed; fits on other rows are charged all the same, which costs budget and harms nobody. Failure:

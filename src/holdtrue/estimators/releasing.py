@@ -1,4 +1,4 @@
-"""What the estimators share: rows read and code run on them without a word of theirs, each point charged and drawn once.
+"""What the estimators share: rows read and code run on them without quoting them; each point charged and drawn once.
 
 scikit-learn quotes cells ("could not convert string to float: …"), and so may any code that is given rows. What an error may
 tell is written here: types, shapes and the names of classes; that all cells are finite numbers counts as public.

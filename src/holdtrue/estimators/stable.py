@@ -155,7 +155,7 @@ def _is_published(estimator: Any) -> bool:  # noqa: ANN401 - one of ours
 
 
 class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ignore[misc]  # likewise
-    """A linear classifier that one row can hardly move, published once with noise, or asked point by point.
+    """A linear classifier that one row changes very little, published once with noise, or asked point by point.
 
     Guarantee, replace-one, from constants certified before any row is seen (E13-E16): with ``release="once"`` each fit is
     mu-GDP in its rows, charged before they are read, and predictions are free and without end; with ``release="each"`` a
@@ -238,7 +238,7 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
 
 
 class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignore[misc]  # likewise
-    """A linear regression that one row can hardly move, published once with noise, or asked point by point.
+    """A linear regression that one row changes very little, published once with noise, or asked point by point.
 
     Guarantee, needs and failure: as of :class:`StableClassifier`, with one model; labels are clamped to ``label_bounds``,
     public, and so are predictions.

@@ -1,6 +1,6 @@
 """The cases of a holdout, in an order of their own, and what a submission may look like.
 
-A holdout has labels, one a case. With ids, cases are kept in the order of their ids, so that any order in which they come
+A holdout has labels, one per case. With ids, cases are kept in the order of their ids, so that any order in which they come
 is the same holdout. A submission is public: it is checked before anything is charged, by rules that never look at a label.
 """
 
@@ -87,7 +87,7 @@ def narrow_array(name: str, array: Array) -> Array:
 
 
 def unit_interval(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
-    """Return numbers in [0, 1], one a case. They are the request's own and public, so a number outside is refused."""
+    """Return numbers in [0, 1], one per case. They are the request's own and public, so a number outside is refused."""
     numbers = _numbers(name, values, cases=cases)
     if not ((numbers >= 0) & (numbers <= 1)).all():  # NaN is neither
         raise InvalidParameter(name, "a number outside, or NaN", "numbers in [0, 1]")
@@ -95,7 +95,7 @@ def unit_interval(name: str, values: object, *, cases: int) -> npt.NDArray[np.fl
 
 
 def clamped_results(name: str, values: object, *, cases: int) -> npt.NDArray[np.float64]:
-    """Return results clamped to [0, 1], one a case; NaN is 0.
+    """Return results clamped to [0, 1], one per case; NaN is 0.
 
     Results are made with the labels, so a refusal may depend on their type and number, and on nothing that they hold.
     """

@@ -157,7 +157,7 @@ class PrivateLadder(Runs[Score]):
         self._shown.follow()
         best = self._shown.best
         best = best if best is not None and best.value > 0 else None
-        # Nothing told yet: compared with -1, so that whoever comes first leads, but for noise that is never so large.
+        # Nothing told yet: compared with -1, so that whoever comes first leads, unless noise is larger than it ever is.
         least = int((Fraction(best.value) + step) * asked.divisor) if best is not None else -asked.divisor
 
         def respond(total: int | None, certificate: Certificate) -> Response:

@@ -23,7 +23,7 @@ def plot_looks(
 ) -> "Axes":
     """Draw scores in the order of their looks with their intervals; return the axes. Needs the extra ``plots``.
 
-    ``truth`` is one number, or one a look, where a demonstration knows it. ``naive`` is what a plain holdout would have
+    ``truth`` is one number, or one per look, where a demonstration knows it. ``naive`` is what a plain holdout would have
     told, one number a look; it is for demonstrations only, since it gives the cases away.
     """
     if not history:

@@ -156,7 +156,7 @@ def check_guess(  # noqa: PLR0913 - the numbers of one check
     cells: tuple[int, ...],
     answered: int | None = None,
 ) -> tuple[int, int]:
-    """Return what query number ``query`` is answered with, after failures that had so many cells.
+    """Return the answer to query number ``query``, after failures with these numbers of cells.
 
     (-1, 0): the guess passed. (i, L): it failed, and the holdout's mean is in cell i of L. (-2, 0): it failed, and no
     number of cells is fine enough: nothing more can be told.

@@ -32,8 +32,8 @@ __all__ = ["PrivateGate", "Runs", "Thresholdout"]
 
 _NO = "no"
 _ENDS = {
-    "thresholdout": "so many training scores overfitted, or the holdout was opened so often",
-    "private gate": "so many yes were said, or the gate was opened so often",
+    "thresholdout": "that many training scores overfitted, or the holdout was opened that often",
+    "private gate": "that many candidates were accepted, or the gate was opened that often",
     "private ladder": "the lead changed so often, or the leaderboard was opened so often",
 }
 _ROUNDING = 2.0**-48

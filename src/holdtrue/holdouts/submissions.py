@@ -156,7 +156,7 @@ def _ask_by_function(cases: Cases, y_pred: object, metric: Callable[[Any, Any], 
 
 
 def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: str | None = None) -> Question:
-    """Return the mean of results that came from elsewhere, one a case: passed or not, or a number in [0, 1].
+    """Return the mean of results that came from elsewhere, one per case: passed or not, or a number in [0, 1].
 
     Law: results are made with the labels, so whether two are equal is a fact about the cases and is told to nobody: only
     the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.

@@ -108,7 +108,7 @@ class BinaryClass(HypothesisClass):
 
 @dataclass(frozen=True, repr=False, init=False)
 class SubsetClass(BinaryClass):
-    """Some functions of every set of at most so many columns, the same ones for all sets of a size.
+    """Functions of every set of columns up to a limit, the same functions for all sets of one size.
 
     Order: by the number of columns; then by the function; then by the set, in the order of the sums of 2^column.
     """
@@ -203,7 +203,7 @@ class Conjunctions(_Literals):
 
     Guarantee: exact error counts, each of which moves by at most one where a row is replaced (B6). There are the sum of
     C(columns, w) 2^w over w from 1 to ``width``: 341,504 for at most 3 literals over 64 columns. The empty conjunction,
-    which is always 1, is none of them. Order: by the number of literals, then by what is negated, then by the columns.
+    which is always 1, is left out. Order: by the number of literals, then by what is negated, then by the columns.
     Needs: columns fixed before data; a cell that is 0 or missing says no, any other yes.
     """
 
@@ -222,7 +222,7 @@ class Conjunctions(_Literals):
 class Disjunctions(_Literals):
     """All disjunctions of one to ``width`` literals over distinct columns, each a column or its negation.
 
-    Guarantee, number, order and needs: as :class:`Conjunctions`. The empty disjunction, which is always 0, is none of them.
+    Guarantee, number, order and needs: as :class:`Conjunctions`. The empty disjunction, which is always 0, is left out.
     By De Morgan a disjunction fails on one cell of its columns only, that of the conjunction of the opposite literals.
     """
 

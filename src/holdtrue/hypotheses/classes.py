@@ -89,7 +89,7 @@ class HypothesisClass(ABC):
 
     @abstractmethod
     def over(self, columns: int | Sequence[str]) -> Self:
-        """Return the class over so many columns, or over columns of these names: itself, where it has its own already."""
+        """Return the class over this many columns, or over columns of these names; itself if it has columns already."""
 
     @abstractmethod
     def add_rows(self, X: Matrix, y: Flags, totals: Integers) -> None:
@@ -147,11 +147,11 @@ class HypothesisClass(ABC):
         return np.zeros(needed.totals, dtype=np.int64)
 
     def count_steps(self, rows: int) -> int:
-        """Return about how many steps it takes to count so many rows (see :data:`MOST_STEPS`)."""
+        """Return about how many steps it takes to count this many rows (see :data:`MOST_STEPS`)."""
         return rows * self.size
 
     def check_work(self, rows: int, *, limit: int = MOST_STEPS) -> None:
-        """Refuse, before anything starts, a class that takes more steps than the limit on so many rows."""
+        """Refuse, before anything starts, a class that would take more steps than the limit on this many rows."""
         steps = self.count_steps(rows)
         if steps > limit:
             self._refuse_size(f"on {rows:,} rows takes {_format_amount(steps)} steps, and the limit is {limit:,}")
@@ -180,7 +180,7 @@ class HypothesisClass(ABC):
         return settled.label_rows(settled._read_matrix(X), number)  # noqa: SLF001 - likewise
 
     def check_index(self, index: object) -> int:
-        """Return the number of a hypothesis; InvalidParameter where there is none of this number."""
+        """Return the number of a hypothesis; InvalidParameter if the class has no such hypothesis."""
         if isinstance(index, (bool, np.bool_)) or not isinstance(index, (int, np.integer)) or not 0 <= index < self.size:
             raise InvalidParameter("index", index, f"a whole number from 0 to {self.size - 1}")
         return int(index)

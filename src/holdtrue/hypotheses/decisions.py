@@ -66,13 +66,13 @@ class DecisionLists(SubsetClass):
 
 
 def _said_by_cells(size: int) -> Flags:
-    """Return what each of so many columns says in each cell: no where its bit is set."""
+    """Return what each column says in each cell: no where its bit is set."""
     return np.array([np.arange(1 << size) >> place & 1 == 0 for place in range(size)]).reshape(size, 1 << size)
 
 
 @lru_cache(maxsize=_LONGEST + 1)
 def _list_rules(size: int) -> tuple[tuple[tuple[Rule, ...], bool], ...]:
-    """Return one list for each function that depends on all of so many columns, and its default label."""
+    """Return one list for each function that depends on all of its columns, and its default label."""
     said, cells = _said_by_cells(size), np.arange(1 << size)
     found: dict[bytes, tuple[tuple[Rule, ...], bool]] = {}
     for order in permutations(range(size)):

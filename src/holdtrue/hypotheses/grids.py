@@ -94,7 +94,7 @@ class Bounds:
         return None if self.every else self.columns or len(self.pairs)
 
     def over(self, columns: int | Sequence[str]) -> "Bounds":
-        """Return these bounds for so many columns, or for columns of these names, where they do not say so themselves."""
+        """Return these bounds for this many columns, or for columns of these names, unless they have names already."""
         if not self.every:
             if self.columns is not None or isinstance(columns, int) or len(columns) != len(self.pairs):
                 return self
@@ -250,11 +250,11 @@ class SeveralColumns(GridClass):
 
     @property
     def dimension(self) -> int | tuple[str, ...] | None:
-        """Return the names of the columns or their number; None where one pair of bounds is for as many as come."""
+        """Return the names of the columns or their number; None where one pair of bounds serves any number of columns."""
         return self._bounds.dimension
 
     def over(self, columns: int | Sequence[str]) -> Self:
-        """Return the class over so many columns, or over columns of these names; itself where it has its own."""
+        """Return the class over this many columns, or over columns of these names; itself if it has columns already."""
         return replace(self, bounds=self._bounds.over(columns))
 
     @property

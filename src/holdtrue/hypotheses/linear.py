@@ -1,6 +1,6 @@
 """Finite nets of half-spaces, fixed before data, over whole numbers.
 
-A net is drawn from nothing but its own parameters. All arithmetic is over the integers, but for one square root, which IEEE
+A net depends only on its own parameters. All arithmetic is over the integers, except for one square root, which IEEE
 754 rounds correctly everywhere: its members are the same on every machine.
 """
 
@@ -216,7 +216,7 @@ def _read_pair(value: object) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Net:
-    """Members w · x ≥ b, one a line: weights and offsets, padded for the kernels. Both are shared: never written to."""
+    """Members w · x ≥ b, one per line: weights and offsets, padded for the kernels. Both are shared: never written to."""
 
     weights: npt.NDArray[np.int16]
     offsets: npt.NDArray[np.int32]

@@ -123,7 +123,7 @@ class _Task:
         return sized(self.size, alpha=alpha, beta=self.beta, epsilon=epsilon)
 
     def enough(self, rows: int, alpha: float, epsilon: float) -> bool:
-        """Return whether so many rows are enough, without solving for the least number where that takes a search."""
+        """Return whether this many rows are enough, without solving for the least number where that takes a search."""
         try:
             if self.method != "best" or self.realizable:
                 return self.rows(alpha, epsilon) <= rows

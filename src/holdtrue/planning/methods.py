@@ -26,7 +26,7 @@ REACHES: dict[Side, tuple[str, str]] = {"both": ("±", "around"), "low": ("-", "
 
 @dataclass(frozen=True, slots=True)
 class AskingTask:
-    """So many answers, all right but for beta, on a ledger of which others may spend the reserve (a share of its cap).
+    """A number of answers, all within alpha w.p. 1 - beta; other verbs may spend the reserve (a share of the cap).
 
     ``rule`` "validity": the ledger is capped at what the answers and the reserve need; "privacy": at all that epsilon and
     delta allow. Both None: no cap by privacy. ``pure`` asks for a ledger in pure epsilon, whatever another would give.
@@ -105,7 +105,7 @@ class Design:
 
 
 class AskingMethod(ABC):
-    """One way to answer: how many rows it needs, and the design it gives to so many rows."""
+    """One way to answer: how many rows it needs, and the design it gives for a number of rows."""
 
     name: str
     theorem: str
@@ -120,10 +120,10 @@ class AskingMethod(ABC):
     one_sided: ClassVar[bool] = False
     """Whether it can promise one end of every interval only."""
     fewest: ClassVar[int] = 1
-    """Below so many rows the theorem does not speak."""
+    """The theorem needs at least this many rows."""
 
     def check(self, task: AskingTask, rows: int) -> None:
-        """Raise PreconditionError where the theorem does not speak of so many rows or of the privacy asked for."""
+        """Raise PreconditionError where the theorem does not cover this number of rows or the privacy asked for."""
         del task, rows  # most theorems speak of every number of rows
 
     @abstractmethod
@@ -132,7 +132,7 @@ class AskingMethod(ABC):
 
     @abstractmethod
     def design(self, task: AskingTask, rows: int) -> Design:
-        """Return the narrowest design for so many rows; its numbers are certain, its optimality is not."""
+        """Return the narrowest design found for this many rows; its numbers are proved, its optimality is not."""
 
 
 def split_beta(task: AskingTask, point: float) -> tuple[float, float]:

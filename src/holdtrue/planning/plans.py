@@ -35,7 +35,7 @@ _UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 
 @lru_cache(1024)
 def _noise_width(queries: int, beta: float, sigma: float, rows: int, bits: int, *, normal: bool) -> float:  # noqa: PLR0913
-    """Return what the noise on so many answers, with their rounding to the grid, exceeds with probability beta."""
+    """Return what the noise on this many answers, with rounding to the grid, exceeds with probability at most beta."""
     deviations = gaussian_quantile(queries, beta=beta) if normal else math.log(queries / beta) / math.sqrt(2)
     return (sigma * deviations + grid(rows, bits=bits)) * ROUNDING
 
@@ -127,7 +127,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def sample_alpha(self) -> float:
-        """Return the half-width that covers all sample means but for beta: the noise alone."""
+        """Return the half-width that covers all sample means with probability 1 - beta: the noise alone."""
         if self.event is None:
             return 0.0
         normal = isinstance(self.event, events.GaussianNoise)
@@ -194,7 +194,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return 0.0 if self.side == "high" else low, 1.0 if self.side == "low" else high
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
-        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
+        """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
         if self.ledger is None:
             return 1.0, beta
         return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
@@ -349,7 +349,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
         return (high - low) / 2
 
     def sample_alpha_at(self, draw: int) -> float:
-        """Return the half-width for these rows of the answer with this number, all answers at once but for beta."""
+        """Return the half-width of the answer with this number; all answers hold at once with probability 1 - beta."""
         failure = self.beta * STITCH / draw**2
         if isinstance(self.event, events.GaussianNoise):
             width = self.sigma * gaussian_quantile(1, beta=failure)
@@ -366,7 +366,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
         return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
-        """Return how far sample and population may be apart when so much was spent, and the share of beta it is for (S2)."""
+        """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
         return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def _noise(self, draw: int) -> float:

@@ -117,7 +117,7 @@ def plot_learning(plan: LearningPlan, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the rows that each method needs as bars on a logarithmic scale; return the axes. Needs the extra ``plots``."""
     title = f"Rows to learn one of {plan.size:,} hypotheses"
     axes = make_axes(
-        ax, title, f"excess error at most {plan.alpha:.3g} but for {plan.beta:g}, at epsilon {plan.epsilon:.3g}"
+        ax, title, f"excess error at most {plan.alpha:.3g} with probability {1 - plan.beta:g}, at epsilon {plan.epsilon:.3g}"
     )
     chosen = "realizable" if plan.realizable else plan.method
     needed = sorted(((rows, name) for name, rows in plan.compare().items()), reverse=True)
@@ -141,7 +141,7 @@ def plot_selection(plan: SelectionPlan, *, ax: "Axes | None" = None) -> "Axes":
     axes = make_axes(
         ax,
         f"Rows by which a choice among {plan.candidates:,} may miss the best",
-        f"less than this but for {plan.beta:g}, by the privacy spent on the choice",
+        f"less than this with probability {1 - plan.beta:g}, by the privacy spent on the choice",
     )
     privacy = [plan.epsilon * 10 ** (step / 10) for step in range(-10, 11)]
     shortfalls = [
@@ -161,7 +161,7 @@ def plot_prediction(plan: PredictionPlan, *, ax: "Axes | None" = None) -> "Axes"
     axes = make_axes(
         ax,
         "Rows for private predictions, by the error allowed",
-        f"error at most alpha{extra} but for {plan.beta:g}, at epsilon {plan.epsilon:.3g} a prediction",
+        f"error at most alpha{extra} with probability {1 - plan.beta:g}, at epsilon {plan.epsilon:.3g} per prediction",
     )
     points = []
     for step in range(-8, 9):

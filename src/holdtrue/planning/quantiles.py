@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 MOST_CELLS = 1 << 12
-"""The most cells of a curve: for so many the largest change by one row is computed exactly."""
+"""The most cells of a curve: up to this many, the largest change by one row is computed exactly."""
 
 MOST_PICKED = 1 << 14
 """The most points that the exponential mechanism chooses among; each is counted."""
@@ -109,7 +109,7 @@ def read_grid(low: object, high: object, step: object) -> QuantileGrid:
 
 
 def rebuild_grid(low: float, high: float, points: int) -> QuantileGrid:
-    """Return the grid with these ends and so many points, as a ledger keeps it."""
+    """Return the grid with these ends and this many points, as a ledger keeps it."""
     first, last = _to_decimal(rational("low", low)), _to_decimal(rational("high", high))
     return QuantileGrid(first, (last - first) / (points - 1), points)
 
@@ -325,7 +325,7 @@ class Factorisation:
 
 @lru_cache(8)
 def factorise(cells: int) -> Factorisation:
-    """Return the factorisation for so many cells: a_k is the nearest whole number to 2^24 C(2k, k) / 4^k."""
+    """Return the factorisation for this many cells: a_k is the nearest whole number to 2^24 C(2k, k) / 4^k."""
     exact, rounded = 1 << 60, []
     for k in range(1, cells + 1):
         rounded.append((exact + (1 << 35)) >> 36)
@@ -421,9 +421,9 @@ class PickPrice(NamedTuple):
 def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, rows: int, epsilon: Fraction) -> PickPrice:
     """Return the picks for these levels, which share an epsilon and the plan's beta.
 
-    Law (U3.3, S2): a pick for rank r has, but for its share p of beta, at most r + B rows below it and at least r - B up to
-    it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to gamma = tanh(cap/4) of a pure ledger. The
-    lower pick aims so far below the level that fewer than it are below the pick, the upper one as far above.
+    Law (U3.3, S2): a pick for rank r has, w.p. 1 - p (p its share of beta), at most r + B rows below it and at least r - B
+    up to it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to gamma = tanh(cap/4) of a pure ledger.
+    The lower pick aims so far below the level that fewer than it are below the pick, the upper one as far above.
     Failure: NotCertified on other ledgers than pure ones; InvalidParameter for more points than are counted at once.
     """
     if plan.ledger != "pure":

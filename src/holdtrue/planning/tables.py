@@ -44,7 +44,7 @@ class CellEnds:
 
 
 def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None) -> TablePrice:
-    """Return the fewest whole questions that pay for so many disjoint cells, each within the plan's alpha.
+    """Return the fewest whole questions that pay for this many disjoint cells, each within the plan's alpha.
 
     Needs: cells that are the values of one function of a row, so that one row moves two of them by 1 (U1.1); the price then
     hardly depends on their number. ``unions`` are declared with the release: of how many cells, and how many of them; one of
@@ -86,7 +86,7 @@ def count_unions(sizes: Sequence[int], *, margins: bool, ranges: bool) -> dict[i
 
 
 def price_means(plan: AnyPlan, groups: int, *, outside: bool) -> TablePrice:
-    """Return the price of the means of so many groups: the cells, and everything that is said of them (U1.2, U2.3, U2.6).
+    """Return the price of the means of this many groups: the cells, and everything that is said of them (U1.2, U2.3, U2.6).
 
     A group has the cells Y, the sum of y, and Z, that of 1 - y; with ``outside`` two more for the rows below and above the
     bounds, and Y and Z are then unions of two cells each. Declared are these, the group's share, and the two mixed
@@ -132,7 +132,7 @@ def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Se
     """
     tops, bottoms, whole = (find_ends(plan, price, each) for each in (part, rest, [*part, *rest]))
     wide, over, under = math.sqrt(len(part)) * ROUNDING, math.fsum(part), math.fsum(rest)
-    # A and B are at most sqrt(2) of their hypotenuse together: so much of the rounding of both sides meets.
+    # A and B are at most sqrt(2) of their hypotenuse together: that part of the rounding of both sides meets.
     rounding = 2 * len(part) * price.rounding
     boxed = ratio_in_box(tops.sample, bottoms.sample)
     mixed = ratio_interval(over, under, whole=whole.sample, noise=wide * price.sample_box + rounding, epsilon=0.0, slack=0.0)
@@ -166,7 +166,7 @@ def _take(plan: Plan, members: int, *, questions: int, paid: int) -> TablePrice:
 
 
 def _sigma_for(plan: Plan, questions: int) -> float:
-    """Return the deviation that so many questions pay for on a vector of disjoint cells."""
+    """Return the standard deviation that this many questions pay for on a vector of disjoint cells."""
     weight = 1 if plan.ledger == "gdp" else 2  # mu squared is twice rho
     # A ledger charges two equal events, each in whole units.
     return least_sigma(plan.rows, Fraction(questions * plan.cost // _ONE_ROW * weight) * UNIT)

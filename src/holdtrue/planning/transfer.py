@@ -103,7 +103,7 @@ class TransferGaussian(GaussianMethod):
         return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), noise_beta, transfer_beta)
 
     def thaw(self, frozen: Transfer, sigma: float) -> list[float]:
-        """Return the point that :meth:`freeze` was at, but for rounding."""
+        """Return the point that :meth:`freeze` was at, up to rounding."""
         del sigma
         return [math.log(frozen.epsilon), math.log(frozen.noise_beta / frozen.transfer_beta)]
 
@@ -217,7 +217,7 @@ class JointGaussian(TransferGaussian):
         return Transfer(epsilon, slack, noise, eased_gap(epsilon, slack), task.beta, task.beta, overshoot)
 
     def thaw(self, frozen: Transfer, sigma: float) -> list[float]:
-        """Return the point that :meth:`freeze` was at, but for rounding."""
+        """Return the point that :meth:`freeze` was at, up to rounding."""
         return [math.log(frozen.epsilon), math.log(frozen.noise / sigma)]
 
 

@@ -307,7 +307,7 @@ def _to_arrow(data: Any) -> "pa.Table":  # noqa: ANN401 - whatever turns out to 
 
 
 def refuse_type(name: str, *, found: str, castable: bool) -> NoReturn:
-    """Say that a column's type is none of the card's."""
+    """Say that a column has a type that no card knows."""
     text = f"column {name!r} has type {found}; Holdtrue reads booleans, integers, reals, text, dates and timestamps"
     way = f"give types={{{name!r}: 'text'}} to read it as text, or leave it out" if castable else "leave it out"
     message = f"{text}: {way}"

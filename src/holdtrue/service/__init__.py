@@ -1,4 +1,4 @@
-"""The HTTP service: many analysts, one budget a dataset; keys and roles; the page. ``create(settings)`` makes it."""
+"""The HTTP service: many analysts, one budget per dataset; keys and roles; the page. ``create(settings)`` makes it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

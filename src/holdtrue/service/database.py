@@ -1,6 +1,6 @@
 """The service's own tables: keys, page sessions, what is registered, and its secrets. Budgets are in the ledgers alone.
 
-Rows that are wanted at the same time are read together, and not at all where nothing was written.
+Concurrent reads are joined into one, and skipped where nothing was written since.
 """
 
 import asyncio

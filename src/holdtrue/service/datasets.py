@@ -36,7 +36,7 @@ CARD = ("types", "bounds", "labels", "header")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """One dataset under guard. ``truth`` gives the true mean of a query where the population is known, as in the demo."""
+    """One registered dataset. ``truth`` gives the true mean of a query where the population is known, as in the demo."""
 
     name: str
     curator: Curator
@@ -56,7 +56,7 @@ class Dataset:
 
 
 class Datasets(OpenLedgers[Dataset]):
-    """The datasets of a service. Rows that have a budget get no second one unless that is meant."""
+    """The datasets of a service. Rows that have a budget get no second one unless the owner asks for it."""
 
     def __init__(self, settings: "Settings", receipts: Receipts, metrics: "Metrics") -> None:
         super().__init__("dataset", settings, receipts)
@@ -146,7 +146,7 @@ def refuse_second_budget(
     """Refuse data whose rows a ledger guards already: one of those given by name, or with ``own`` one near the file.
 
     ``own`` is where the ledger of this registration will be, which may be there from a registration that did not end. Data
-    that cannot be read are refused when they are opened, in words of their own.
+    that cannot be read are refused when they are opened.
     """
     try:
         engine = open_engine(place, header=header)

@@ -73,8 +73,8 @@ class LedgerThreads:
 class Dispatcher(LedgerThreads):
     """Passes requests from one event loop to one curator, in threads of its own.
 
-    Guarantee: while some asks are charged and answered, those that come meanwhile wait and then go together, so that they
-    pay for durable commits once, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
+    Guarantee: while some asks are charged and answered, those that arrive meanwhile wait and then go together, so that they
+    share one durable commit, and share theirs with the answers of those before. Every ask has its own outcome: a refusal
     of one refuses no other. Nobody is told of an answer before it is stored.
     """
 
@@ -166,7 +166,7 @@ class FairThreads:
         self._pool.shutdown()
 
     def _run_waiting(self) -> None:
-        """Do one piece of work; there is a call of this for each that waits, or another one does it on its way."""
+        """Run one waiting task, if there is one: this is called once per task, and another call may have run it already."""
         found = self._take_next()
         while found is not None:
             owner, task = found

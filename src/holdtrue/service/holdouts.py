@@ -155,7 +155,7 @@ _LARGEST = 1 << 30
 def read_labels(document: Mapping[str, Any], *, folders: Sequence[Path]) -> object:
     """Return the labels: ``y_true``, those in the file at ``path``, or ones for as many ``cases`` as have results elsewhere.
 
-    Fails: RequestError, in words that hold nothing of the file but its kind.
+    Fails: RequestError, whose text tells only what kind of file it is.
     """
     given = [name for name in ("y_true", "path", "cases") if document.get(name) is not None]
     if len(given) != 1:

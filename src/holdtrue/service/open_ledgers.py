@@ -85,7 +85,7 @@ class _Slot(Generic[T]):
 
 
 class OpenLedgers(Registered, ABC, Generic[T]):
-    """The datasets, or the holdouts, that are registered, and what of them one worker has open.
+    """The registered datasets, or holdouts, and which of them one worker has open.
 
     Guarantee: only registering creates a ledger. What is registered is opened under the very ledger whose number and newest
     receipt the database has, or not at all (P4, P5, P6, P12 across a restart). Opening waits for no other name. What cannot
@@ -281,7 +281,7 @@ class OpenLedgers(Registered, ABC, Generic[T]):
             return True
 
     def _try_opening(self, slot: _Slot[T]) -> None:
-        """Open a name the first time; where that fails, say so once and go on in the background."""
+        """Open a name for the first time; if that fails, log it once and retry in the background."""
         try:
             self._fill_slot(slot, *self._open_one(slot.name))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told by its kind alone: a message may quote a row
@@ -303,7 +303,7 @@ class OpenLedgers(Registered, ABC, Generic[T]):
             thread.start()
 
     def _reopen_slot(self, slot: _Slot[T], old: T | None) -> None:
-        """Let go of what has stopped, and try until it is open again: soon at first, then ever less often."""
+        """Close what has stopped, and retry until it is open again, with growing pauses."""
         if old is not None:
             # What is under way with the old one can release nothing; it is not waited for any longer than this.
             closing = threading.Thread(target=old.close, name="closing", daemon=True)
@@ -327,7 +327,7 @@ class OpenLedgers(Registered, ABC, Generic[T]):
 
 
 def _choose_pause(tries: int, failure: HoldtrueError | None) -> float:
-    """Return how long to wait: little for what a look at the ledger tells, long where the data would be read for nothing."""
+    """Return how long to wait: briefly if the ledger alone decides, longer if the data would be read in vain."""
     if isinstance(failure, IntegrityError) or (isinstance(failure, Refused) and failure.title != _CLOSED):
         return min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << min(tries, 10))) if tries else 0.0
     return min(_LONGEST_LONG_PAUSE, _LONG_PAUSE * (1 << min(tries, 10)))

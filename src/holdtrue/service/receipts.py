@@ -1,4 +1,4 @@
-"""What is registered, and what the service's own database keeps of each ledger, so that one lost or set back is noticed.
+"""What is registered, and what the service's own database keeps of each ledger, so that a lost or rolled-back one is seen.
 
 A ledger alone cannot tell that it is younger than it was: a shorter whole ledger is a whole ledger (P7). So its number and
 its newest receipt are kept here as well, with what was spent by then, and a registered ledger is opened only if it has both.

@@ -80,7 +80,7 @@ class Registry:
             return
 
     def _watch_ledgers(self) -> None:
-        """Open again what has stopped, and store receipts, for as long as the service runs."""
+        """Reopen what has stopped and store receipts while the service runs."""
         while not self._closing.wait(_WATCH_SECONDS):
             for ledgers in self._kinds:
                 ledgers.reopen_stopped()

@@ -37,7 +37,7 @@ _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
 @dataclass(frozen=True, kw_only=True)
 class Issuer:
-    """Whose bearer tokens are believed, and which claim of theirs gives a role.
+    """Whose bearer tokens are accepted, and which of their claims gives a role.
 
     ``jwks`` holds the issuer's public keys: a mapping (the JWK set itself), the path of a file, or an https address.
     ``roles`` maps values of ``claim`` to roles; a token whose claim holds none of them has no role and is refused.
@@ -152,7 +152,7 @@ class Settings:
 
 
 def read_settings(path: Path | str | None = None, **given: Any) -> Settings:  # noqa: ANN401 - checked by Settings
-    """Return settings from a TOML file and from what was given; given values win, and those that are None do not count.
+    """Return settings from a TOML file and from what was given; given values win unless they are None.
 
     Paths in the file are read from the file's own folder. Raises ``RequestError`` for a file that cannot be read and
     for names that no setting has, ``InvalidParameter`` for a value outside its range.

@@ -76,7 +76,7 @@ class LearningTerms:
         """Return the best bound whose needs are met where this charge stands.
 
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
-        cannot. N3 is claimed for that one alone, S2 for all. Each pick is promised by itself, but for its own beta.
+        cannot. N3 is claimed for that one alone, S2 for all. Each pick holds by itself, with probability 1 - its beta.
         """
         found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED)]
         if standing.charges == 0:

@@ -91,7 +91,7 @@ class QuantileTask:
 
     @property
     def cells(self) -> int:
-        """Return how many sums a curve has: one for each point, but for the last where it is everybody's."""
+        """Return how many sums a curve has: one per point, without the last where it includes every row."""
         return self.grid.last + (self.where is not None)
 
     def preview(self, curation: Curation, *, left: int) -> QuantilePrice:

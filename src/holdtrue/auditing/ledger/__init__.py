@@ -179,7 +179,7 @@ class _LedgerAudit:
 
     def _check_chain(self, entry: Entry, before: Receipt) -> Found:
         if entry.kind not in get_args(EntryKind):
-            yield "chain", f"its kind is none of {', '.join(get_args(EntryKind))}"
+            yield "chain", f"its kind is not one of {', '.join(get_args(EntryKind))}"
         if entry.number <= before[0]:
             yield "chain", f"its number is not above {before[0]}, the number before it"
         if entry.previous != before[1]:

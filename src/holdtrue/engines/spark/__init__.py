@@ -57,7 +57,7 @@ class SparkRows:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which master, with which settings of Spark. ``secret_file`` holds what drivers and workers share, and is not shown."""
+    """Which master, with which settings of Spark. ``secret_file`` holds the secret of drivers and workers, never shown."""
 
     master: str = "local[*]"
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -146,7 +146,7 @@ class SparkEngine(Engine):
         rule: PartRule,
         progress: Progress | None = None,
     ) -> Ensemble:
-        """Return an ensemble whose members were trained where the rows are, one a part, and came back as arrays.
+        """Return an ensemble whose members were trained where the rows are, one per part, and came back as arrays.
 
         Guarantee (E4, E10): a row's part is decided by the rule, as on a single machine, and the members are those that a
         single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.

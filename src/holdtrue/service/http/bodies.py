@@ -191,7 +191,7 @@ def describe_application(app: FastAPI) -> None:
 
 
 def _require_keys(document: dict[str, Any]) -> None:
-    """Say that keys are needed wherever one is taken, but for inference, where a request's id does as well.
+    """Say that a key is required wherever one is taken, except for inference, where the request's id does as well.
 
     The code takes their absence itself, to refuse it in the service's own words.
     """

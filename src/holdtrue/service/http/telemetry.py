@@ -1,4 +1,4 @@
-"""What the service tells of itself: whether it is there and ready, a log line a request, counters. Public facts only.
+"""What the service tells of itself: whether it is there and ready, a log line per request, counters. Public facts only.
 
 Never a query, a body or a row. Every worker counts for itself; scrape each, or add them up by ``worker``.
 """

@@ -1,4 +1,4 @@
-"""How bytes come and leave: heads of requests within bounds of size and time, few connections, responses in one piece."""
+"""Bytes in and out: request heads limited in size and time, a limit on connections, responses in one write."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ class Connections:
 
 
 class _Joining:
-    """A transport that holds what is written first until the second write, or until the loop's next turn.
+    """A transport that holds the first write back until the second, or until the loop's next turn.
 
     Law: what was written leaves whole and in its order; nothing is held longer than one turn of the event loop. All else is
     the transport's own.
@@ -95,7 +95,7 @@ class _TooMuch(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, within bounds, over a transport that joins small writes: one call of the kernel for a response.
 
-    Guarantee: a head of more than 16 KiB or 100 fields is refused with 431 as soon as so much of it has come; one that is
+    Guarantee: a head of more than 16 KiB or 100 fields is refused with 431 as soon as that much has arrived; one that is
     not whole in time is refused with 408; and a worker has no more than ``places.most`` connections. Where it has that
     many, a newcomer takes the place of the one that has waited longest for a request, first of those that never sent one;
     where a request is under way on every connection, the newcomer is refused with 503. So connections that send nothing keep

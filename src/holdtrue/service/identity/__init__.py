@@ -115,7 +115,7 @@ Anyone = Annotated[Caller, Depends(require_key)]
 
 
 def demand_role(caller: Caller, *roles: "Role") -> Caller:
-    """Return a caller who has one of the roles; refuse who has none."""
+    """Return the caller if they have one of the roles; refuse them otherwise."""
     if caller.role not in roles:
         message = f"this needs a key of {' or '.join(roles)}"
         raise RefusedError(message)
@@ -146,7 +146,7 @@ Owner = Annotated[Caller, Depends(require_owner)]
 
 
 def request_id_of(caller: Caller, key: str) -> str:
-    """Return the ledger's request id of a caller's own idempotency key: nobody can meet another's by choosing the same."""
+    """Return the ledger's request id of a caller's own idempotency key: no two callers share an id."""
     return hashlib.sha256(f"{caller.name}\n{key}".encode()).hexdigest()
 
 
@@ -212,7 +212,7 @@ class Rates:
         self._used[name] = moved
 
     def _begin_count(self, name: tuple[str, str], now: float) -> list[float]:
-        """Begin to count for a caller; those whose share is whole again are forgotten when there are very many."""
+        """Begin to count for a caller; when there are very many, those who have their full share again are forgotten."""
         if len(self._used) >= _MOST_CALLERS:
             self._used = {known: used for known, used in self._used.items() if max(used) > now}
         return self._used.setdefault(name, [now] * len(self._limits))

@@ -1,8 +1,8 @@
 """Keys: 256 random bits, shown once, kept as a digest, revoked at once; and the page's sessions, which stand for keys.
 
-A key reads ``ht_<prefix>_<secret>``. The prefix finds its row, is public and stands in logs; the secret is nowhere but in
-the hands of who got it. How much of a dataset's one budget the analyst of a name may spend, an allowance, stands in the
-dataset's ledger. A session is a cookie that stands for a key, for twelve hours, in a browser and nowhere else.
+A key reads ``ht_<prefix>_<secret>``. The prefix finds its row, is public and stands in logs; only its holder
+has the secret. An allowance, how much of a dataset's budget the analyst of a name may spend, is kept in the dataset's
+ledger. A session is a cookie that stands for a key, for twelve hours, in a browser and nowhere else.
 """
 
 import base64
@@ -115,7 +115,7 @@ class Keyring:
             return self._create_key(connection, name, role, dict(allowances or {}), expires)
 
     def create_first(self, name: str = "owner") -> str | None:
-        """Return the text of the first owner's key; None where there was one, and for all but one who call at once."""
+        """Return the text of the first owner's key; None if there was one; of concurrent callers only one gets it."""
         with self._database.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FIRST)))
@@ -366,7 +366,7 @@ class Sessions:
         self._now = now
 
     def begin(self, caller: Caller) -> str:
-        """Return a new cookie's value for a caller who came with a key; what has expired is swept out on the way."""
+        """Return a new cookie's value for a caller with a key; delete expired sessions."""
         if caller.prefix == TOKENS_PREFIX:
             message = "the page is opened with a key of this service, not with a token"
             raise RefusedError(message)
@@ -399,11 +399,11 @@ class Sessions:
 
 
 def set_cookie(response: "Response", value: str, settings: "Settings") -> None:
-    """Hand a session to a browser: out of reach of scripts, and never sent from another site."""
+    """Set a session's cookie: scripts cannot read it, and it is never sent from another site."""
     secure = settings.secure_cookies
     response.set_cookie(COOKIE, value, max_age=SECONDS, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 def forget_cookie(response: "Response", settings: "Settings") -> None:
-    """Take a session's cookie back."""
+    """Delete a session's cookie."""
     response.delete_cookie(COOKIE, path="/", secure=settings.secure_cookies, httponly=True, samesite="strict")

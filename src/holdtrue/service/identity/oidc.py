@@ -1,4 +1,4 @@
-"""Bearer tokens of an OpenID Connect issuer, believed only as far as the settings say."""
+"""Bearer tokens of an OpenID Connect issuer, accepted only as the settings say."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ _MOST_BYTES = 1 << 20
 _LEAST_RSA_BITS = 2048
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-_UNBELIEVED = "the token is not one that this service believes"
+_REFUSAL = "this service does not accept the token"
 
 
 class Tokens:
@@ -68,7 +68,7 @@ class Tokens:
         import jwt
 
         if len(text) > _LONGEST:
-            raise Unauthorized(_UNBELIEVED)
+            raise Unauthorized(_REFUSAL)
         issuer = self._issuer
         try:
             header = jwt.get_unverified_header(text)
@@ -92,19 +92,19 @@ class Tokens:
         roles = {self._issuer.roles[value] for value in values if isinstance(value, str) and value in self._issuer.roles}
         named = isinstance(subject, str) and subject.isprintable() and 0 < len(subject) <= _LONGEST_NAME
         if not named or not roles:
-            raise Unauthorized(_UNBELIEVED)
+            raise Unauthorized(_REFUSAL)
         return Caller(f"{TOKENS_PREFIX}:{subject}", min(roles, key=ROLES.index), TOKENS_PREFIX)
 
     def _find_key(self, header: Mapping[str, Any]) -> "PyJWK":
         algorithm, name = header.get("alg"), header.get("kid")
         if algorithm not in self._issuer.algorithms or "crit" in header or not isinstance(name, str | None):
-            raise Unauthorized(_UNBELIEVED)
+            raise Unauthorized(_REFUSAL)
         found = self._find_held(name, algorithm)
         if found is None and self._remote:
             self._renew_keys()
             found = self._find_held(name, algorithm)
         if found is None:
-            raise Unauthorized(_UNBELIEVED)
+            raise Unauthorized(_REFUSAL)
         return found
 
     def _find_held(self, name: str | None, algorithm: str) -> "PyJWK | None":

@@ -305,6 +305,17 @@ def test_a_failure_after_the_charge_exits_with_four_and_quotes_no_row(called, fo
     assert "charged, not answered" in called("history", "f.ledger", within=tmp_path).stdout
 
 
+def test_rehash_reads_all_rows_again(called, folder, tmp_path, monkeypatch):
+    data, given = folder / "people.parquet", ("--ledger", "r.ledger")
+    assert called("open", data, *OPEN[2:], *given, "--second-budget", within=tmp_path).returncode == 0
+    assert called("ask", data, "smoker", *given, within=tmp_path).returncode == 0
+    monkeypatch.setattr("holdtrue.engines.base.LocalEngine.fingerprint", lambda *_, **__: b"other rows")
+    assert called("ask", data, "smoker", *given, within=tmp_path).returncode == 0
+    done = called("ask", data, "smoker", *given, "--rehash", within=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the ledger belongs to other data" in done.stderr
+
+
 def test_what_is_not_installed_exits_with_six(called, monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     done = called("budget", "postgresql://ada:secret@localhost/people")

@@ -92,3 +92,7 @@ def test_normal_table_holds_quantiles_to_half_a_unit():
             tail = mpmath.erfc(value / mpmath.sqrt(2)) / 2
             density = mpmath.exp(-value * value / 2) / mpmath.sqrt(2 * mpmath.pi)
             assert abs(tail - mpmath.mpf(middle.numerator) / middle.denominator) / density <= mpmath.mpf(2) ** -51
+
+
+def test_the_file_of_normal_points_is_what_the_enclosures_give():
+    assert quantiles.NORMAL_POINTS.read_bytes() == quantiles.find_normal_points().astype("<f8").tobytes()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress
-from holdtrue.command.paths import Data, LedgerOption, Source, open_curator, open_view
+from holdtrue.command.paths import Data, LedgerOption, RehashOption, Source, open_curator, open_view
 from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def ask(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask which share of the rows meets a condition, or for the mean of a number from 0 to 1.
@@ -72,7 +73,7 @@ def ask(
     Several questions take one pass over the data. A repeated question is answered from the ledger and is free. With --by
     one question is answered within each group.
     """
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         if by or keys:
             _ask_by(questions, by, keys, curator, key=key, analyst=analyst, as_json=as_json)
             return
@@ -116,13 +117,14 @@ def table(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the share of the rows in every cell of a table, for the price of two to five questions.
 
     Rows in none of the cells, missing values included, are in the last one.
     """
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         cut_columns = [_read_cut_column(column, curator.card) for column in columns]
         labels = dict(_read_keys(each, curator.card) for each in keys or ())
         with show_progress("measuring"):
@@ -147,6 +149,7 @@ def mean(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the mean of a column of numbers, in all rows or in each group, for the price of two to five questions.
@@ -155,7 +158,7 @@ def mean(
     """
     if population is not None and not as_sum:
         raise InvalidParameter.saying("population", "--population goes only with --sum")
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         groups = [_read_cut_column(each, curator.card) for each in by or ()]
         labels = dict(_read_keys(each, curator.card) for each in keys or ())
         given: dict[str, Any] = {
@@ -237,6 +240,7 @@ def quantile(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask where the values of a column reach a level, such as the median, with an interval for the population.
@@ -246,7 +250,7 @@ def quantile(
     """
     given: dict[str, Any] = {"low": low, "high": high, "step": step, "where": where, "method": method, "epsilon": epsilon}
     wanted = list(levels or [0.5])
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         if preview_only:
             price = curator.preview_quantile(column, wanted, **given)
             print_json(price) if as_json else print_lines(column, [("costs", str(price))])
@@ -278,11 +282,12 @@ def select(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Choose the candidate that the most rows satisfy, and say by how many rows the choice may miss the best."""
     named = _read_candidates(candidates)
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         _check_columns(named, curator)
         with show_progress("measuring"):
             choice = curator.select(named, epsilon=epsilon, key=key, analyst=analyst)
@@ -439,6 +444,7 @@ def learn(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Learn the rule of a finite class that errs about as rarely as the best one, and say how far behind it may be.
@@ -446,7 +452,7 @@ def learn(
     Bounds are public: choose them without looking at the rows. If several classes are given, their union is used.
     """
     classes = _read_classes(stumps, intervals, conjunctions, trees, document, steps=steps, width=width)
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("scoring"):
             given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway}
             learned = classes if len(classes) > 1 else classes[0]

@@ -30,6 +30,7 @@ __all__ = [
     "Data",
     "LedgerOption",
     "LedgerView",
+    "RehashOption",
     "Source",
     "SparkSettings",
     "check_free",
@@ -60,6 +61,13 @@ LedgerOption = Annotated[
         metavar="LEDGER",
         help="The ledger, which records every charge: a file or a PostgreSQL address. Default: the file beside the "
         "data with the same name, ending in .ledger.",
+    ),
+]
+RehashOption = Annotated[
+    bool,
+    typer.Option(
+        "--rehash",
+        help="Read all rows again to see that they are those of the ledger, even if the files have not changed.",
     ),
 ]
 
@@ -128,7 +136,7 @@ def check_free(where: str) -> None:
 
 
 @contextmanager
-def open_curator(data: str, ledger: str | None) -> "Iterator[Curator]":
+def open_curator(data: str, ledger: str | None, *, rehash: bool = False) -> "Iterator[Curator]":
     """Yield a curator of data that have a ledger already."""
     named = ledger is not None or not ("://" in data or _PATTERN.search(data))
     spark = _read_spark(place_ledger(data, ledger, on_spark=True)) if named else None
@@ -138,7 +146,7 @@ def open_curator(data: str, ledger: str | None) -> "Iterator[Curator]":
         with show_progress(f"reading {data}"):
             from holdtrue.curator import Curator
 
-            curator = Curator(rows, ledger=where, progress=TICKER)
+            curator = Curator(rows, ledger=where, progress=TICKER, rehash=rehash)
         with curator:
             yield curator
 

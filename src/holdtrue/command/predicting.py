@@ -8,7 +8,7 @@ import typer
 
 from holdtrue.command.asking import Analyst, Key, list_costs
 from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress, write_file
-from holdtrue.command.paths import Data, LedgerOption, open_curator
+from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
 
 __all__ = ["distill", "predict", "train"]
@@ -46,10 +46,11 @@ def train(
         ),
     ] = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing and releases nothing."""
-    with open_curator(data, ledger) as curator, show_progress("training"):
+    with open_curator(data, ledger, rehash=rehash) as curator, show_progress("training"):
         given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
         model = curator.train(name, _make_estimator(estimator), key=key, **given)
     asked, columns = model.asked, list(model.columns)
@@ -78,11 +79,12 @@ def predict(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Predict for one point, or for every row of a file. A repeated point costs nothing."""
     rows = _read_points(values, points)
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("predicting"):
             found = curator.predict(name, rows, epsilon=epsilon, mu=mu, screen=screen, key=key, analyst=analyst)
         if as_json:
@@ -110,11 +112,12 @@ def distill(
     screen: ScreenOption = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Buy labels for public rows, train a student on them, and label all public rows with it at no further cost."""
     rows = _read_table(public)
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("buying labels"):
             given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "screen": screen}
             taught = curator.distill(name, rows, _make_estimator(student), **given, analyst=analyst)

@@ -76,13 +76,14 @@ class Curator:
         analyst: str = "analyst",
         progress: Progress | None = None,
         side: str = "both",
+        rehash: bool = False,
     ) -> None:
         given: dict[str, Any] = {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta}
         given |= {"reserve": reserve, "uses": uses, "cap": cap, "iid": iid, "pure": pure, "second_budget": second_budget}
         given |= {"types": types, "bounds": bounds, "labels": labels, "header": header, "side": side}
         # Numbers of any kind, and iid=None where nothing is said of it: they are checked where they are used.
         terms = Terms(**given)
-        opened = open_all(data, ledger, terms, plan=plan, progress=progress)
+        opened = open_all(data, ledger, terms, plan=plan, progress=progress, rehash=rehash)
         self.pipeline = Pipeline(
             plan=opened.plan, ledger=opened.ledger, engine=opened.engine, analyst=analyst, progress=progress
         )

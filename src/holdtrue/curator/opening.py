@@ -1,16 +1,16 @@
 """Open data and ledger together, by a plan that is made before the first question and never changes."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from holdtrue.codec import convert, encode
+from holdtrue.curator.known_files import RowsFingerprint
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_engine
-from holdtrue.errors import FingerprintMismatch, InvalidParameter, ReleaseError, RequestError, UnknownName
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, UnknownName
 from holdtrue.exact import text_among, truth
 from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning.asking import open_plan
@@ -32,23 +32,34 @@ class Opened:
     plan: AnyPlan
 
 
-def open_all(
-    data: object, ledger: "str | PathLike[str] | None", terms: Terms, *, plan: AnyPlan | None, progress: Progress | None
+def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
+    data: object,
+    ledger: "str | PathLike[str] | None",
+    terms: Terms,
+    *,
+    plan: AnyPlan | None,
+    progress: Progress | None,
+    rehash: bool = False,
 ) -> Opened:
     """Open an existing ledger with its own plan and card, or create one.
 
     A ledger that exists decides: its card gives the columns' types, its plan the numbers, and what is given beside must
     agree. A new one needs a plan, or the numbers to make one: queries or alpha, and epsilon and delta to cap privacy; with
     epsilon and delta alone, questions have no set number and their intervals grow with what is spent (T7). It is refused
-    where the same rows have a ledger nearby, unless ``second_budget`` is said.
+    where the same rows have a ledger nearby, unless ``second_budget`` is said. Files that are known to be unchanged are not
+    hashed again unless ``rehash`` is said.
     """
+    truth("rehash", rehash)
     _check_given(plan, iid=terms.iid, pure=terms.pure)
     text_among("side", terms.side, tuple(SIDES))
     stored = _read_stored(ledger)
     if stored is not None:
         _check_agreement(stored, terms, plan)
         engine = _open_as(stored.card, data, terms, spill=_find_spill(ledger))
-        return Opened(engine, open_ledger(ledger, fingerprint=_make_fingerprint(engine, progress)), stored.plan)
+        fingerprint = RowsFingerprint(engine, ledger, rehash=rehash, progress=progress)
+        found = open_ledger(ledger, fingerprint=fingerprint)
+        fingerprint.keep()
+        return Opened(engine, found, stored.plan)
     engine = open_engine(
         data, types=terms.types, bounds=terms.bounds, labels=terms.labels, header=terms.header, spill=_find_spill(ledger)
     )
@@ -60,6 +71,7 @@ def open_all(
     _check_side(terms, made)
     if made.ledger is None:
         raise InvalidParameter.saying("plan", f"the method {made.method} is not private; plan by another method")
+    fingerprint = RowsFingerprint(engine, ledger, rehash=True, progress=progress)
     new = open_ledger(
         ledger,
         kind=made.ledger,
@@ -67,8 +79,9 @@ def open_all(
         plan=encode(made),
         card=encode(engine.card),
         iid=made.iid,
-        fingerprint=_make_fingerprint(engine, progress),
+        fingerprint=fingerprint,
     )
+    fingerprint.keep()
     return Opened(engine, new, made)
 
 
@@ -171,15 +184,3 @@ def _read_stored(ledger: "str | PathLike[str] | None") -> _Stored | None:
         message = f"this ledger counts {counted}, so a curator cannot open it; give the curator its own ledger"
         raise FingerprintMismatch(message)
     return _Stored(convert(card, Card), read_plan(kept.plan), kept.iid)
-
-
-def _make_fingerprint(engine: Engine, progress: Progress | None) -> Callable[[bytes], str]:
-    def fingerprint(key: bytes) -> str:
-        try:
-            return engine.fingerprint(key, progress=progress).hex()
-        except ReleaseError as error:
-            failure = str(error)
-        # Nothing was charged yet, so this is the request's branch of the tree.
-        raise RequestError(failure)
-
-    return fingerprint

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
+from holdtrue.engines.files import FileState
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
 from holdtrue.exact import Shown
@@ -50,11 +51,13 @@ class Engine(ABC):
     on the request and on public state only. Calls from several threads run at once: sums return while errors are counted;
     ``_lock`` is held while what is kept between calls is read or changed, and never while rows are learned from.
     ``progress``, where given, is told the share of a long call that is done, from 0 to 1. ``ordered`` says whether rows have
-    an order of their own, and ``key`` names a column of public keys, where whoever opened them said so.
+    an order of their own, and ``key`` names a column of public keys, where whoever opened them said so. ``files`` are the
+    files that hold the rows, as they were when they were opened; none where rows came from elsewhere.
     """
 
     ordered: bool = True
     key: str | None = None
+    files: tuple[FileState, ...] = ()
 
     def __init__(self, card: Card) -> None:
         self.card = card

@@ -27,6 +27,7 @@ from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.files import (
     Files,
+    FileState,
     Header,
     cast_columns,
     change_to_dates,
@@ -97,13 +98,13 @@ class DuckDBEngine(LocalEngine):
         card: Card,
         connection: "duckdb.DuckDBPyConnection",
         *,
-        seen: Sequence[tuple[str, "os.stat_result"]] = (),
+        seen: Sequence[FileState] = (),
         folder: "SpillFolder | None" = None,
         memory: int = MEMORY,
     ) -> None:
         self._connection = connection
         self._statements = threading.RLock()
-        self._seen = tuple((path, _identify_file(found)) for path, found in seen)
+        self._seen = tuple(seen)
         self._remove_folder = None if folder is None else weakref.finalize(self, folder.remove)
         super().__init__(card, memory=memory)
 
@@ -207,13 +208,15 @@ class DuckDBEngine(LocalEngine):
         return found[0]
 
     def _check_files(self) -> None:
-        """Refuse to go on where a file is not the one that was opened."""
-        if any(_identify_file(os.stat(path)) != seen for path, seen in self._seen):  # noqa: PTH116 - the paths are strings throughout
+        """Refuse to go on where a file that is read again with every scan is not the one that was opened."""
+        if any(map(has_changed, self._seen)):
             raise ReleaseError(FAILED)
 
 
-def _identify_file(found: "os.stat_result") -> tuple[int, int, int]:
-    return found.st_size, found.st_mtime_ns, found.st_ino
+def has_changed(file: FileState) -> bool:
+    """Return whether a file was written to or replaced since; its rights and links may have changed."""
+    now = os.stat(file.path)  # noqa: PTH116 - the paths are strings throughout
+    return (now.st_size, now.st_mtime_ns, now.st_ino) != (file.size, file.changed, file.inode)
 
 
 def open_files(
@@ -242,7 +245,7 @@ def open_files(
         return _HELD
 
     failure = lambda error: explain_failure(files, error)  # noqa: E731 - of this shape
-    return _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, streamed=streamed)
+    return _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, files=files)
 
 
 def _find_dates(connection: "duckdb.DuckDBPyConnection", asked: Mapping[str, str | None]) -> None:
@@ -276,7 +279,7 @@ def open_relation(relation: object, *, declared: Declared, settings: DuckDBSetti
         return _HELD
 
     failure = "the relation could not be read, or its rows do not fit into memory"
-    engine = _open_connection(load, declared, settings or DuckDBSettings(), failure=failure, streamed=None)
+    engine = _open_connection(load, declared, settings or DuckDBSettings(), failure=failure)
     engine.ordered = False
     return engine
 
@@ -287,10 +290,11 @@ def _open_connection(
     settings: DuckDBSettings,
     *,
     failure: str | Callable[[Exception], str],
-    streamed: Files | None,
+    files: Files | None = None,
 ) -> DuckDBEngine:
-    """Return an engine over what ``load`` puts on a connection; ``streamed`` files are read again with every scan."""
-    seen = [(path, os.stat(path)) for path in streamed.paths] if streamed else []  # noqa: PTH116 - the paths are strings
+    """Return an engine over what ``load`` puts on a connection; Parquet files are read again with every scan."""
+    seen = [] if files is None else [FileState.of(path) for path in files.paths]
+    streamed = files if files is not None and files.format == "parquet" else None
     folder = None if settings.spill is None else SpillFolder(settings.spill)
     place = None if folder is None else folder.path
     # Rows that are loaded and may not be spilled have to fit into memory, whatever the cap on what is kept for speed.
@@ -301,6 +305,9 @@ def _open_connection(
         named = _make_view(connection, load(connection), declared=declared)
         (rows,) = connection.execute(f"SELECT COUNT(*) FROM {_ROWS}").fetchall()  # noqa: S608 - a constant
         _lock_down(connection, streamed)
+        if files is not None and any(map(has_changed, seen)):
+            message = f"{files.paths[0]}: changed while it was read; open it again"
+            raise RequestError(message)
         return declared.make_card(named, rows=int(rows[0]))
 
     try:
@@ -312,7 +319,10 @@ def _open_connection(
         if folder is not None:
             folder.remove()
         raise
-    return DuckDBEngine(card, connection, seen=seen, folder=folder, memory=settings.memory // 2)
+    again = seen if streamed else ()
+    engine = DuckDBEngine(card, connection, seen=again, folder=folder, memory=settings.memory // 2)
+    engine.files = tuple(seen)
+    return engine
 
 
 def _open_duckdb(threads: int | None, memory: int | None, folder: Path | None) -> "duckdb.DuckDBPyConnection":

@@ -26,6 +26,7 @@ from holdtrue.queries.sql_words import quote_name
 
 __all__ = [
     "Cast",
+    "FileState",
     "Files",
     "Header",
     "cast_columns",
@@ -69,6 +70,24 @@ _DELIMITERS = ",;\t|"
 _LONGEST_LINE = 1 << 24
 _TRUTHS = {"true", "false"}
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells a file from another one, or from itself before it was changed, without reading it. Times in nanoseconds."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    changed: int
+    status_changed: int
+
+    @classmethod
+    def of(cls, path: str) -> "FileState":
+        """Return the state of a file now."""
+        found = os.stat(path)  # noqa: PTH116 - the paths are strings throughout
+        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What must outlast a process and is as private as the rows: kept beside a ledger, or in its database, under seal.
 
-Trained models and the submissions of a gate are kept so, for every worker and every restart. A document is sealed under a
-key that only the ledger has: reading one checks that it was written under this ledger, whole and under this name. An
-earlier version of the same document is not noticed.
+Trained models, the submissions of a gate and the fingerprints of files are kept so, for every worker and every restart.
+A document is sealed under a key that only the ledger has: reading one checks that it was written under this ledger, whole
+and under this name. An earlier version of the same document is not noticed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderStore", "SealedDocument", "SealedStore", "TableStore", "check_seal", "seal_document", "store_beside"]
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["models", "submissions"]
+Kind: TypeAlias = Literal["files", "models", "submissions"]
 
 _POSTGRES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _CREATION: Final = 0x6D6F64656C73  # the number of the advisory lock: "models"
@@ -159,12 +159,12 @@ class TableStore:
 
     def read_seal(self, name: str) -> str | None:
         """Return the seal of a row."""
-        row = self._fetch_row(f"SELECT seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
+        row = self._fetch_row(f"SELECT seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of three constants
         return None if row is None else str(row[0])
 
     def read(self, name: str) -> SealedDocument | None:
         """Return a row."""
-        row = self._fetch_row(f"SELECT facts, content, seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of two constants
+        row = self._fetch_row(f"SELECT facts, content, seal FROM {self._table} WHERE name = :name", name)  # noqa: S608 - one of three constants
         return None if row is None else SealedDocument(str(row[0]), bytes(row[1]), str(row[2]))
 
     def write(self, name: str, document: SealedDocument) -> None:
@@ -174,7 +174,7 @@ class TableStore:
             "(name text PRIMARY KEY, seal text NOT NULL, facts text NOT NULL, content bytea NOT NULL)"
         )
         kept = (
-            f"INSERT INTO {self._table} (name, seal, facts, content) VALUES (:name, :seal, :facts, :content) "  # noqa: S608 - one of two constants
+            f"INSERT INTO {self._table} (name, seal, facts, content) VALUES (:name, :seal, :facts, :content) "  # noqa: S608 - one of three constants
             "ON CONFLICT (name) DO UPDATE SET seal = :seal, facts = :facts, content = :content"
         )
 
@@ -190,7 +190,7 @@ class TableStore:
 
     def remove(self, name: str) -> None:
         """Delete a row."""
-        self._fetch_row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of two constants
+        self._fetch_row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of three constants
 
     def close(self) -> None:
         """Close the connections."""

@@ -72,6 +72,13 @@ class KeyStream:
         return buffer[:count]
 
 
+def call_at_fork(**hooks: Callable[[], object]) -> None:
+    """Have functions called when this process is forked, as :func:`os.register_at_fork` does, where processes are forked."""
+    register = getattr(os, "register_at_fork", None)
+    if register is not None:
+        register(**hooks)
+
+
 class SystemBits:
     """Bits from AES-256-CTR, keyed from the kernel.
 
@@ -84,7 +91,7 @@ class SystemBits:
     def __init__(self, read: Callable[[int], bytes] = os.urandom) -> None:
         self._read = read
         self._forget_keys()
-        os.register_at_fork(after_in_child=self._forget_keys)
+        call_at_fork(after_in_child=self._forget_keys)
 
     def _forget_keys(self) -> None:
         """Drop every key; the lock too, since another thread may have held it when this process was forked."""

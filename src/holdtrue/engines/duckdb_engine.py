@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -51,6 +50,11 @@ from holdtrue.queries.evaluator import Values
 from holdtrue.queries.sql_words import quote_name
 from holdtrue.queries.syntax_tree import Boolean, Query
 
+try:
+    import fcntl
+except ImportError:  # without such locks nothing is spilled
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -74,8 +78,6 @@ _FIRST = {
     "enable_progress_bar": "true",
     "enable_progress_bar_print": "false",
 }
-# Without such locks nothing is spilled.
-fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
+from holdtrue.entropy import call_at_fork
 from holdtrue.errors import InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.exact import array_of, count, describe_array
 from holdtrue.kernels import Flags, Integers, Matrix
@@ -233,7 +234,7 @@ def _keep_threads(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="holdtrue-count")
 
 
-os.register_at_fork(after_in_child=_keep_threads.cache_clear)
+call_at_fork(after_in_child=_keep_threads.cache_clear)
 
 
 def read_dimension(parameter: str, value: object) -> Dimension:

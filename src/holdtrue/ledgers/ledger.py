@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from holdtrue.accounting.filters import Filter
+from holdtrue.entropy import call_at_fork
 from holdtrue.errors import (
     HoldtrueError,
     IntegrityError,
@@ -389,7 +390,7 @@ def _after_fork() -> None:
     _FORKING.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+call_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 @functools.lru_cache(maxsize=4096)

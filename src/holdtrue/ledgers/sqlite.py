@@ -14,7 +14,6 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError, UnknownName
@@ -168,15 +167,16 @@ def _move_file(written: Path, path: Path) -> None:
         except FileExistsError:
             return
         written.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if hasattr(os, "O_DIRECTORY"):  # elsewhere folders cannot be opened, and keep a name as soon as it is given
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _open_connection(path: Path, *, read_only: bool, seconds: float) -> sqlite3.Connection:
-    address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rw'}"
+    address = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = None
     try:
         connection = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
@@ -206,6 +206,7 @@ def _configure_connection(connection: sqlite3.Connection, *, read_only: bool) ->
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA synchronous = EXTRA")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: write through the drive's own cache too; nothing elsewhere
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if read_only or (mode == "wal" and may_use_wal(sqlite3.sqlite_version_info)):
         return

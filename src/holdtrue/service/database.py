@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -177,7 +176,7 @@ def lock_creation(connection: sa.Connection) -> None:
 
 
 def _open_sqlite(path: Path) -> sa.Engine:
-    address = f"file:{quote(str(path.absolute()))}?mode=rwc"
+    address = f"{path.absolute().as_uri()}?mode=rwc"
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(address, uri=True, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
@@ -280,7 +279,7 @@ class Version:
                 ).scalar_one()
             # A commit under way is not waited for (no timeout): whoever asks reads the row instead.
             self._connection = sqlite3.connect(
-                f"file:{quote(path)}?mode=ro", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
+                f"{Path(path).as_uri()}?mode=ro", uri=True, timeout=0.0, isolation_level=None, check_same_thread=False
             )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[asyncio.Future[int | None]] = []

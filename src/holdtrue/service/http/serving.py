@@ -6,7 +6,6 @@ The demonstration is the same service on synthetic data with known true values, 
 import gc
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -23,6 +22,11 @@ from holdtrue.demo.population import describe_dataset, survey, write_rows
 from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.service import create
 from holdtrue.service.settings import Settings, from_text, to_text
+
+try:
+    import resource
+except ImportError:  # a system without limits on open files
+    resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -115,6 +119,8 @@ def _configure_uvicorn(settings: Settings, factory: "str | Callable[[], FastAPI]
 
 def _most_connections(settings: Settings) -> int:
     """Return how many connections a worker takes: below the limit of open files, which is first raised where it may be."""
+    if resource is None:
+        return settings.connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.connections + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,0 +1,178 @@
+"""The gate by depth: a level for each number of yes before, and p-values for one look (V1).
+
+A submitter who hears nothing of the cases but yes and no walks through a tree of looks. A look after j yes says yes if its
+p-value is at most l_j. Where the claim is true, a yes is no error, and l_j is passed on to the looks behind it; so l_j
+pays for the test and for the whole tree behind a yes, once. Nothing here keeps a secret.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from holdtrue.accounting.closed_forms import largest_float, smallest
+from holdtrue.bounds.accuracy import binomial_tail
+from holdtrue.errors import PreconditionError
+from holdtrue.exact import Number, count, probability, round_down
+
+__all__ = [
+    "betting_end",
+    "betting_tail",
+    "depth_error",
+    "depth_level",
+    "depth_levels",
+    "depth_width",
+    "pairs_tail",
+    "threshold_tail",
+    "wins_needed",
+]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_BETS = 0.98 * 2.0 ** (-np.arange(14) / 2)
+_FLATTEST = 2.0**-10  # a bet is at most 1/(t - least); where nothing can be lost it need not be larger than this allows
+_TERM_ERROR = 2.0**-43  # of one ln(1 + bet (x - t)), which is at least ln .02: ulps of x, t and the product, 50 times over
+_LONGEST = 690.0  # ln of the smallest level that the recursion holds in floats
+_MOST_STEPS = 1 << 24
+_MOST_COUNTED = 100
+_DEEPEST = -700.0  # below this a tail is zero as a float: it counts as this much
+
+
+def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0) -> float:
+    """Return ln(1/l_j), rounded up: the level of a look after j yes, of ``yes`` in so many looks (V1.1).
+
+    l_j = beta/(A C(k, j + 1)), never rising in j, with A such that :func:`depth_error` is beta: then with probability
+    1 - beta every yes of a gate is true and so is one certificate after it has closed, at the level of the yes it had.
+    Where the recursion is too long for floats A is 2 B + 1, which is enough: at most C(k, j + 1) looks come after j
+    yes, at most C(k, j) games end there, and C(k, j) / C(k, j + 1) is at most 1 up to the middle, from where levels stay.
+    """
+    number, most = count("looks", looks), count("yes", yes)
+    before, share = count("after", after, least=0, most=most - 1), math.log(round_down(probability("beta", beta)))
+    if most > number:
+        message = f"yes must be at most the number of looks, {number:,}; got {most:,}"
+        raise PreconditionError(message)
+    if number * most <= _MOST_STEPS and _log_choose(number, most) < _LONGEST:
+        level = _raw_levels(number, most)[before] - share
+    else:
+        level = _log_choose(number, before + 1) + math.log(2 * most + 1) - share
+    return level * (1 + 2.0**-50)
+
+
+def depth_levels(looks: int, *, yes: int, beta: Number) -> tuple[float, ...]:
+    """Return :func:`depth_level` after 0, 1, .. yes."""
+    return tuple(depth_level(looks, yes=yes, beta=beta, after=after) for after in range(count("yes", yes)))
+
+
+@lru_cache(maxsize=64)
+def _raw_levels(looks: int, yes: int) -> tuple[float, ...]:
+    """Return ln(A C(k, j + 1))."""
+    logs = np.array([_log_choose(looks, after + 1) for after in range(yes)])
+    share = depth_error(np.exp(-logs), looks=looks) * (1 + looks * yes * 2.0**-52)
+    return tuple(float(level) for level in logs + math.log(share))
+
+
+def _log_choose(number: int, chosen: int) -> float:
+    """Return ln C(number, chosen), the largest up to there, rounded up."""
+    small = min(chosen, number // 2)
+    if small <= _MOST_COUNTED:
+        return math.log(math.comb(number, small)) * (1 + 2.0**-50)
+    whole = math.lgamma(number + 1)
+    return whole * (1 + 2.0**-40) - math.lgamma(small + 1) - math.lgamma(number - small + 1)
+
+
+def depth_error(levels: Sequence[float] | Floats, *, looks: int) -> float:
+    """Return b(k, 0): the most with which a false yes, or a false certificate at the end, comes about (V1.1).
+
+    b(r, j) = b(r - 1, j) + max(l_j, b(r - 1, j + 1)) with r looks left after j yes; b(0, j) = l_j and b(., B) = l_(B-1).
+    Needs: levels that do not rise with j, so that a look whose answer was lost may be counted as a yes.
+    """
+    given = np.asarray(levels, dtype=np.float64)
+    if (np.diff(given) > 0).any():
+        message = "levels must not rise with the number of yes"
+        raise PreconditionError(message)
+    behind = np.full(count("looks", looks), given[-1])
+    total = float(given[-1])
+    for level in given[::-1]:
+        sums = level + np.cumsum(np.maximum(level, behind))
+        behind, total = np.concatenate([[level], sums[:-1]]), float(sums[-1])
+    return total
+
+
+def pairs_tail(wins: int, differing: int) -> float:
+    """Return ln p, rounded up, of "no better than the incumbent" after so many wins in cases where just one is right.
+
+    p = Pr[Bin(differing, 1/2) >= wins], 1 below differing/2 + 1 wins. Needs: scores of 0 and 1, and either cases that are
+    alike, by submissions made without sight of them (given the number that differ, wins are binomial), or a set of
+    differing cases that is public (wins are a sum of unlike coins with mean at most half: Hoeffding 1956) (V1.2).
+    """
+    return max(_DEEPEST, binomial_tail(differing, wins, 0.5)) if wins else 0.0
+
+
+def threshold_tail(hits: int, *, cases: int, threshold: float) -> float:
+    """Return ln p, rounded up, of "a mean of at most the threshold" after so many hits: the binomial tail there (V1.2).
+
+    Needs: scores of 0 and 1, independent and not necessarily alike; p is 1 below cases threshold + 1 hits.
+    """
+    return max(_DEEPEST, binomial_tail(cases, hits, threshold)) if hits else 0.0
+
+
+def betting_tail(values: npt.ArrayLike, *, margin: float, counts: npt.ArrayLike | None = None, least: float = -1.0) -> float:
+    """Return ln p, rounded up, of "a mean of at most the margin" by betting against it (V1.2).
+
+    p = 1 / mean_i prod_c (1 + bet_i (x_c - t)) for 14 bets, .98 2^(-i/2) / (t - least). Needs: independent values in
+    [least, 1], not necessarily alike; the mean of their expectations is the truth. Each product has mean at most 1 (AM-GM).
+    ``counts``: how often each value occurs.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    often = np.ones(numbers.size) if counts is None else np.asarray(counts, dtype=np.float64)
+    if not least <= margin < 1:
+        message = f"margin must be at least {least:g} and below 1; got {margin!r}"
+        raise PreconditionError(message)
+    bets = _BETS / max(margin - least, _FLATTEST)
+    logs = np.log1p(bets[:, None] * (numbers - margin)) @ often
+    top = float(logs.max())
+    wealth = top + math.log(float(np.exp(logs - top).mean())) - (float(often.sum()) + 16) * _TERM_ERROR
+    return min(0.0, -wealth)
+
+
+def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0) -> float:
+    """Return a lower end for the mean of the expectations, but for exp(-level): the largest margin that betting refutes."""
+    numbers = np.asarray(values, dtype=np.float64)
+
+    def is_refuted(margin: float) -> bool:
+        return betting_tail(numbers, margin=margin, least=least) <= -level
+
+    return largest_float(is_refuted, least, 1 - 2.0**-40, steps=40) if is_refuted(least) else least
+
+
+def wins_needed(differing: int, *, level: float, cases: int | None = None, margin: float = 0.0) -> int:
+    """Return the fewest wins of so many differing cases that make a yes at a level; one more than differ where none do.
+
+    By exact pairs, or, where ``cases`` is given, by betting over all of them with the margin, each case that differs won or
+    lost.
+    """
+    number = count("differing", differing, least=0)
+
+    def enough(wins: int) -> bool:
+        if cases is None:
+            return pairs_tail(wins, number) <= -level
+        often = [wins, number - wins, cases - number]
+        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=margin) <= -level
+
+    found = smallest(enough, number // 2, least=0, most=number)
+    return number + 1 if found is None else found
+
+
+def depth_width(cases: int, *, level: float, threshold: float = 0.5) -> float | None:
+    """Return by how much a score must be above a threshold for a yes at a level; None where no score is enough (V1.3)."""
+    number = count("cases", cases)
+    found = smallest(
+        lambda hits: threshold_tail(hits, cases=number, threshold=threshold) <= -level,
+        math.ceil(number * threshold),
+        least=0,
+        most=number,
+    )
+    return None if found is None else found / number - threshold

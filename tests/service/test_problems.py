@@ -264,3 +264,8 @@ def test_refused_carries_its_headers():
     reply = to_problem(Refused(429, "too many requests", "wait", headers={"Retry-After": "3"}))
     assert reply.headers["retry-after"] == "3"
     assert json.loads(reply.body)["type"] == "urn:holdtrue:too-many-requests"
+
+
+def test_a_part_that_is_not_installed_is_named():
+    document = json.loads(to_problem(MissingExtra("mcp", purpose="the address for agents")).body)
+    assert document["detail"] == "the address for agents needs an extra package: pip install 'holdtrue[mcp]'"

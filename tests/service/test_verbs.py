@@ -382,7 +382,9 @@ def test_a_history_is_read_page_by_page(analyst):
     older = analyst.get("/v1/datasets/people/history", params={"limit": 2, "before": newest["before"]}).json()
     assert older["lines"] == whole["lines"][-4:-2]
     for wrong in ({"limit": 0}, {"limit": 1001}, {"before": 0}, {"before": "x"}):
-        assert analyst.get("/v1/datasets/people/history", params=wrong).status_code == 422
+        refused = analyst.get("/v1/datasets/people/history", params=wrong)
+        assert refused.status_code == 422
+        assert refused.json()["detail"].endswith(f"look at query {next(iter(wrong))}")
     report = analyst.get("/v1/datasets/people/report", params={"limit": 2}).text
     assert "2 charges of the history" in report
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdtrue.codec import encode
-from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, RefusedError, UnknownColumn
+from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, MissingExtra, RefusedError, UnknownColumn
 
 __all__ = [
     "PROBLEMS",
@@ -51,6 +51,8 @@ def detail_of(error: HoldtrueError) -> str:
     """Return an error's words without what they quote of the request: names of the card and our own stay."""
     if isinstance(error, Refused):
         return error.detail
+    if isinstance(error, MissingExtra):
+        return str(error)
     if isinstance(error, InvalidParameter) and not error.is_sentence:
         return f"{_name_parameter(error)} must be {_mask_literals(error.expected)}"
     text = str(error)

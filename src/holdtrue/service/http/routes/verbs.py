@@ -23,7 +23,7 @@ from holdtrue.requests import Ask, Learn, Mean, Predict, Quantile, Select, Table
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, budget_document, preview_for, report_text, visible_page
 from holdtrue.service.http.bodies import body_of, describe_body
-from holdtrue.service.http.problems import PROBLEMS, Refused
+from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS, Refused
 from holdtrue.service.http.routes.datasets import DatasetName
 from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.settings import Settings
@@ -324,6 +324,7 @@ async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
 
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only entries before this one.")]
 Lines = Annotated[int, Query(ge=1, le=1000, description="The largest number of charges to return.")]
+FIELD_NAMES.update(("before", "limit"))
 
 
 @router.get("/history", response_class=Response, responses=_describe_reply("Charges and their responses, oldest first."))

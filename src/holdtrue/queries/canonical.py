@@ -20,6 +20,7 @@ from holdtrue.queries.syntax_tree import (
     DEEPEST,
     LONGEST,
     MOST_NODES,
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
@@ -120,6 +121,8 @@ def weigh(tree: Tree) -> int:
         return weigh(first) + sum([1 + (2 if step.operator == "/" else 1) * weigh(step.right) for step in steps])
     below = [weigh(child) for child in list_children(tree)]
     match tree:
+        case Aggregate():
+            return 1 + sum([weigh(inner) for inner in _list_operands(tree)])
         case ValueComparison(left=left) if left.type == "real":
             return 1 + 2 * sum(below)
         case Function(name="COALESCE" | "NULLIF") | Convert(type="integer"):
@@ -136,7 +139,7 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
         case ValueComparison():
             return _render_comparison(tree)
         case Field(column=name):
-            return _render_name(name)
+            return _render_aggregate(tree) if isinstance(tree, Aggregate) else _render_name(name)
         case Number(value=value, type=kind):
             if kind in LIMITS:
                 return Piece(write_constant(int(value), kind))
@@ -194,6 +197,24 @@ def _render_scalar(tree: Text | Missing | Arithmetic | Negate | Convert | CaseWh
             return _wrap_pieces("", pieces, text=f"CASE {arms}{ended} END")
         case _:
             assert_never(tree)
+
+
+def _list_operands(tree: Aggregate) -> list[Tree]:
+    """Return what an aggregate evaluates on each row, in the order in which it is written."""
+    return [inner for inner in (tree.operand, tree.order, tree.where) if inner is not None]
+
+
+def _render_aggregate(tree: Aggregate) -> Piece:
+    pieces = [render(inner) for inner in _list_operands(tree)]
+    where = pieces[-1].text
+    if tree.where == Constant(value=True):
+        where = "*"
+        pieces = pieces[:-1] or pieces
+    if tree.operand is not None:
+        order = "" if tree.order is None else f" BY {pieces[1].text}"
+        where = f"{pieces[0].text}{order}" + ("" if where == "*" else f" WHERE {where}")
+    dotted = f"{_render_name(tree.table).text}." if tree.table else ""
+    return _wrap_pieces("", pieces, text=f"{dotted}{tree.name}({where})")
 
 
 def _wrap_pieces(prefix: str, pieces: Sequence[Piece], *, level: int = _ATOM, text: str | None = None) -> Piece:

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 from holdtrue.errors import InvalidParameter, UnknownColumn
 from holdtrue.exact import count, rational, read_list
 
-__all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type"]
+__all__ = ["HIGHEST", "LOWEST", "Card", "Column", "Label", "Type", "UnitTable"]
 
 Type: TypeAlias = Literal["boolean", "integer", "real", "text", "date", "timestamp"]
 Label: TypeAlias = bool | int | float | str
@@ -49,14 +49,31 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
             force_setattr(self, "labels", _check_labels(self.type, self.labels))
 
 
-class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class UnitTable(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """A table whose rows belong to units: its name and columns. How many rows it has is not public."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def card(self) -> "Card":
+        """Return the columns as a card, which has no rows."""
+        return Card(self.columns, 0)
+
+
+class Card(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """The columns, in order, and the number of rows.
 
     Names differ by more than the case of their letters, since DuckDB would take them for one otherwise.
+
+    With a ``unit`` the rows are units, one for each key in the column of that name: ``columns`` are those with one value for
+    each unit, and ``tables`` hold the rows that units own (U4). One table without a name: units are its different keys.
     """
 
     columns: tuple[Column, ...]
     rows: int
+    unit: str | None = None
+    tables: tuple[UnitTable, ...] = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "columns", tuple(read_list("columns", self.columns, expected="a list of columns")))
@@ -73,6 +90,26 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def named(self) -> dict[str, Column]:
         """Return the columns by name."""
         return {column.name: column for column in self.columns}
+
+    @property
+    def unit_words(self) -> str:
+        """Return whom intervals for the population are about."""
+        if self.unit is None:
+            return "a random row"
+        some = "" if self.columns else " with at least one row"
+        return f"a random {self.unit}{some}"
+
+    def find_table(self, name: str) -> UnitTable:
+        """Return the table that an aggregate is over; without a name, the only one there is."""
+        found = [table for table in self.tables if name in ("", table.name)]
+        if len(found) == 1:
+            return found[0]
+        listed = ", ".join(repr(table.name) for table in self.tables if table.name)
+        if name:
+            message = f"there is no table {name!r}; the card has {listed or 'one table, without a name'}"
+        else:
+            message = f"there are several tables, {listed}; say which, as in {self.tables[0].name}.COUNT(*)"
+        raise UnknownColumn(message)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.named

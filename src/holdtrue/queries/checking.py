@@ -9,13 +9,27 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from holdtrue.errors import UnsupportedQuery
+from holdtrue.errors import UnknownColumn, UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Column, Type
 from holdtrue.queries.dates import DAY, LIMITS
 from holdtrue.queries.like import compile_pattern, simplify_pattern
-from holdtrue.queries.scalars import align_dates, case, convert, function, make_arithmetic, negate, never_null, unify
+from holdtrue.queries.scalars import (
+    MOST_ROWS,
+    align_dates,
+    bounds_of,
+    case,
+    convert,
+    function,
+    make_arithmetic,
+    negate,
+    never_null,
+    unify,
+)
+from holdtrue.queries.sql_words import AGGREGATES, refuse_aggregate
 from holdtrue.queries.syntax_tree import (
     COMPARE,
+    Aggregate,
+    AggregateName,
     And,
     Atom,
     Boolean,
@@ -38,6 +52,7 @@ from holdtrue.queries.syntax_tree import (
     Tree,
     Truth,
     ValueComparison,
+    make_aggregate,
     notation,
 )
 
@@ -56,6 +71,7 @@ _NUMBERS = ("integer", "real")
 _SHOWN = {"text": "text", "date": "a date", "timestamp": "a timestamp"}
 _CONDITIONS = frozenset(
     {*COMPARE, "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS NULL", "IS TRUE", "IS FALSE", "TRUE", "FALSE"}
+    | {"ANY", "EVERY", "ANY WHERE", "EVERY WHERE"}
 )
 
 
@@ -72,15 +88,22 @@ def check_tree(node: Node, card: Card) -> Tree:
 
 
 class _Checker:
-    __slots__ = ("_card", "_columns", "_repeats")
+    __slots__ = ("_card", "_columns", "_inside", "_repeats")
 
-    def __init__(self, card: Card) -> None:
+    def __init__(self, card: Card, *, inside: bool = False) -> None:
         self._card = card
+        self._inside = inside
         self._columns = card.named
         self._repeats = 0
 
     def _find_column(self, name: str) -> Column:
-        return self._columns.get(name) or self._card.column(name)
+        found = self._columns.get(name)
+        if found is None and any(name in table.card for table in self._card.tables):
+            message = (
+                f"{name!r} is a column of rows, of which a unit has several; put it in an aggregate, as in ANY({name} ...)"
+            )
+            raise UnknownColumn(message)
+        return found or self._card.column(name)
 
     def is_condition(self, node: Node) -> bool:
         return node.kind in _CONDITIONS or (node.kind == "NAME" and self._find_column(node.text).type == "boolean")
@@ -113,6 +136,8 @@ class _Checker:
                 return found if wanted else make_complement(found)
             case "IS NULL":
                 return self._read_null(node.operands[0], wanted=wanted)
+            case "ANY" | "ANY WHERE" | "EVERY" | "EVERY WHERE":
+                return self._read_quantifier(node, wanted=wanted)
             case _:
                 message = "expected a condition, found a number or a text; compare it with something"
                 raise UnsupportedQuery(message)
@@ -218,6 +243,8 @@ class _Checker:
                 return self._read_cast(node)
             case "CASE" | "CASE OF":
                 return self._read_case(node)
+            case _ if kind.partition(" ")[0] in AGGREGATES:
+                return self._read_aggregate(node)
             case _:
                 message = "expected a number, found a condition; write CASE WHEN ... THEN 1 ELSE 0 END, or IS TRUE"
                 raise UnsupportedQuery(message)
@@ -230,7 +257,11 @@ class _Checker:
             steps.append((symbol, right))
         found = self.to_scalar(node)
         for symbol, right in reversed(steps):
-            found = make_arithmetic(symbol, found, self.to_scalar(right))
+            operand = self.to_scalar(right)
+            if symbol == "/" and isinstance(found, Aggregate) and isinstance(operand, Number) and operand.value < 1:
+                message = f"{found.name}(...) is divided by a cap, which is 1 or more"
+                raise UnsupportedQuery(message)
+            found = make_arithmetic(symbol, found, operand)
         return found
 
     def _read_field(self, column: Column) -> Scalar:
@@ -269,6 +300,85 @@ class _Checker:
             conditions = [make_comparison("=", scalar, self.to_scalar(test)) for test in operands[::2]]
         values = [self.to_scalar(value) for value in operands[1::2]]
         return case(zip(conditions, values, strict=True), self.to_scalar(default))
+
+    # Aggregates over the rows of a unit
+
+    def _open_aggregate(self, node: Node) -> "tuple[str, _Checker, Boolean, tuple[Node, ...]]":
+        """Return the table of an aggregate, what checks its columns, its WHERE, and its other operands."""
+        name, _, filtered = node.kind.partition(" ")
+        if self._inside:
+            message = f"the aggregate {name} stands within another one; an aggregate is over rows, and so are its operands"
+            raise UnsupportedQuery(message)
+        if self._card.unit is None:
+            raise UnsupportedQuery(refuse_aggregate(name))
+        table = self._card.find_table(node.text)
+        inner = _Checker(table.card, inside=True)
+        where = inner.to_condition(node.operands[-1], wanted=True) if filtered else _TRUE
+        return table.name, inner, where, node.operands[:-1] if filtered else node.operands
+
+    def _read_quantifier(self, node: Node, *, wanted: bool) -> Boolean:
+        """Return ANY as a count above 0, and EVERY as the count of rows where the condition is not true being 0."""
+        table, inner, where, (operand,) = self._open_aggregate(node)
+        condition = inner.to_condition(operand, wanted=True)
+        if node.kind.startswith("EVERY"):
+            condition, wanted = make_complement(condition), not wanted
+        counted = _count_rows(table, conjoin((where, condition)))
+        return make_comparison(">" if wanted else "<=", counted, Number(0))
+
+    def _read_aggregate(self, node: Node) -> Scalar:
+        table, inner, where, operands = self._open_aggregate(node)
+        name = node.kind.partition(" ")[0]
+        if name in ("COUNT", "SHARE"):
+            condition = inner.read_counted(operands[0])
+            counted = _count_rows(table, conjoin((where, condition)))
+            return counted if name == "COUNT" else make_arithmetic("/", counted, _count_rows(table, where))
+        operand = inner.to_scalar(operands[0])
+        match name:
+            case "SUM":
+                return inner.add_up(table, where, operand)
+            case "AVG":
+                there = conjoin((where, make_null(operand, negated=True)))
+                return make_arithmetic("/", inner.add_up(table, where, operand), _count_rows(table, there))
+            case "MIN" | "MAX":
+                return _order_rows(name, table, where, operand)
+            case _:
+                return _order_rows("FIRST", table, where, operand, order=inner.to_scalar(operands[1]))
+
+    def read_counted(self, node: Node) -> Boolean:
+        """Return the rows that COUNT counts: where a condition is true, or where a value is not NULL."""
+        if self.is_condition(node):
+            return self.to_condition(node, wanted=True)
+        return make_null(self.to_scalar(node), negated=True)
+
+    def add_up(self, table: str, where: Boolean, operand: Scalar) -> Scalar:
+        """Return SUM: of numbers between ends that are declared, or that the expression itself has."""
+        if operand.type not in _NUMBERS:
+            message = f"SUM and AVG take numbers, not {_SHOWN[operand.type]}"
+            raise UnsupportedQuery(message)
+        declared = {column.name: column.bounds for column in self._card.columns if column.bounds is not None}
+        found = bounds_of(operand, declared)
+        low, high = found.low, found.high
+        if not max(abs(low), abs(high)) <= MOST_ROWS:
+            message = (
+                "SUM and AVG need bounds of what they add up, within 2^31: declare bounds= of the column, or write "
+                "LEAST(GREATEST(value, low), high)"
+            )
+            raise UnsupportedQuery(message)
+        return make_aggregate("SUM", table, where, operand, bounds=(low, high))
+
+
+def _count_rows(table: str, where: Boolean) -> Scalar:
+    return Number(0) if where == _FALSE else make_aggregate("COUNT", table, where)
+
+
+def _order_rows(
+    name: AggregateName, table: str, where: Boolean, operand: Scalar, *, order: Scalar | None = None
+) -> Aggregate:
+    """Return MIN, MAX or FIRST, whose operands have an order."""
+    if (operand.type == "text" and name != "FIRST") or (order is not None and order.type == "text"):
+        message = f"{name} takes numbers and dates{' to go BY' * (name == 'FIRST')}, not text"
+        raise UnsupportedQuery(message)
+    return make_aggregate(name, table, where, operand, order=order)
 
 
 def _read_yes_or_no(node: Node) -> bool | None:

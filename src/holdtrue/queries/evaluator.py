@@ -43,7 +43,7 @@ from holdtrue.queries.syntax_tree import (
     unfold_chain,
 )
 
-__all__ = ["Values", "evaluate", "satisfies"]
+__all__ = ["Values", "compute", "evaluate", "satisfies"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -97,6 +97,13 @@ def satisfies(tree: Boolean, columns: Columns, *, rows: int | None = None) -> Ma
     """Return which rows satisfy a condition; ``rows`` is needed only where there may be no columns."""
     with np.errstate(all="ignore"):
         return _Evaluation(columns, rows).find_rows(tree)
+
+
+def compute(tree: Scalar, columns: Columns, *, rows: int) -> Values:
+    """Return the value of each row, and where it is there: neither NULL nor NaN."""
+    with np.errstate(all="ignore"):
+        held = _Evaluation(columns, rows).find_values(tree)
+    return Values(held.data, held.there, held.words if tree.type == "text" else None)
 
 
 class _Evaluation:

@@ -20,7 +20,7 @@ from holdtrue.errors import RequestError, UnsupportedQuery
 from holdtrue.queries.canonical import digest_of, to_query
 from holdtrue.queries.cards import Card
 from holdtrue.queries.checking import check_tree
-from holdtrue.queries.sql_words import LACKING, REFUSED_SIGNS, RESERVED, refusal_of
+from holdtrue.queries.sql_words import AGGREGATES, LACKING, REFUSED_SIGNS, RESERVED, refusal_of
 from holdtrue.queries.syntax_tree import (
     DEEPEST,
     LONGEST,
@@ -369,6 +369,9 @@ class _Reader:
             node = self._read_case() if here == "CASE" else self._read_constant(here)
         elif kind == "NAME" and self._tokens[self._at + 1] == "(":
             node = self._read_call(here)
+        elif kind == "NAME" and self._tokens[self._at + 1] == "." and self._names_aggregate(self._at + 2):
+            self._at += 2
+            node = self._read_aggregate(_remove_quotes(here) if here[0] in _QUOTES else here)
         elif here.upper() in _MOMENTS and self._tokens[self._at + 1].startswith("'"):
             node = self._read_moment(here.upper())
         elif here.upper() in RESERVED:
@@ -440,6 +443,9 @@ class _Reader:
         word = name.upper()
         if word == "CAST":
             return self._read_cast()
+        if word in AGGREGATES:
+            self._at -= 1
+            return self._read_aggregate("")
         if word not in _FUNCTIONS:
             raise UnsupportedQuery(self._name_lack(name))
         kind, least, most = _FUNCTIONS[word]
@@ -451,6 +457,31 @@ class _Reader:
         if kind == "IF":
             kind, operands = "CASE", (*operands, _NULL)[:3]
         return self._make_node(kind, operands)
+
+    def _names_aggregate(self, place: int) -> bool:
+        name, sign = (*self._tokens[place : place + 2], _END, _END)[:2]
+        return name.upper() in AGGREGATES and sign == "("
+
+    def _read_aggregate(self, table: str) -> Node:
+        """Read an aggregate over a unit's rows: its operand or *, what FIRST goes BY, and WHERE; ``text`` is its table."""
+        kind = AGGREGATES[self._tokens[self._at].upper()]
+        self._at += 1
+        self.expect("(")
+        if kind == "COUNT" and self._skip_if("*"):
+            self.nodes += 1
+            operands = [Node("TRUE")]
+        else:
+            operands = [self._read_nested()]
+        if kind == "FIRST":
+            self._at += self._tokens[self._at].upper() == "ORDER"
+            self.expect("BY")
+            operands.append(self._read_nested())
+        if self._tokens[self._at].upper() == "WHERE":
+            self._at += 1
+            operands.append(self._read_nested())
+            kind += " WHERE"
+        self.expect(")")
+        return self._make_node(kind, tuple(operands), table)
 
     def _read_cast(self) -> Node:
         self.expect("(")

@@ -12,7 +12,7 @@ taken from declared bounds, since a row that breaks its bounds must not be able 
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias, assert_never
@@ -23,6 +23,7 @@ from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import HIGHEST, LOWEST, Type
 from holdtrue.queries.dates import DAY, LIMITS, is_date, part_of_days, read_date, read_timestamp
 from holdtrue.queries.syntax_tree import (
+    Aggregate,
     Arithmetic,
     Boolean,
     CaseWhen,
@@ -43,8 +44,10 @@ from holdtrue.queries.syntax_tree import (
 )
 
 __all__ = [
+    "MOST_ROWS",
     "Range",
     "align_dates",
+    "bounds_of",
     "case",
     "convert",
     "fits_integer",
@@ -62,6 +65,8 @@ _SMALL = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LARGE = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrstuvwxyz"}
 # No text is nearly as long; what counts is that sums of lengths stay within 64 bits.
 _LONGEST_TEXT = 2**40
+MOST_ROWS = 2**31 - 1
+"""The most rows of one table that belong to units."""
 _Number: TypeAlias = int | float
 _OPERATIONS: dict[Symbol, Callable[[_Number, _Number], _Number]] = {
     "+": operator.add,
@@ -357,6 +362,8 @@ def range_of(tree: Scalar) -> Range:  # noqa: C901 - one case for each kind of s
             return Range(value, value)
         case Missing():
             return Range(0, 0)
+        case Aggregate() if tree.name != "FIRST":
+            return _range_of_aggregate(tree)
         case Field(type=kind):
             return _ANYTHING if kind == "real" else Range(*LIMITS.get(kind, (LOWEST, HIGHEST)))
         case Negate(operand=operand):
@@ -379,11 +386,45 @@ def range_of(tree: Scalar) -> Range:  # noqa: C901 - one case for each kind of s
             assert_never(tree)
 
 
+def _range_of_aggregate(tree: Aggregate) -> Range:
+    """Return the ends of what a unit's rows come to: it has fewer than 2^31 of them in any table."""
+    if tree.name == "COUNT":
+        return Range(0, MOST_ROWS)
+    if tree.type == "real":
+        return Range(-math.inf, math.inf)
+    if tree.bounds is None:
+        return Range(*LIMITS.get(tree.type, (LOWEST, HIGHEST)))
+    low, high = tree.bounds
+    return Range(min(0, int(low) * MOST_ROWS), max(0, int(high) * MOST_ROWS))
+
+
+def bounds_of(tree: Scalar, declared: Mapping[str, tuple[float, float]]) -> Range:
+    """Return between which ends a number is to be clamped: from declared bounds of its columns, and from the language."""
+    match tree:
+        case Field(column=name) if name in declared:
+            return Range(*declared[name])
+        case Negate(operand=operand):
+            inner = bounds_of(operand, declared)
+            return Range(-inner.high, -inner.low)
+        case Convert(operand=operand, type="real"):
+            return bounds_of(operand, declared)
+        case CaseWhen(branches=branches, default=default):
+            values = [*(value for _, value in branches), default]
+            return _join_ranges(bounds_of(value, declared) for value in values if not isinstance(value, Missing))
+        case Arithmetic(operator=symbol, left=left, right=right):
+            ends = bounds_of(left, declared), bounds_of(right, declared)
+            return _range_of_reals(symbol, *ends) if tree.type == "real" else _range_of_integers(symbol, *ends)
+        case _:
+            return range_of(tree)
+
+
 def never_null(tree: Scalar) -> bool:
     """Return whether a scalar is proven never to be NULL."""
     match tree:
         case Number() | Text():
             return True
+        case Aggregate(name=name):
+            return name != "FIRST"
         case Function(name="COALESCE" | "LEAST" | "GREATEST", operands=operands):
             return any(never_null(operand) for operand in operands)
         case _:

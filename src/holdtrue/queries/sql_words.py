@@ -1,6 +1,16 @@
 """Words and signs of SQL: which column names need quotes, and the messages for what the language lacks."""
 
-__all__ = ["LACKING", "QUOTED", "REFUSED_SIGNS", "RESERVED", "quote_name", "quote_text", "refusal_of"]
+__all__ = [
+    "AGGREGATES",
+    "LACKING",
+    "QUOTED",
+    "REFUSED_SIGNS",
+    "RESERVED",
+    "quote_name",
+    "quote_text",
+    "refusal_of",
+    "refuse_aggregate",
+]
 
 # Words that name no column unless they stand in double quotes.
 _RESERVED_WORDS = """
@@ -42,9 +52,15 @@ _SAME = "a query is the same every time"
 _PATTERN = "write LIKE with % and _"
 _CUT = "write CAST(... AS INTEGER), which truncates towards zero"
 _MEAN = f"{_ONE_ROW}, and the answer is its mean over all rows"
-_AGGREGATES = """
-AVG MEAN AVERAGE SUM COUNT COUNT_IF MIN MAX MEDIAN MODE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP CORR
-COVAR_POP COVAR_SAMP QUANTILE PERCENTILE_CONT PERCENTILE_DISC ANY_VALUE ARRAY_AGG STRING_AGG GROUP_CONCAT
+# The aggregates over the rows of a unit, each by its names.
+AGGREGATES = {
+    **{name: name for name in ("ANY", "EVERY", "SHARE", "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST")},
+    **dict.fromkeys(("MEAN", "AVERAGE"), "AVG"),
+    "COUNT_IF": "COUNT",
+}
+_OTHER_AGGREGATES = """
+MEDIAN MODE STDDEV STDDEV_POP STDDEV_SAMP VARIANCE VAR_POP VAR_SAMP CORR COVAR_POP COVAR_SAMP QUANTILE PERCENTILE_CONT
+PERCENTILE_DISC ANY_VALUE ARRAY_AGG STRING_AGG GROUP_CONCAT
 """
 # Signs that stand nowhere in the language.
 REFUSED_SIGNS = {
@@ -87,8 +103,14 @@ LACKING = {
         name: refusal_of(f"the function {name} is", _SAME)
         for name in ("NOW", *(word for word in RESERVED if "CURRENT_" in word))
     },
-    **{name: refusal_of(f"the aggregate {name} is", _MEAN) for name in _AGGREGATES.split()},
+    **{name: refusal_of(f"the aggregate {name} is", _MEAN) for name in _OTHER_AGGREGATES.split()},
 }
+
+
+def refuse_aggregate(name: str) -> str:
+    """Return the message for an aggregate where rows belong to no unit."""
+    way = f"{_MEAN}; open the data with unit= to ask about all rows of a person"
+    return refusal_of(f"the aggregate {name} is", way)
 
 
 def quote_name(name: str) -> str:

@@ -30,6 +30,8 @@ __all__ = [
     "LONGEST",
     "MOST_BITS",
     "MOST_NODES",
+    "Aggregate",
+    "AggregateName",
     "And",
     "Arithmetic",
     "Atom",
@@ -59,7 +61,9 @@ __all__ = [
     "ValueComparison",
     "checked_bits",
     "columns",
+    "list_aggregates",
     "list_children",
+    "make_aggregate",
     "notation",
     "unfold_chain",
 ]
@@ -68,6 +72,7 @@ Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 Symbol: TypeAlias = Literal["+", "-", "*", "/"]
 Part: TypeAlias = Literal["YEAR", "MONTH", "DAY", "WEEKDAY"]
 Name: TypeAlias = Literal["ABS", "LEAST", "GREATEST", "COALESCE", "NULLIF", "LENGTH", "LOWER", "UPPER", "DAYS"] | Part
+AggregateName: TypeAlias = Literal["COUNT", "SUM", "MIN", "MAX", "FIRST"]
 _WHOLE = frozenset({"LENGTH", "DAYS", *get_args(Part)})
 COMPARE: dict[Operator, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -140,6 +145,41 @@ class Field(_Spelled):
 
     column: str
     type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Field):
+    """A value of a unit, from the rows of one table that it owns and that satisfy ``where``: a column of units (U4).
+
+    COUNT is how many rows there are. The others pass over rows where ``operand`` is NULL: SUM adds up values clamped to
+    ``bounds``, MIN and MAX of no row are above and below everything, FIRST is the value of the row whose ``order`` is least,
+    and of several such rows the least value; NULL where there is none. ``column`` spells all of it.
+    """
+
+    name: AggregateName
+    table: str
+    where: "Boolean"
+    operand: "Scalar | None" = None
+    order: "Scalar | None" = None
+    bounds: tuple[float, float] | None = None
+
+
+def make_aggregate(  # noqa: PLR0913 - what an aggregate is made of
+    name: AggregateName,
+    table: str,
+    where: "Boolean",
+    operand: "Scalar | None" = None,
+    *,
+    order: "Scalar | None" = None,
+    bounds: tuple[float, float] | None = None,
+) -> Aggregate:
+    """Return an aggregate as a column of units: its name begins with a sign that no other column's name has."""
+    inner = [notation(tree) for tree in (where, operand, order) if tree is not None]
+    ends = "" if bounds is None else f" {bounds[0]!r} {bounds[1]!r}"
+    kind: Type = "integer" if operand is None else operand.type
+    return Aggregate(
+        f"\x1f({name.lower()} {quote(table)} {' '.join(inner)}{ends})", kind, name, table, where, operand, order, bounds
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +394,14 @@ def columns(tree: Tree) -> dict[str, Type]:
             case _:
                 left.extend(list_children(node))
     return dict(sorted(found.items()))
+
+
+def list_aggregates(tree: Tree) -> Iterator[Aggregate]:
+    """Yield the aggregates of a tree, some of them more than once."""
+    if isinstance(tree, Aggregate):
+        yield tree
+    for child in list_children(tree):
+        yield from list_aggregates(child)
 
 
 def notation(tree: Tree) -> str:

@@ -247,6 +247,10 @@ class LocalEngine(Engine):
 
         return self._run_masked(take)
 
+    def read_pieces(self, names: Sequence[str]) -> Iterator[tuple[dict[str, Values], int]]:
+        """Yield the named columns of all rows, a piece at a time, to another engine that is made of this one."""
+        return ((dict(zip(names, cells, strict=True)), rows) for cells, rows in self._yield_pieces(names))
+
     def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Whatever]]]:
         """Yield the features of all rows, a piece at a time: one array per feature."""
         names = columns_of(features) or [self.card.columns[0].name]

@@ -56,7 +56,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["check_tree", "conjoin", "disjoin", "make_comparison", "make_complement"]
+__all__ = ["check_tree", "conjoin", "disjoin", "make_comparison", "make_complement", "make_null"]
 
 _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)

@@ -17,6 +17,7 @@ MANY_PARAMETERS = {
     "command/predicting.py distill": OPTIONS,
     "command/predicting.py predict": OPTIONS,
     "command/scoring.py score": OPTIONS,
+    "engines/__init__.py open_engine": "what is public about the data, and settings of the machine",
     "ensembles/stable.py fit_stable": FACTS,
     "ensembles/training.py train": FACTS,
     "planning/asking.py plan": NUMBERS,

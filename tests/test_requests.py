@@ -44,7 +44,7 @@ METHODS = {
     "Grant": ([Curator.grant], {"analyst": "whom it is for, not who asks"}, {}),
     "Terms": (
         [Curator.__init__],
-        {"unit": "only rows can be protected yet"},
+        {},
         {
             "data": "rows are no terms",
             "ledger": "where the terms are written",

@@ -78,7 +78,11 @@ class Interval(Tagged, frozen=True):
 
 
 class Certificate(Tagged, frozen=True):
-    """What a response cost, what is left, by which theorem its interval holds, and where the ledger has it."""
+    """What a response cost, what is left, by which theorem its interval holds, and where the ledger has it.
+
+    ``unit`` is the column whose keys say what is protected as a whole, where that is not a row; ``population`` says in words
+    whom intervals for the population are about then: "a random patient_id with at least one row".
+    """
 
     event: Event
     cost: float
@@ -89,6 +93,8 @@ class Certificate(Tagged, frozen=True):
     theorem: str | None
     epsilon: float
     delta: float
+    unit: str | UnsetType = UNSET
+    population: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.cost + self.spent + self.left + self.epsilon + self.delta):
@@ -859,8 +865,8 @@ class Quantiles(Tagged, frozen=True):
     @property
     def paid(self) -> str:
         """Return in words what the request cost, and whether the budget ran out on the way."""
-        left, asked = f"{self.certificate.left:.3g} left", f"{self.asks:,} questions, " if self.asks else ""
-        cost = f"asked before: nothing, {left}" if self.repeated else f"{asked}cost {self.cost:.3g}, {left}"
+        asked = f"{self.asks:,} questions, " if self.asks and not self.repeated else ""
+        cost = asked + _format_cost(replace(self.certificate, cost=self.cost), repeated=self.repeated)
         return cost if self.complete else f"{cost}; the budget ran out, and these are the intervals so far"
 
     def __str__(self) -> str:
@@ -889,7 +895,8 @@ def _format_ends(interval: Interval) -> str:
 
 
 def _format_cost(certificate: Certificate, *, repeated: bool) -> str:
-    left = f"{certificate.left:.3g} left"
+    about = f"; population: {certificate.population}" if certificate.population else ""
+    left = f"{certificate.left:.3g} left{about}"
     return f"asked before: nothing, {left}" if repeated else f"cost {certificate.cost:.3g}, {left}"
 
 

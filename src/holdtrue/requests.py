@@ -523,7 +523,13 @@ class Terms(_Request, frozen=True, kw_only=True):
         None
     )
     second_budget: Annotated[bool, Meta(description="Whether rows that have a budget already get another one.")] = False
-    unit: Annotated[Literal["row"], Meta(description="Who is protected.")] = "row"
+    unit: Annotated[
+        Text, Meta(description="Who is protected: a row, or whoever has one key in the column of this name.")
+    ] = "row"
+    tables: Annotated[
+        Annotated[dict[Text, Text], Meta(max_length=64)] | None,
+        Meta(description="The files with rows that units own, by name; the data have one row for each unit then."),
+    ] = None
     side: Annotated[
         Literal["both", "low", "high"], Meta(description="Which ends of intervals for the population are promised.")
     ] = "both"

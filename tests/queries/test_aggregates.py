@@ -117,7 +117,8 @@ def test_without_units_an_aggregate_says_that_one_is_needed(name):
 def test_a_card_of_rows_is_written_as_ever_and_one_of_units_reads_back():
     assert encode(Card(COLUMNS[:1], 7)) == '{"columns":[{"name":"patient_id","type":"integer"}],"rows":7}'
     assert decode(encode(REGISTRY), Card) == REGISTRY
-    assert (ALONE.unit_words, REGISTRY.unit_words) == (
+    assert (ALONE.population, REGISTRY.population) == (
         "a random patient_id with at least one row",
         "a random patient_id",
     )
+    assert Card(COLUMNS, 7).population is None

@@ -115,7 +115,8 @@ def report(
             budget=view.budget,
             history=lines,
             receipt=view.ledger.head,
-            columns=[(column.name, column.type) for column in view.card.columns],
+            columns=view.card.list_columns(),
+            population=view.card.population,
         )
     write_file("OUT.html", out, page)
     if as_json:

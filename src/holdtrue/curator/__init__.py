@@ -50,6 +50,10 @@ class Curator:
     questions were chosen. A charge is on disk before rows are read (P3), the ledger never overspends (P4), and the same
     request again returns the stored answer for nothing (P5). Needs: rows that nobody has looked at otherwise, and a
     custodian who is trusted. Fails: with an error of the tree whose branch says whether budget was spent.
+
+    With ``unit``, a column of keys, all rows of one key are protected together and questions are about units: persons with
+    any number of rows, which aggregates such as ``COUNT(urgent) >= 2`` sum up. With ``tables`` the data have one row for
+    each unit, and the tables the rows that units own. How many units there are is public, but not how many rows each has.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -77,10 +81,13 @@ class Curator:
         progress: Progress | None = None,
         side: str = "both",
         rehash: bool = False,
+        unit: str = "row",
+        tables: Mapping[str, object] | None = None,
     ) -> None:
         given: dict[str, Any] = {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta}
         given |= {"reserve": reserve, "uses": uses, "cap": cap, "iid": iid, "pure": pure, "second_budget": second_budget}
         given |= {"types": types, "bounds": bounds, "labels": labels, "header": header, "side": side}
+        given |= {"unit": unit, "tables": tables}
         # Numbers of any kind, and iid=None where nothing is said of it: they are checked where they are used.
         terms = Terms(**given)
         opened = open_all(data, ledger, terms, plan=plan, progress=progress, rehash=rehash)
@@ -481,7 +488,8 @@ class Curator:
         with self.pipeline.lock_index() as index:
             part = asking.part_of(parsed)
             repeated = index.has(part) and (analyst is None or index.find_payer(part) == analyst)
-            return preview_of(parsed, self.plan, draws=index.draws, spent=index.spent, repeated=repeated)
+            facts: dict[str, Any] = {"draws": index.draws, "spent": index.spent, "repeated": repeated}
+            return preview_of(parsed, self.plan, population=self.card.population, **facts)
 
     @property
     def budget(self) -> Budget:
@@ -509,7 +517,7 @@ class Curator:
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write everything the ledger has as one self-contained HTML page: plan, budget, questions, answers, receipts."""
-        columns = [(column.name, column.type) for column in self.card.columns]
+        columns = self.card.list_columns()
         page = html_report(
             title="Holdtrue",
             plan=self.plan,
@@ -517,6 +525,7 @@ class Curator:
             history=self.history,
             receipt=self.pipeline.ledger.head,
             columns=columns,
+            population=self.card.population,
         )
         try:
             Path(path).write_text(page, encoding="utf-8")
@@ -544,6 +553,7 @@ class Curator:
 
     def __repr__(self) -> str:
         state = "closed" if self.pipeline.closed else "durable" if self.pipeline.ledger.durable else "not durable"
-        rows, columns = self.card.rows, len(self.card.columns)
+        rows, columns = self.card.rows, len(self.card.list_columns())
         planned = f"{self.plan.queries:,} questions {'planned' if isinstance(self.plan, Plan) else 'at most'}"
-        return f"<Curator of {rows:,} rows and {columns} columns; {planned}; ledger {state}>"
+        counted = "rows" if self.card.unit is None else f"units ({self.card.unit})"
+        return f"<Curator of {rows:,} {counted} and {columns} columns; {planned}; ledger {state}>"

@@ -57,6 +57,7 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows.
 
     ``alpha`` is how far the population's ends are from the answer at most: both, or the one that ``side`` says (S6).
+    ``population`` says whom they are about where rows belong to units (U4).
     """
 
     text: str
@@ -66,13 +67,15 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     sample_alpha: float
     repeated: bool
     side: Side = "both"
+    population: str | None = None
 
     @property
     def width(self) -> str:
         """Return in words how wide the interval for the population would be."""
         if self.alpha is None:
             return "no interval for the population"
-        return "population" + ("" if self.side == "both" else f"'s {SIDES[self.side]}") + f" within {self.alpha:.4g}"
+        about = "" if self.population is None else f" ({self.population})"
+        return f"population{about}" + ("" if self.side == "both" else f"'s {SIDES[self.side]}") + f" within {self.alpha:.4g}"
 
     def __str__(self) -> str:
         cost = "nothing, asked before" if self.repeated else f"{self.cost:.3g}"
@@ -81,7 +84,9 @@ class Preview(Struct, frozen=True, omit_defaults=True):
         )
 
 
-def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated: bool) -> Preview:
+def preview_of(  # noqa: PLR0913 - what is public about one question
+    query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated: bool, population: str | None = None
+) -> Preview:
     """Return the preview of a query from whole units; ``draws`` and ``spent`` count what was asked and paid before it."""
     return Preview(
         text=query.text,
@@ -91,4 +96,5 @@ def preview_of(query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated:
         sample_alpha=plan.sample_alpha_at(draws + 1),
         repeated=repeated,
         side=plan.side,
+        population=population,
     )

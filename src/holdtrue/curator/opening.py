@@ -1,6 +1,7 @@
 """Open data and ledger together, by a plan that is made before the first question and never changes."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from holdtrue.codec import convert, encode
 from holdtrue.curator.known_files import RowsFingerprint
 from holdtrue.curator.second_budget import refuse_second_budget
-from holdtrue.engines import Engine, Progress, open_engine
+from holdtrue.engines import Engine, Progress, open_as, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, UnknownName
 from holdtrue.exact import text_among, truth
 from holdtrue.ledgers import Ledger, open_ledger
@@ -53,17 +54,26 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
     _check_given(plan, iid=terms.iid, pure=terms.pure)
     text_among("side", terms.side, tuple(SIDES))
     stored = _read_stored(ledger)
+    unit = None if terms.unit in (None, "row") else terms.unit
     if stored is not None:
         _check_agreement(stored, terms, plan)
-        engine = _open_as(stored.card, data, terms, spill=_find_spill(ledger))
+        _check_unit(stored.card, unit, terms.tables)
+        engine = open_as(stored.card, data, tables=terms.tables, header=terms.header, spill=_find_spill(ledger))
         fingerprint = RowsFingerprint(engine, ledger, rehash=rehash, progress=progress)
         found = open_ledger(ledger, fingerprint=fingerprint)
         fingerprint.keep()
         return Opened(engine, found, stored.plan)
     engine = open_engine(
-        data, types=terms.types, bounds=terms.bounds, labels=terms.labels, header=terms.header, spill=_find_spill(ledger)
+        data,
+        types=terms.types,
+        bounds=terms.bounds,
+        labels=terms.labels,
+        header=terms.header,
+        spill=_find_spill(ledger),
+        unit=unit,
+        tables=terms.tables,
     )
-    refuse_second_budget(data, engine, meant=terms.second_budget)
+    refuse_second_budget([data, *(terms.tables or {}).values()], engine, meant=terms.second_budget)
     made = _make_plan(terms, rows=engine.card.rows) if plan is None else plan
     if plan is not None and _contradicts(terms.iid, plan.iid):
         raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
@@ -118,17 +128,14 @@ def _contradicts(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a de
     return said is not None and said != known
 
 
-def _open_as(card: Card, data: object, terms: Terms, *, spill: Path | None) -> Engine:
-    """Return an engine whose columns are those of a card that is fixed already."""
-    return open_engine(
-        data,
-        types={column.name: column.type for column in card.columns},
-        bounds={column.name: column.bounds for column in card.columns if column.bounds is not None},
-        labels={column.name: column.labels for column in card.columns if column.labels is not None},
-        header=terms.header,
-        names=[column.name for column in card.columns],
-        spill=spill,
-    )
+def _check_unit(card: Card, unit: str | None, tables: Mapping[str, object] | None) -> None:
+    """Refuse rows in a ledger of units, and units in a ledger of rows: what one charge protects, the other does not (U4)."""
+    known = [table.name for table in card.tables if table.name]
+    if unit != card.unit or sorted(tables or {}) != sorted(known):
+        listed = f", tables={{{', '.join(f'{name!r}: ...' for name in known)}}}" if known else ""
+        way = "leave out unit and tables" if card.unit is None else f"open it with unit={card.unit!r}{listed}"
+        protected = "rows" if card.unit is None else f"units, {card.unit!r}"
+        raise InvalidParameter.saying("unit", f"this ledger protects {protected}, which cannot be changed: {way}")
 
 
 def _check_pure(terms: Terms, plan: AnyPlan) -> None:

@@ -464,6 +464,7 @@ class Pipeline(ReleasePipeline):
             plan.theorem,
             plan.epsilon or 0.0,
             plan.delta or 0.0,
+            *(() if self.card.unit is None else (self.card.unit, self.card.population)),
         )
 
 

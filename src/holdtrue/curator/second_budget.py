@@ -6,13 +6,14 @@ to some rows is found by reading the rows again under that key; only ledgers of 
 
 import hmac
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdtrue.codec import decode
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
+from holdtrue.engines.fingerprints import tables_in
 from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.exact import truth
 from holdtrue.ledgers import Terms
@@ -25,11 +26,14 @@ _PATTERN = "*.ledger"
 _SERVICE = ".holdtrue"  # the service's own folder, beside the data it guards
 
 
-def refuse_second_budget(data: object, engine: Engine, *, meant: bool = False) -> None:
-    """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant."""
+def refuse_second_budget(data: Sequence[object], engine: Engine, *, meant: bool = False) -> None:
+    """Raise RefusedError where rows about to get a new ledger have one already, unless a second one is meant.
+
+    ``data`` are all tables that the engine reads.
+    """
     if truth("second_budget", meant):
         return
-    found = find_budget(data, engine, folders=folders_of(data))
+    found = next((place for one in data if (place := find_budget(one, engine, folders=folders_of(one)))), None)
     if found is not None:
         message = (
             f"these rows already have a budget in {found}; open that ledger, or pass second_budget=True to give them "
@@ -77,10 +81,16 @@ def has_budget(terms: Terms, data: object, engine: Engine) -> bool:
     except HoldtrueError:
         return False
     alike = card.rows == engine.card.rows and len(card.columns) == len(engine.card.columns)
-    if terms.is_sealed or not alike:
+    units = card.unit is not None or engine.card.unit is not None
+    if terms.is_sealed or not (alike or units):
+        return False
+    key = bytes.fromhex(terms.key)
+    if units:
+        with suppress(HoldtrueError):
+            return not tables_in(engine.fingerprint(key)).isdisjoint(tables_in(bytes.fromhex(terms.fingerprint)))
         return False
     with suppress(HoldtrueError), _read_as(card, data, engine) as same:
-        return hmac.compare_digest(same.fingerprint(bytes.fromhex(terms.key)).hex(), terms.fingerprint)
+        return hmac.compare_digest(same.fingerprint(key).hex(), terms.fingerprint)
     return False
 
 

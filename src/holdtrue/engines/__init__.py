@@ -6,17 +6,19 @@ the rows, not a float, not an error's text.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from holdtrue.engines.base import Engine
 from holdtrue.engines.bitmaps import MEMORY, Progress
-from holdtrue.engines.card_declaration import Declared
+from holdtrue.engines.card_declaration import Declared, own_names
 from holdtrue.engines.files import Header, check_header
 from holdtrue.engines.spark import SparkRows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
+from holdtrue.queries.cards import Card
 
-__all__ = ["Engine", "Header", "Progress", "SparkRows", "open_engine"]
+__all__ = ["Engine", "Header", "Progress", "SparkRows", "open_as", "open_engine"]
 
 
 def open_engine(  # noqa: PLR0913 - what is public about the data, and two settings of the machine
@@ -30,6 +32,8 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     threads: int | None = None,
     memory: int = MEMORY,
     spill: Path | None = None,
+    unit: str | None = None,
+    tables: Mapping[str, object] | None = None,
 ) -> Engine:
     """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table, a DuckDB relation, a Spark DataFrame.
 
@@ -43,6 +47,10 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     DuckDB. ``memory`` caps what is kept for speed, in bytes. ``spill`` is a folder for rows that DuckDB cannot keep in
     memory; without one it has to.
 
+    ``unit`` names the column whose keys say which unit owns a row: the engine's rows are the units then (U4). They are the
+    keys of the data, or, with ``tables`` by name, the rows of the data, and the tables hold the rows that they own. Types,
+    bounds and labels of a table's columns are under names such as "visits.cost", and so are ``names``.
+
     Whatever is wrong raises RequestError. Opening is the custodian's: messages name files, columns and lines, no cell.
     """
     declared = Declared({} if types is None else types, {} if bounds is None else bounds, {} if labels is None else labels)
@@ -50,6 +58,8 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
     if said is not None and not isinstance(data, (str, os.PathLike)):
         raise InvalidParameter.saying("header", "leave out header: only CSV files have a header line")
     settings = {"threads": threads, "memory": memory, "spill": spill}
+    if unit is not None or tables:
+        return _open_units(data, declared, unit=unit, tables=tables or {}, header=said, names=names, settings=settings)
     engine = _open_data(data, declared, header=said, names=names, settings=settings)
     if not engine.card.rows:
         engine.close()
@@ -80,3 +90,55 @@ def _open_data(
     from holdtrue.engines.arrays import open_table
 
     return open_table(data, declared=declared, memory=settings["memory"])
+
+
+def _open_units(  # noqa: PLR0913 - as open_engine has it
+    data: object,
+    declared: Declared,
+    *,
+    unit: object,
+    tables: object,
+    header: Header | None,
+    names: Sequence[str] | None,
+    settings: Mapping[str, Any],
+) -> Engine:
+    """Return the engine of units that own the rows of the data, or of tables beside them."""
+    from holdtrue.engines.units import open_units
+
+    if not isinstance(unit, str) or not unit:
+        raise InvalidParameter.saying("unit", "give unit, the column whose keys say which unit owns a row")
+    if not isinstance(tables, Mapping) or not all(isinstance(name, str) and name.isidentifier() for name in tables):
+        raise InvalidParameter.saying("tables", "give tables by name, such as tables={'visits': visits}")
+    with ExitStack() as opened:
+
+        def open_one(rows: object, table: str, header: Header | None) -> Engine:
+            own = declared.select(table, tables)
+            listed = None if names is None else list(own_names(names, table, tables).values())
+            engine = _open_data(rows, own, header=header, names=listed, settings=settings)
+            opened.callback(engine.close)
+            return engine
+
+        main = open_one(data, "", header)
+        rows = {name: open_one(given, name, None) for name, given in tables.items()} or {"": main}
+        if not main.card.rows:
+            message = "the data have no rows"
+            raise InsufficientSamples(message, required=1)
+        made = open_units(unit, main if tables else None, rows, memory=settings["memory"])
+        opened.pop_all()
+        return made
+
+
+def open_as(card: Card, data: object, *, tables: Mapping[str, object] | None = None, **settings: Any) -> Engine:  # noqa: ANN401 - of open_engine
+    """Return an engine over data whose columns, and unit, are those of a card that is fixed already."""
+    listed = [(f"{table.name}." if table.name else "", column) for table in card.tables for column in table.columns]
+    named = {f"{prefix}{column.name}": column for prefix, column in [*[("", own) for own in card.columns], *listed]}
+    return open_engine(
+        data,
+        types={name: column.type for name, column in named.items()},
+        bounds={name: column.bounds for name, column in named.items() if column.bounds is not None},
+        labels={name: column.labels for name, column in named.items() if column.labels is not None},
+        names=list(named),
+        unit=card.unit,
+        tables=tables,
+        **settings,
+    )

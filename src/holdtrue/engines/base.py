@@ -90,7 +90,10 @@ class Engine(ABC):
 
     @abstractmethod
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
-        """Return 32 bytes for the schema and the rows in any order, under a secret key of 16 bytes or more."""
+        """Return 32 bytes for the schema and the rows in any order, under a secret key of 16 bytes or more.
+
+        An engine of several tables returns 32 for each, after 32 for their names.
+        """
 
     @abstractmethod
     def sort(self, columns: Sequence[str] | None = None) -> None:

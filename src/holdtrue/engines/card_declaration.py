@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.cards import Card, Column, Type
 
-__all__ = ["Declared", "read_toml"]
+__all__ = ["Declared", "own_names", "read_toml"]
 
 
 def read_toml(path: "str | os.PathLike[str]") -> dict[str, Any]:
@@ -24,6 +24,17 @@ def read_toml(path: "str | os.PathLike[str]") -> dict[str, Any]:
         reason = f"not TOML: {error}"
     message = f"{os.fspath(path)}: {reason}"
     raise RequestError(message)
+
+
+def own_names(names: Iterable[str], table: str, tables: Collection[str]) -> dict[str, str]:
+    """Return which of the names are of columns of one table, without its own name before them: visits.cost is cost."""
+    found: dict[str, str] = {}
+    for name in names:
+        owner, dot, own = str(name).partition(".")
+        named = bool(dot) and owner in tables
+        if (owner if named else "") == table:
+            found[name] = own if named else name
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,14 @@ class Declared:
         for kind in self.types.values():
             if kind not in get_args(Type):
                 raise InvalidParameter("types", kind, f"one of {', '.join(get_args(Type))} for each column")
+
+    def select(self, table: str, tables: Collection[str]) -> "Declared":
+        """Return what is declared about the columns of one table; those of no table are of the table without a name."""
+        picked: list[dict[str, Any]] = [
+            {own: held[name] for name, own in own_names(held, table, tables).items()}
+            for held in (self.types, self.bounds, self.labels)
+        ]
+        return Declared(*picked)
 
     def make_card(self, named: Sequence[tuple[str, str]], *, rows: int) -> Card:
         """Return the card of columns with these names and types; refuse a declaration about a column that does not exist."""

@@ -22,12 +22,13 @@ from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
 from holdtrue.queries.evaluator import Values
 
-__all__ = ["Fingerprint"]
+__all__ = ["Fingerprint", "tables_in"]
 
 _SHORTEST_KEY = 16
 _BLOCK = 16
 _LIMB: Final = 32
 _HALVES = 4
+_SIZE = 32
 
 
 class Fingerprint:
@@ -100,6 +101,12 @@ class Fingerprint:
         for half in self._sums:
             whole.update(half.to_bytes(16, "little"))
         return whole.digest()
+
+
+def tables_in(fingerprint: bytes) -> frozenset[bytes]:
+    """Return the fingerprints of the tables that one is made of: itself, or for units all after the one of their names."""
+    parts = [fingerprint[start : start + _SIZE] for start in range(0, len(fingerprint), _SIZE)]
+    return frozenset(parts[1:] or parts)
 
 
 def _encrypt_blocks(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

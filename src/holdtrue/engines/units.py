@@ -144,12 +144,10 @@ class UnitEngine(ArrayEngine):
         return self._run_masked(take)
 
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
-        """Return 32 bytes for the unit, the registry and every table, the rows of each in any order."""
+        """Return 32 bytes for the names of the unit and its tables, and 32 for each table, the rows of each in any order."""
         own = super().fingerprint(key, progress=progress) if self.card.columns else b""
-        whole = hashlib.sha256(encode({"unit": self.card.unit, "tables": list(self._groups)}).encode())
-        for part in (own, *(group.engine.fingerprint(key) for group in self._groups.values())):
-            whole.update(part)
-        return whole.digest()
+        named = hashlib.sha256(encode({"unit": self.card.unit, "tables": list(self._groups)}).encode()).digest()
+        return b"".join([named, own, *(group.engine.fingerprint(key) for group in self._groups.values())])
 
     def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Any]]]:
         self._hold_aggregates([feature for feature in features if isinstance(feature, Query)])

@@ -92,12 +92,17 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return {column.name: column for column in self.columns}
 
     @property
-    def unit_words(self) -> str:
-        """Return whom intervals for the population are about."""
+    def population(self) -> str | None:
+        """Return whom intervals for the population are about, where rows belong to units."""
         if self.unit is None:
-            return "a random row"
+            return None
         some = "" if self.columns else " with at least one row"
         return f"a random {self.unit}{some}"
+
+    def list_columns(self) -> list[tuple[str, str]]:
+        """Return all columns with their types, those of a table after its name: visits.cost."""
+        named = [("", self.columns), *((f"{table.name}." if table.name else "", table.columns) for table in self.tables)]
+        return [(f"{prefix}{column.name}", column.type) for prefix, listed in named for column in listed]
 
     def find_table(self, name: str) -> UnitTable:
         """Return the table that an aggregate is over; without a name, the only one there is."""

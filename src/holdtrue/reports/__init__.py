@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ReportedBudget", "ReportedCharge", "html_report", "promise", "questions_of", "render_page"]
 
 _PARTS = re.compile(r"""((?:'[^']*'|"[^"]*"|[^;'"])+)(?:; |$)""")
+_UNITS = " A row stands for all that one unit owns, in every table; intervals for the population are about {}."
 
 
 class ReportedBudget(Protocol):
@@ -84,8 +85,8 @@ def render_page(template: str, **facts: object) -> str:
     return _make_environment().get_template(template).render(facts)
 
 
-def promise(plan: AnyPlan) -> str:
-    """Return in one paragraph what holds for everything that the ledger releases."""
+def promise(plan: AnyPlan, *, population: str | None = None) -> str:
+    """Return in one paragraph what holds for everything that the ledger releases; ``population`` is the card's."""
     sure = f"{1 - plan.beta:.4g}"
     if plan.iid:
         valid = (
@@ -101,6 +102,8 @@ def promise(plan: AnyPlan) -> str:
             f"{plan.rows:,} rows, {plan.extent} at once. The rows were not declared independent "
             "draws from a population, so nothing is said about any population."
         )
+    if population is not None:
+        valid += _UNITS.format(population)
     if plan.epsilon is None:
         return valid
     slack = f", with a slack of {plan.delta:.3g}" if plan.delta else ""
@@ -124,11 +127,13 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     receipt: tuple[int, str],
     columns: Sequence[tuple[str, str]] = (),
     whole: bool = True,
+    population: str | None = None,
 ) -> str:
     """Return a report as one HTML page. Everything that people wrote is escaped; nothing in it is fetched or run.
 
     ``receipt`` is the newest entry's number and digest; ``columns`` the names and types of the card, to be listed.
-    ``whole=False`` says that older charges than those of ``history`` were left out.
+    ``whole=False`` says that older charges than those of ``history`` were left out. ``population`` says whom intervals are
+    about where rows belong to units.
     """
     share = min(1.0, budget.spent / budget.cap) if budget.cap else 1.0
     charges = f"{len(history):,} charge{'s' * (len(history) != 1)}"
@@ -148,7 +153,7 @@ def html_report(  # noqa: PLR0913 - the sections of a page
     return render_page(
         "report.html",
         title=title,
-        promise=promise(plan),
+        promise=promise(plan, population=population),
         tiles=tiles,
         plan=plan,
         budget=budget,

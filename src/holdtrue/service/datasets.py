@@ -79,7 +79,7 @@ class Datasets(OpenLedgers[Dataset]):
 
         def make(where: str | Path) -> Dataset:
             # Whether the rows have a budget is decided above, where the service's other ledgers are known.
-            curator = Curator(place, ledger=where, second_budget=True, **_read_given(stored))
+            curator = Curator(place, ledger=where, second_budget=True, **_read_given(stored), **self._find_unit(stored))
             if truth is not None:
                 self._truths[name] = truth
             return self._make_dataset(name, stored, curator)
@@ -99,18 +99,27 @@ class Datasets(OpenLedgers[Dataset]):
         """Refuse rows that have a budget under another name or near their file; return the names that were looked at."""
         names = self.list_names()
         ledgers = {name: self.ledger_url(name) for name in names if name not in seen}
-        refuse_second_budget(place, ledgers, own=own, header=stored.get("header"))
+        unit = self._find_unit(stored)
+        refuse_second_budget(place, ledgers, own=own, **({"header": stored.get("header")} | unit))
         return names
 
     def open_under(self, name: str, document: dict[str, Any], where: str | Path) -> Dataset:
         """Open the data that were registered under their ledger."""
         # Without the numbers of a plan there is nothing that a ledger could be created with.
-        return self._make_dataset(name, document, Curator(self._find_place(document.get("path")), ledger=where))
+        place, unit = self._find_place(document.get("path")), self._find_unit(document)
+        return self._make_dataset(name, document, Curator(place, ledger=where, **unit))
 
     def _make_dataset(self, name: str, document: dict[str, Any], curator: Curator) -> Dataset:
         self._metrics.note_left(name, curator.budget.left)
         description = str(document.get("description", ""))
         return Dataset(name, curator, Dispatcher(curator, self), description, document, self._truths.get(name))
+
+    def _find_unit(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a document says of units: their key, and where the tables with their rows are."""
+        if document.get("unit", "row") == "row" and not document.get("tables"):
+            return {}
+        tables = {name: self._find_place(path) for name, path in (document.get("tables") or {}).items()}
+        return {"unit": document.get("unit"), "tables": tables}
 
     def _find_place(self, path: object) -> str:
         """Return a path, or a pattern of files, that lies in a folder which the settings open for data."""
@@ -141,7 +150,7 @@ def refuse_second_budget(
     ledgers: Mapping[str, str | Path],
     *,
     own: str | Path | None = None,
-    header: Any = None,  # noqa: ANN401 - as the registration says
+    **given: Any,  # noqa: ANN401 - header, unit and tables, as the registration says
 ) -> None:
     """Refuse data whose rows a ledger guards already: one of those given by name, or with ``own`` one near the file.
 
@@ -149,12 +158,13 @@ def refuse_second_budget(
     that cannot be read are refused when they are opened.
     """
     try:
-        engine = open_engine(place, header=header)
+        engine = open_engine(place, **given)
     except HoldtrueError:
         return
     try:
         name = _find_named(place, engine, ledgers)
-        near = None if own is None else find_budget(place, engine, folders=folders_of(place))
+        folders = [folder for data in (place, *(given.get("tables") or {}).values()) for folder in folders_of(data)]
+        near = None if own is None else find_budget(place, engine, folders=folders)
     finally:
         engine.close()
     if name is not None or (near is not None and near != Path(str(own)).resolve()):
@@ -207,6 +217,7 @@ def report_text(dataset: Dataset, caller: "Caller", *, before: int | None = None
         budget=curator.budget,
         history=shown.lines,
         receipt=curator.ledger.head,
-        columns=[(column.name, column.type) for column in curator.card.columns],
+        columns=curator.card.list_columns(),
+        population=curator.card.population,
         whole=before is None and shown.before is None,
     )

@@ -276,7 +276,7 @@ class _LedgerAudit:
 
 def _check_data(terms: Terms, data: object) -> Found:
     """Say whether data are others than the ledger was created with: by the fingerprint under its key."""
-    from holdtrue.engines import open_engine
+    from holdtrue.engines import open_as, open_engine
     from holdtrue.holdouts.cases import cases_of
     from holdtrue.queries.cards import Card
 
@@ -286,12 +286,8 @@ def _check_data(terms: Terms, data: object) -> Found:
             cases = cases_of(**data) if isinstance(data, Mapping) else cases_of(data)
             engine = open_engine(cases.columns())
         else:
-            card = convert(document, Card)
-            engine = open_engine(
-                data,
-                types={column.name: column.type for column in card.columns},
-                names=[column.name for column in card.columns],
-            )
+            rows, tables = data if isinstance(data, tuple) else (data, None)
+            engine = open_as(convert(document, Card), rows, tables=tables)
         try:
             fingerprint = engine.fingerprint(bytes.fromhex(terms.key)).hex()
         finally:

@@ -180,8 +180,8 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "answers": answers,
         "plotted": to_plot_data(answers),
         "listed": now.list_latest(_LISTED),
-        "columns": card_of(dataset.curator.card.columns),
-        "promise": promise(now.plan),
+        "columns": card_of(dataset.curator.card),
+        "promise": promise(now.plan, population=dataset.curator.card.population),
         "examples": EXAMPLES if dataset.truth is not None else (),
         "query": request.query_params.get("query", "")[:_LONGEST],
         "said": [],
@@ -274,14 +274,26 @@ def to_plot_data(answers: Sequence[AskedQuestion]) -> list[dict[str, Any]]:
     ]
 
 
-def card_of(columns: Sequence[Column]) -> list[dict[str, str]]:
-    """Return the columns with what is public about them, in a few words; names that need quotes have them."""
-    return [{"name": column.name, "insert": _quote_name(column), "told": _describe_column(column)} for column in columns]
+def card_of(card: Card) -> list[dict[str, str]]:
+    """Return the columns with what is public about them, in a few words; names that need quotes have them.
+
+    A column of rows that units own goes into a question within an aggregate.
+    """
+    listed = [(column.name, _quote_name(column), column) for column in card.columns]
+    for table in card.tables:
+        prefix = f"{table.name}." if table.name else ""
+        listed += [(f"{prefix}{column.name}", f"{prefix}{_put_in_aggregate(column)}", column) for column in table.columns]
+    return [{"name": name, "insert": insert, "told": _describe_column(column)} for name, insert, column in listed]
+
+
+def _put_in_aggregate(column: Column) -> str:
+    name = _quote_name(column)
+    return f"ANY({name})" if column.type == "boolean" else f"ANY({name} = '')" if column.type == "text" else f"MAX({name})"
 
 
 def suggest_scaling(query: Query, card: Card) -> dict[str, str] | None:
     """Return a column that is asked for as it stands, where its bounds end above 1, and a question that stays below."""
-    if not isinstance(query.tree, Field):
+    if type(query.tree) is not Field:  # nor an aggregate, which is a column of units
         return None
     column = next(column for column in card.columns if column.name == query.tree.column)
     if column.bounds is None or column.bounds[1] <= 1:

@@ -37,6 +37,7 @@ from holdtrue.ledgers import open_ledger
 from holdtrue.planning.plans import read_plan
 from holdtrue.queries import parse
 from holdtrue.queries.cards import Card, Column
+from holdtrue.requests import Variance
 from hostile_values import CLOCKS, VALUES, Lying, Raising, write_files
 
 _STABLE = ("loss", "strength", "bounds", "norm", "radius", "release", "epsilon", "delta", "mu", "steps")
@@ -203,6 +204,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
 
     roomy = ht.Curator(frame, queries=10**6, epsilon=1000.0, delta=1e-6)
     averaged = {"column": "age", "low": 0, "high": 100}
+    spans = {"age": (0, 100), "bmi": (10, 50)}
     learner = {"hypotheses": ht.Stumps(bounds={"age": (0, 90)}, steps=5), "target": "smoker", "epsilon": 0.001}
     learned = ("features", "alpha", "beta", "weights", "anyway", *keys)
     rows = {"age": [1, 2], "bmi": [20.0, 30.0]}
@@ -215,6 +217,9 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.ask fresh", ask_fresh, {}, keys),
         Target("Curator.ask by", roomy.ask, {"queries": "age > 65", "by": "smoker"}, ("keys", *keys)),
         Target("Curator.mean", roomy.mean, averaged, ("where", "by", "keys", *keys), share=2),
+        Target("Curator.variance", roomy.variance, averaged, keys),
+        Target("Curator.covariance", roomy.covariance, {"first": "age", "second": "bmi", "bounds": spans}, keys),
+        Target("Curator.preview_statistic", roomy.preview_statistic, {"request": Variance(**averaged)}),
         Target("Curator.sum", roomy.sum, averaged, ("where", "by", "population")),
         Target(
             "Curator.quantile",

@@ -223,6 +223,8 @@ PUBLIC = {
     *("step", "submissions", "threshold", "tolerance", "train", "unseen", "y_pred", "yes"),
 }
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
+PUBLIC_HERE |= {("Curator", "covariance", "first"), ("Curator", "covariance", "second")}
+PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}
 
 
 def shape(found, names):

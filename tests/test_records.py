@@ -22,6 +22,7 @@ from holdtrue.records import (
     Prediction,
     Quantiles,
     Response,
+    Statistic,
     Table,
     Tagged,
 )
@@ -86,6 +87,29 @@ RECORDS = [
         complete=False,
         reason="the rows were not declared independent draws",
     ),
+    Statistic(
+        measure="correlation",
+        subject="bmi and age",
+        value=0.5,
+        interval=None,
+        sample_interval=Interval(0.25, 0.75, 0.95, "sample"),
+        sensitivity=None,
+        target="the correlation in the population",
+        certificate=CERTIFICATE,
+        parts=(
+            Statistic(
+                measure="variance",
+                subject="bmi from 14 to 60",
+                value=36.5,
+                interval=Interval(30.0, 40.0, 0.95, "population"),
+                sample_interval=Interval(36.0, 37.0, 0.95, "sample"),
+                sensitivity=2116.0,
+                target="the variance in the population",
+                certificate=CERTIFICATE,
+            ),
+        ),
+        reason="the rows were not declared independent draws",
+    ),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, 0.05, 0.95, 12.0, ("age",), '{"class":"stumps"}', CERTIFICATE),
 ]
 
@@ -118,7 +142,8 @@ def test_what_is_not_finite_is_in_no_record(wrong):
         lambda: Choice("north", 0, wrong, CERTIFICATE),
         lambda: Prediction(wrong, CERTIFICATE),
         lambda: Estimates((wrong,), None, None, (0.0,), (1.0,)),
-        lambda: replace(RECORDS[-2], high=(wrong,)),
+        lambda: replace(RECORDS[-3], high=(wrong,)),
+        lambda: replace(RECORDS[-2], sensitivity=wrong),
         lambda: replace(RECORDS[-1], excess_error=wrong),
         lambda: replace(RECORDS[-1], shortfall=wrong),
         lambda: Score(wrong, None, SAMPLE, CERTIFICATE),

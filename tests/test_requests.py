@@ -23,6 +23,8 @@ METHODS = {
     "Mean": ([Curator.mean], {}, {}),
     "Total": ([Curator.sum], {}, {}),
     "Quantile": ([Curator.quantile], {}, {}),
+    "Variance": ([Curator.variance], {}, {}),
+    "Covariance": ([Curator.covariance], {}, {}),
     "Select": ([Curator.select], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),

@@ -29,6 +29,7 @@ __all__ = [
     "Prediction",
     "Quantiles",
     "Response",
+    "Statistic",
     "Table",
     "Tagged",
     "Unions",
@@ -886,6 +887,59 @@ class Quantiles(Tagged, frozen=True):
         return f"<table><tr>{heads}</tr>{''.join(rows)}</table><p>{html.escape(self.paid)}</p>"
 
 
+class Statistic(Tagged, frozen=True, kw_only=True):
+    """The response to a statistic that is not a mean of rows, such as a variance, or to a ratio of such ones (U5).
+
+    One row moves it by ``sensitivity`` / rows at most, in its own units; None for a ratio, which follows for nothing from
+    ``parts``. ``interval`` is for what ``target`` says in words, and None where ``reason`` says why; it is right at once
+    with all other answers.
+    """
+
+    measure: str
+    subject: str
+    value: float
+    interval: Interval | None
+    sample_interval: Interval
+    sensitivity: float | None
+    target: str
+    certificate: Certificate
+    parts: tuple["Statistic", ...] = ()
+    reason: str | None = None
+    repeated: bool = False
+
+    def __post_init__(self) -> None:
+        _check_finite("statistic", self.value, self.sensitivity)
+
+    @property
+    def sentence(self) -> str:
+        """Return in words what the number is, how far one row can move it, and what its interval is for."""
+        moved = "" if self.sensitivity is None else f"; one row moves it by at most {self.sensitivity:.6g} / rows"
+        return f"{self.measure} of {self.subject}; the interval is for {self.target}{moved}"
+
+    @property
+    def brief(self) -> str:
+        """Return what it is, the value, and the interval that is promised for it, in a few words."""
+        ends = self.interval or self.sample_interval
+        return f"{self.measure} of {self.subject}: {self.value:.6g} ({ends.low:.6g} to {ends.high:.6g})"
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence, *(f"{name}: {words}" for name, words in self.lines().items())])
+
+    def lines(self) -> dict[str, str]:
+        """Return the value, its intervals and its cost, each in words by its name."""
+        none = f"no interval: {self.reason}"
+        sure = f"({self.sample_interval.confidence:.0%})"
+        return {
+            "value": f"{self.value:.6g}",
+            "population": none if self.interval is None else f"{self.interval.low:.6g} to {self.interval.high:.6g} {sure}",
+            "these rows": f"{self.sample_interval.low:.6g} to {self.sample_interval.high:.6g} {sure}",
+            "cost": _format_cost(self.certificate, repeated=self.repeated),
+        }
+
+    def _repr_html_(self) -> str:
+        return _format_table({"statistic": self.sentence} | self.lines(), self)
+
+
 def _rebuild_hypothesis(values: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> Hypothesis:
     return Hypothesis(*values).with_class(evaluate)
 
@@ -916,7 +970,7 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     return f"<table>{rows}</table>"
 
 
-Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles
+Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:

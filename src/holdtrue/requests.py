@@ -19,6 +19,7 @@ __all__ = [
     "ClassDocument",
     "Compare",
     "ConjunctionsDocument",
+    "Covariance",
     "Cut",
     "DecisionListsDocument",
     "DisjunctionsDocument",
@@ -51,6 +52,7 @@ __all__ = [
     "Train",
     "TreesDocument",
     "UnionDocument",
+    "Variance",
     "Verify",
     "class_document",
     "describe",
@@ -283,6 +285,24 @@ class Total(Mean, frozen=True, kw_only=True, tag="sum"):
 
     population: Annotated[
         Planned | None, Meta(description="The size of the population, for its total; these rows unless given.")
+    ] = None
+
+
+class Variance(_Request, frozen=True, kw_only=True):
+    """The variance of a column of numbers, counted within public bounds."""
+
+    column: Annotated[Text, Meta(description="The column of numbers.")]
+    low: Annotated[float, Meta(description="The least that a value counts; a missing one counts as it.")]
+    high: Annotated[float, Meta(description="The most that a value counts.")]
+
+
+class Covariance(_Request, frozen=True, kw_only=True):
+    """The covariance of two columns of numbers, each counted within public bounds."""
+
+    first: Annotated[Text, Meta(description="A column of numbers.")]
+    second: Annotated[Text, Meta(description="Another one.")]
+    bounds: Annotated[
+        Bounds | None, Meta(description="The least and the most that values of each count; the card's unless given.")
     ] = None
 
 
@@ -615,6 +635,8 @@ Request: TypeAlias = (
     | Verify
     | Register
     | RegisterHoldout
+    | Variance
+    | Covariance
 )
 
 

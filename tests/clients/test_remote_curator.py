@@ -8,6 +8,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.clients import Remote
+from holdtrue.requests import Covariance
 
 
 def test_ask_returns_what_the_ledger_has(analyst, curator):
@@ -56,6 +57,23 @@ def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
     assert again == table
     with pytest.raises(ht.InvalidParameter):
         analyst.table("region", "region", keys={"region": ["N"]})
+
+
+def test_statistics_are_those_of_the_curator(analyst, curator):
+    bounds = {"age": (0, 100), "bmi": (10, 50)}
+    for ask in (
+        lambda held, **given: held.variance("age", low=0, high=100, **given),
+        lambda held, **given: held.covariance("age", "bmi", bounds=bounds, **given),
+    ):
+        found = ask(analyst)
+        assert found.interval.low <= found.value <= found.interval.high
+        here = ask(curator)
+        assert (here.value, here.interval, here.repeated) == (found.value, found.interval, True)
+    price = analyst.preview_statistic(Covariance(first="age", second="bmi", bounds=bounds))
+    assert price == curator.preview_statistic(Covariance(first="age", second="bmi", bounds=bounds))
+    assert price.questions == 1
+    with pytest.raises(ht.InvalidParameter):
+        analyst.variance("age", low=3, high=1)
 
 
 def test_quantiles_are_those_of_the_curator(analyst, curator):

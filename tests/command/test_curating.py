@@ -187,6 +187,20 @@ def test_a_mean_by_the_command(people, tmp_path):
     assert command(*words, "--population", 3, within=tmp_path).returncode == 2
 
 
+def test_statistics_by_the_command(people, tmp_path):
+    people.to_parquet(tmp_path / "people.parquet")
+    assert command("open", "people.parquet", "--queries", 20, "--iid", within=tmp_path).returncode == 0
+    words = ("variance", "people.parquet", "age", "--low", 0, "--high", 100)
+    shown = command(*words, "--preview", within=tmp_path)
+    assert "the price of one question" in shown.stdout, shown.stderr
+    shown = command(*words, within=tmp_path)
+    assert [part in shown.stdout for part in ("variance of age", "population", "these rows", "receipt")] == [True] * 4
+    assert json.loads(command(*words, "--json", within=tmp_path).stdout)["repeated"]
+    words = ("covariance", "people.parquet", "age", "bmi", "--bounds", "age=0:100", "--bounds", "bmi=10:50")
+    assert json.loads(command(*words, "--json", within=tmp_path).stdout)["measure"] == "covariance"
+    assert command("covariance", "people.parquet", "age", "bmi", within=tmp_path).returncode == 2
+
+
 def test_a_quantile_by_the_command(people, tmp_path):
     folder = tmp_path
     people.to_parquet(folder / "people.parquet")

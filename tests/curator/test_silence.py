@@ -45,6 +45,8 @@ def everything(folder, caplog, capsys):
             note(curator.ask(question))
         note(curator.mean("income", low=0, high=1000, by=ht.cut("score", [0.5])))
         note(curator.sum("income", low=0, high=1000))
+        note(curator.variance("income", low=0, high=1000))
+        note(curator.covariance("income", "score", bounds={"income": (0, 1000), "score": (0, 1)}))
         note(curator.ask("income > 500000", by=ht.cut("score", [0.5])))
         note(curator.select({"rich": "income > 900000", "poor": "income < 100"}))
         note(curator.median("income", low=0, high=3 * 10**5, step=10**5))

@@ -168,6 +168,28 @@ def test_a_quantile_over_http_is_charged_once_a_key(served, analyst):
     assert other.status_code == 409
 
 
+STATISTICS = {
+    "variance": {"column": "age", "low": 0, "high": 100},
+    "covariance": {"first": "age", "second": "income"},
+}
+
+
+@pytest.mark.parametrize("verb", STATISTICS)
+def test_a_statistic_over_http_is_charged_once_a_key(served, analyst, verb):
+    body, before, named = STATISTICS[verb], charges(served), key(f"a statistic: {verb}")
+    price = analyst.post(f"/v1/datasets/people/preview-{verb}", json=body)
+    assert (price.status_code, charges(served)) == (200, before), price.text
+    first = analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=named)
+    assert first.status_code == 200, first.text
+    assert (first.json()["record"], first.json()["interval"]["target"]) == ("statistic", "population")
+    after = charges(served)
+    assert after == before + 1
+    assert analyst.post(f"/v1/datasets/people/{verb}", json=body, headers=named).content == first.content
+    assert charges(served) == after
+    refused = analyst.post(f"/v1/datasets/people/{verb}", json=body | {"more": 1}, headers=key(f"more {verb}"))
+    assert (refused.status_code, charges(served)) == (422, after)
+
+
 def test_several_questions_come_back_in_order(analyst):
     told = analyst.post(ASK, json={"queries": ["age > 30", "age > 60", "age > 30"]}, headers=key("several")).json()
     answers = convert(told["answers"], list[Answer])

@@ -140,6 +140,14 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"mean {by}", found.values) == found.values, "one mean, two answers"
         self.remember(key, request)
 
+    @rule(place=WORKER, high=st.sampled_from([ROWS, ROWS // 2]), key=KEY)
+    def variance(self, place, high, key):
+        request = ("variance", high)
+        found = self.request(place, lambda held: held.variance("x", low=0, high=high, key=key), key=key, request=request)
+        if found is not None:
+            assert self.values.setdefault(f"variance {high}", found.value) == found.value, "one variance, two answers"
+        self.remember(key, request)
+
     def find_quantile(self, place, level, method, key):
         request = ("quantile", level, method)
         given = {"low": 0, "high": ROWS, "step": ROWS // 8, "method": method, "key": key}
@@ -227,7 +235,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table")]
+        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table", "variance")]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

@@ -27,8 +27,9 @@ from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table
 from holdtrue.requests import By, Cut
+from holdtrue.verbs.pairs import StatisticPrice, StatisticRequest
 
 __all__ = ["Remote"]
 
@@ -240,6 +241,23 @@ class Remote:
         given: dict[str, Any] = {"low": low, "high": high, "step": step, "epsilon": epsilon}
         asked = _write_quantile(column, levels, where=where, method=method, **given)
         return self._send_request("/preview-quantile", asked, QuantilePrice, None, spends=False)
+
+    def variance(self, column: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
+        """Return the variance of a column of numbers, counted within public bounds."""
+        return self._send_request("/variance", {"column": column} | _write_clamp(low, high), Statistic, key)
+
+    def covariance(
+        self, first: str, second: str, *, bounds: Mapping[str, tuple[Number, Number]] | None = None, key: str | None = None
+    ) -> Statistic:
+        """Return the covariance of two columns of numbers, each counted within public bounds or those of the card."""
+        asked = {"first": first, "second": second, "bounds": None if bounds is None else _to_json_bounds(bounds)}
+        return self._send_request("/covariance", asked, Statistic, key)
+
+    def preview_statistic(self, request: StatisticRequest) -> StatisticPrice:
+        """Return what a statistic would cost, and how wide it would be. Free."""
+        asked = plain(request)
+        verb = asked.pop("verb").replace("_", "-")
+        return self._send_request(f"/preview-{verb}", asked, StatisticPrice, None, spends=False)
 
     def frame(self) -> Frame:
         """Return the rows as a frame that reads like pandas and writes requests, as :meth:`Curator.frame` does."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, auditing, history, opening, planning, predicting, scoring, serving
+from holdtrue.command import asking, auditing, history, opening, pairs, planning, predicting, scoring, serving
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
@@ -26,6 +26,7 @@ application.add_typer(planning.application, name="plan", rich_help_panel="Begin"
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Ask": (asking.preview, asking.ask, asking.table, asking.mean, asking.quantile, asking.select, asking.learn),
+    "Spread": (pairs.variance, pairs.covariance),
     "Predict": (predicting.train, predicting.predict, predicting.distill),
     "Score": (scoring.score,),
     "Look back": (history.budget, history.history, history.verify, history.report),

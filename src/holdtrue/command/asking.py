@@ -28,6 +28,7 @@ __all__ = [
     "preview",
     "print_receipt",
     "quantile",
+    "read_bounds",
     "select",
     "table",
 ]
@@ -478,9 +479,9 @@ def _read_classes(
 
     found: list[Any] = []
     if stumps:
-        found.append(Stumps(bounds={name: (low, high) for name, low, high in map(_read_bounds, stumps)}, steps=steps))
+        found.append(Stumps(bounds={name: (low, high) for name, low, high in map(read_bounds, stumps)}, steps=steps))
     if intervals is not None:
-        name, low, high = _read_bounds(intervals)
+        name, low, high = read_bounds(intervals)
         found.append(Intervals(low, high, steps=steps, column=name))
     if conjunctions:
         found.append(Conjunctions(conjunctions, width=min(width, len(conjunctions))))
@@ -495,7 +496,8 @@ def _read_classes(
     return found
 
 
-def _read_bounds(text: str) -> tuple[str, float, float]:
+def read_bounds(text: str) -> tuple[str, float, float]:
+    """Return a column and its public ends from COLUMN=LOW:HIGH."""
     found = _BOUNDED.fullmatch(text)
     try:
         name, low, high = found.groups() if found is not None else ("", "", "")

@@ -118,6 +118,8 @@ def _format_request(request: dict[str, object]) -> str:
     queries = request.get("queries")
     if isinstance(queries, list):
         return "; ".join(map(str, queries))
+    if isinstance(statistics := request.get("statistics"), list):
+        return "; ".join(map(str, statistics))
     if isinstance(columns := request.get("columns"), list):
         where = request.get("where")
         by = ", ".join(map(str, columns)) + ("" if where is None else f" where {where}")

@@ -193,6 +193,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
             low, high = max(0.0, clipped - self.alpha), min(1.0, clipped + self.alpha)
         return 0.0 if self.side == "high" else low, 1.0 if self.side == "low" else high
 
+    def transfer_terms(self, *, draw: int, spent: int) -> tuple[float, float, float] | None:
+        """Return the box, the epsilon and the slack of an answer; None where the transfer theorem does not speak of it."""
+        del draw, spent
+        frozen = self.transfer if self.iid else None
+        return None if frozen is None else (frozen.noise, frozen.epsilon, frozen.slack)
+
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
         if self.ledger is None:
@@ -359,11 +365,18 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
 
     def interval(self, answer: float, *, draw: int, spent: int, by_position: bool = False) -> tuple[float, float] | None:
         """Return the ends for the population value behind answer number ``draw``; ``spent`` counts its own cost (T7)."""
+        terms = self.transfer_terms(draw=draw, spent=spent)
+        if terms is None:
+            return None
+        noise, epsilon, slack = terms
+        return (position_interval if by_position else interval)(answer, noise=noise, epsilon=epsilon, slack=slack)
+
+    def transfer_terms(self, *, draw: int, spent: int) -> tuple[float, float, float] | None:
+        """Return the box, the epsilon and the slack of an answer by its number and by what was spent with it (T7)."""
         if not self.iid:
             return None
-        ends = position_interval if by_position else interval
         gap = self._shift(spent, self.transfer_beta)
-        return ends(answer, noise=self._noise(draw), epsilon=gap.epsilon, slack=gap.slack)
+        return self._noise(draw), gap.epsilon, gap.slack
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""

@@ -138,6 +138,10 @@ class Rows(Protocol):
         """Return the sum of a curator's own numbers, one for each row, in units of 2^-bits."""
         ...
 
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Callable[[float], None] | None = None) -> list[int]:
+        """Return for each query the sum over all rows of its value in units of 2^-bits, all in one pass."""
+        ...
+
     def error_counts(
         self,
         hypotheses: "HypothesisClass",

@@ -23,7 +23,7 @@ from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_sing
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.tables import Groups, read_groups
 
-__all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_by"]
+__all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_bounds", "read_by"]
 
 Keys: TypeAlias = Mapping[str, Sequence[Label]] | Sequence[Label]
 _MOST_GROUPS = 25_000
@@ -72,7 +72,7 @@ def plan_mean(  # noqa: PLR0913 - one request
     rounded to the grid; below and above have cells of their own, and every other row of ``where`` is in one further cell, so
     that what a row adds is nonnegative and 1 in all, and replacing it moves all cells by a square of 2 at most (U1.1).
     """
-    bounds = _read_bounds(low, high)
+    bounds = read_bounds(low, high)
     kind = curation.card.column(column).type
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}, whose share ask(query, by=...) gives")
@@ -116,7 +116,8 @@ def read_by(by: object) -> tuple[str | Cut, ...]:
     return tuple(given)
 
 
-def _read_bounds(low: Number, high: Number) -> tuple[float, float]:
+def read_bounds(low: Number, high: Number) -> tuple[float, float]:
+    """Return two public ends as doubles; refuse what is no range."""
     first, last = float(rational("low", low)), float(rational("high", high))
     if first >= last:
         raise InvalidParameter("low", low, "below high")

@@ -1,0 +1,95 @@
+"""``holdtrue variance``, ``covariance``: statistics that are not means of rows."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds
+from holdtrue.command.output import Json, print_json, print_lines, show_progress
+from holdtrue.command.paths import Data, LedgerOption, open_curator
+from holdtrue.requests import Covariance, Variance
+
+if TYPE_CHECKING:
+    from holdtrue.curator import Curator
+    from holdtrue.records import Statistic
+    from holdtrue.verbs.pairs import StatisticRequest
+
+__all__ = ["covariance", "variance"]
+
+Number = Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")]
+Low = Annotated[float, typer.Option(help="The least that a value counts; a missing one counts as it.")]
+High = Annotated[float, typer.Option(help="The most that a value counts.")]
+BoundsOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=LOW:HIGH", help="Between which public ends a column's values count; the card's."),
+]
+Preview = Annotated[bool, typer.Option("--preview", help="Only print what it would cost and how wide it would be.")]
+
+
+def variance(
+    data: Data,
+    column: Number,
+    *,
+    low: Low,
+    high: High,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the variance of a column of numbers, for the price of one question."""
+    request = Variance(column=column, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def covariance(
+    data: Data,
+    first: Number,
+    second: Number,
+    *,
+    bounds: BoundsOption = None,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the covariance of two columns of numbers, for the price of one question."""
+    request = Covariance(first=first, second=second, bounds=_read_all_bounds(bounds))
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def _read_all_bounds(texts: list[str] | None) -> dict[str, tuple[float, float]] | None:
+    return {name: (low, high) for name, low, high in map(read_bounds, texts)} if texts else None
+
+
+def _find(
+    data: str,
+    request: "StatisticRequest",
+    *,
+    preview: bool,
+    key: str | None,
+    analyst: str | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Print a statistic, or its price."""
+    with open_curator(data, ledger) as curator:
+        if preview:
+            price = curator.preview_statistic(request)
+            print_json(price) if as_json else print_lines(price.text, [("costs", str(price).partition("\n")[2].strip())])
+            return
+        with show_progress("measuring"):
+            found = curator.find_statistic(request, key=key, analyst=analyst)
+        if as_json:
+            print_json(found)
+        else:
+            print_statistic(found, curator)
+
+
+def print_statistic(found: "Statistic", curator: "Curator") -> None:
+    """Print a statistic, its intervals, its parts and its receipt."""
+    lines = [*found.lines().items(), *((part.measure, part.brief) for part in found.parts)]
+    lines += [("left", f"{curator.budget.asks:,} questions"), ("receipt", print_receipt(found.certificate))]
+    print_lines(found.sentence, lines)

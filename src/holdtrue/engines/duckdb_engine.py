@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -50,16 +51,17 @@ from holdtrue.queries.evaluator import Values
 from holdtrue.queries.sql_words import quote_name
 from holdtrue.queries.syntax_tree import Boolean, Query
 
-try:
-    import fcntl
-except ImportError:  # without such locks nothing is spilled
-    fcntl = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["DuckDBEngine", "DuckDBSettings", "SpillFolder", "open_files", "open_relation"]
+
+fcntl: Any
+try:
+    fcntl = import_module("fcntl")
+except ImportError:  # without such locks nothing is spilled
+    fcntl = None
 
 _ROWS = "holdtrue_rows"
 _HELD = "holdtrue_held"

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -23,16 +24,17 @@ from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.service import create
 from holdtrue.service.settings import Settings, from_text, to_text
 
-try:
-    import resource
-except ImportError:  # a system without limits on open files
-    resource = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Config
 
 __all__ = ["HANDED", "Demo", "create_worker", "prepare_demo", "run_service", "serve_demo"]
+
+resource: Any
+try:
+    resource = import_module("resource")
+except ImportError:  # a system without limits on open files
+    resource = None
 
 HANDED = "HOLDTRUE_SETTINGS"
 """The environment variable by which workers get their settings. It may hold a password; the kernel shows it to us alone."""

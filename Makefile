@@ -105,6 +105,10 @@ lock: setup  ## resolve the newest allowed versions and pin them
 	  --output-file requirements.lock pyproject.toml
 	$(BIN)/python deploy/lock.py
 
+.PHONY: wheels
+wheels: setup  ## say for which Pythons and systems every dependency has a wheel
+	$(BIN)/python deploy/check_wheels.py
+
 .PHONY: clean
 clean:  ## remove everything that was built, .venv included
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

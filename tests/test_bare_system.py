@@ -9,7 +9,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 SCRIPT = """
-import bare_system
+import bare_system; bare_system.take_away()
 import os, sys
 assert not hasattr(os, "register_at_fork") and sys.modules["fcntl"] is None
 import numpy as np
@@ -58,7 +58,9 @@ def test_the_suite_passes_without_fork_fcntl_and_uvloop(files, tmp_path):
     told = run_bare("-m", "pytest", *given, TESTS / first, *others)
     assert " passed" in told
     assert "failed" not in told
+    assert "without fork, fcntl, resource and uvloop" in told
 
 
 def test_the_service_is_made_without_limits_and_uvloop():
-    run_bare("-c", "import bare_system, holdtrue.service.http.serving as serving; assert serving.resource is None")
+    taken = "import bare_system; bare_system.take_away()"
+    run_bare("-c", f"{taken}; import holdtrue.service.http.serving as serving; assert serving.resource is None")

@@ -1,4 +1,4 @@
-"""Verb by door: what can be asked in Python, by the command, over HTTP, by the client and on the page; and field by door.
+"""Verb by door: what can be asked in Python, by command, over HTTP, by the client, on the page, by agents; field by door.
 
 Every hole has its reason here; a verb or a field that is new, or a door that lost one, makes this test fail until that is
 said.
@@ -17,9 +17,10 @@ from holdtrue.clients.holdouts import RemoteHoldout, RemoteLeaderboard
 from holdtrue.clients.remote_curator import Remote
 from holdtrue.command import application
 from holdtrue.requests import Request
+from holdtrue.service.mcp.tools import LEFT_OUT, Tools
 from service.conftest import closed, made
 
-DOORS = ("Python", "command", "HTTP", "client", "page")
+DOORS = ("Python", "command", "HTTP", "client", "page", "MCP")
 TEMPLATES = Path(ht.__file__).parent / "service" / "page" / "templates"
 
 # The verb, and the objects that have it in Python and at a distance.
@@ -114,6 +115,17 @@ HOLES = {
     ("standings", "command"): LATER,
     ("standings", "page"): "the holdout's page shows them",
     ("plan", "page"): "the page /planner has it",
+    ("histogram", "MCP"): "a table of bins",
+    ("median", "MCP"): "a quantile",
+    ("preview_statistic", "MCP"): "a tool for each statistic, such as preview_variance",
+    ("frame", "MCP"): WRITES,
+    ("train", "MCP"): LEFT_OUT["train"],
+    ("distill", "MCP"): LATER,
+    ("predictions_left", "MCP"): LATER,
+    ("grant", "MCP"): "an owner gives an allowance with a key",
+    ("report", "MCP"): LEFT_OUT["report"],
+    ("compare_cases", "MCP"): "a form of compare there",
+    ("certify", "MCP"): LEFT_OUT["certify"],
 }
 
 
@@ -172,6 +184,23 @@ def document(tmp_path_factory):
     return described
 
 
+def test_every_field_that_goes_over_http_is_in_the_schema_of_its_tool(document, tmp_path):
+    held = made(tmp_path)
+    tools = {tool.path: tool for tool in Tools(held.service).by_name.values() if tool.method == "POST"}
+    closed(held)
+    without = set()
+    for kind in get_args(Request):
+        address, _ = RECORDS[kind.__name__]
+        if address not in tools:
+            without.add(kind.__name__)
+            continue
+        body = document["paths"][address]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        added = ({"key"} if tools[address].keyed else set()) | {tools[address].place}
+        assert not added & set(body["properties"]), kind
+        assert set(tools[address].schema["properties"]) == set(body["properties"]) | added, kind
+    assert without == {"Train", "Distill", "Certify", "Grant", "Register", "RegisterHoldout"}
+
+
 def test_every_field_goes_over_http_and_through_the_client_or_says_why_not(document):
     assert set(RECORDS) == {kind.__name__ for kind in get_args(Request)}
     shut, whole = set(), set()
@@ -197,6 +226,7 @@ def open_doors(tmp_path_factory):
     held = made(tmp_path_factory.mktemp("doors"))
     paths = {route.path for route in held.app.routes if hasattr(route, "path")}
     described = set(held.app.openapi()["paths"])
+    tools = set(Tools(held.service).by_name)
     closed(held)
     routes = {part for path in paths | described if path.startswith("/v1") for part in re.split(r"[/{}]", path)}
     commands = set(typer.main.get_command(application).commands)
@@ -209,7 +239,7 @@ def open_doors(tmp_path_factory):
     found = set()
     for verb, (here, there) in VERBS.items():
         words = {verb, verb.replace("_", "-"), verb + "s"}
-        doors = (hasattr(here, verb), words & commands, words & routes, hasattr(there, verb), words & forms)
+        doors = (hasattr(here, verb), words & commands, words & routes, hasattr(there, verb), words & forms, verb in tools)
         found |= {(verb, door) for door, is_open in zip(DOORS, doors, strict=True) if is_open}
     return found
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import asking, auditing, history, opening, pairs, planning, predicting, scoring, serving
+from holdtrue.command import agents, asking, auditing, history, opening, pairs, planning, predicting, scoring, serving
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
@@ -30,7 +30,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Predict": (predicting.train, predicting.predict, predicting.distill),
     "Score": (scoring.score,),
     "Look back": (history.budget, history.history, history.verify, history.report),
-    "Share": (serving.serve,),
+    "Share": (serving.serve, agents.mcp),
 }
 for _panel, _verbs in _PANELS.items():
     for _verb in _verbs:

@@ -37,6 +37,7 @@ __all__ = [
     "check_spark",
     "find_ledger",
     "hide_password",
+    "is_data",
     "keep_spark",
     "name_missing",
     "open_curator",
@@ -78,11 +79,16 @@ _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 _SUFFIX = ".spark.toml"
 
 
+def is_data(source: str) -> bool:
+    """Return whether a name ends as files of data do."""
+    return _DATA.search(source) is not None
+
+
 def find_ledger(source: str, ledger: str | None = None) -> str:
     """Return where the ledger is: as given, or beside the data, or the source itself if it does not look like data."""
     if ledger is not None:
         return ledger
-    if "://" in source or not _DATA.search(source):
+    if "://" in source or not is_data(source):
         return source
     if _PATTERN.search(source) and not Path(source).exists():
         raise InvalidParameter("ledger", source, "named if the data are several files")

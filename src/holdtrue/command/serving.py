@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from holdtrue.service.identity.api_keys import Key, Keyring
     from holdtrue.service.settings import Settings
 
-__all__ = ["demo", "keys", "ledgers", "serve"]
+__all__ = ["PACKAGES", "demo", "keys", "ledgers", "serve"]
 
 _HOME = Path(".holdtrue")
 _DAY = 86_400
-_PACKAGES = ("fastapi", "jwt", "limits", "uvicorn")
+PACKAGES = ("fastapi", "jwt", "limits", "uvicorn")
 
 Home = Annotated[
     Path | None,
@@ -192,7 +192,7 @@ def accept_restored(
 
 
 def _make_settings(config: Path | None, **given: Any) -> "Settings":  # noqa: ANN401 - checked by Settings
-    if any(find_spec(package) is None for package in _PACKAGES):
+    if any(find_spec(package) is None for package in PACKAGES):
         raise MissingExtra("server", purpose="the service")
     from holdtrue.service.settings import read_settings
 
@@ -263,7 +263,7 @@ def demo(
 
         tell_story()
         return
-    if any(find_spec(package) is None for package in _PACKAGES):
+    if any(find_spec(package) is None for package in PACKAGES):
         raise MissingExtra("server", purpose="the demonstration's page")
     from holdtrue.service.http.serving import serve_demo
 

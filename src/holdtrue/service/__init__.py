@@ -49,6 +49,7 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.http.routes import datasets, holdouts, keys, pairs, plans, verbs
     from holdtrue.service.identity import Rates
     from holdtrue.service.identity.api_keys import Keyring
+    from holdtrue.service.mcp import mount_agents
     from holdtrue.service.page import mount_page
     from holdtrue.service.registry import Registry
 
@@ -77,6 +78,7 @@ def create(settings: "Settings") -> "FastAPI":
     add_handlers(app)
     for family in (fast_path, verbs, pairs, datasets, plans, holdouts, inference, keys, telemetry):
         app.include_router(family.router)
+    mount_agents(app, service)
     mount_page(app)
     app.add_middleware(Envelope, settings=settings, metrics=metrics)
     # A question goes over the fast path alone; whatever else comes, FastAPI's own layers.

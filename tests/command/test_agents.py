@@ -1,0 +1,151 @@
+"""`holdtrue mcp`: a stock client starts it as a child, and one ledger counts whatever children there are."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+import holdtrue as ht
+from holdtrue.command import agents
+from service.agents import MODES, ask, call, child
+
+CASES = [{"id": f"case {number:03}", "passed": number % 2 == 0} for number in range(200)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_agent_asks_is_refused_over_budget_and_reconnects_without_a_second_charge(place, mode):
+    (place / "small.csv").write_text("age\n" + "\n".join(str(age) for age in list(range(100)) * 20) + "\n")
+    with ht.Curator(place / "small.csv", queries=2, iid=True, ledger=place / f"{mode}.ledger"):
+        pass
+
+    async def talk():
+        words = ("small.csv", "--ledger", f"{mode}.ledger", "--analyst", "robot")
+        async with child(*words, folder=place, mode=mode) as client:
+            first = [await ask(client, f"age > {age}", f"k{age}") for age in (10, 20)]
+            over = await ask(client, "age > 30", "k30")
+        async with child(*words, folder=place, mode=mode) as client:
+            again = await ask(client, "age > 10", "k10")
+            seen = await call(client, "history")
+        return first, over, again, seen
+
+    first, (refused, over), (_, again), (_, seen) = asyncio.run(talk())
+    assert [document["questions_left"] for _, document in first] == [1, 0]
+    assert refused
+    assert (over["problem"]["type"], over["cost"]) == ("urn:holdtrue:budget-exceeded", 0)
+    assert again["result"] == first[0][1]["result"]
+    assert [(line["analyst"], line["request"]) for line in seen["result"]["lines"]] == [
+        ("robot", "age > 10"),
+        ("robot", "age > 20"),
+    ]
+
+
+def test_several_children_share_one_cap_and_data_are_found_beside_the_ledger(place):
+    """The ledger has 30 questions; three agents ask 12 new ones each, at once."""
+
+    async def one(number):
+        async with child("people.ledger", folder=place) as client:
+            return [await ask(client, f"age > {12 * number + each}", f"{number} {each}") for each in range(12)]
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, range(3)))
+
+    outcomes = [each for several in asyncio.run(all_of_them()) for each in several]
+    refused = [document["problem"]["type"] for problem, document in outcomes if problem]
+    assert refused == ["urn:holdtrue:budget-exceeded"] * 6
+    assert ht.verify(place / "people.ledger")
+
+
+def test_a_holdout_of_labels_is_scored(tmp_path):
+    (tmp_path / "labels.csv").write_text("id,label\n" + "".join(f"{number},{number % 2}\n" for number in range(200)))
+    truth = [number % 2 for number in range(200)]
+    with ht.Holdout(truth, looks=3, ledger=tmp_path / "exam.ledger"):
+        pass
+
+    async def talk():
+        words = ("exam.ledger", "--labels", "labels.csv", "--column", "label")
+        async with child(*words, folder=tmp_path) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            return tools, await call(client, "score", y_pred=truth, key="a"), await call(client, "holdout")
+
+    tools, (_, score), (_, card) = asyncio.run(talk())
+    assert {"score", "gate", "plan_holdout"} <= tools
+    assert not {"ask", "columns"} & tools
+    assert (score["cost"], score["left"], score["unit"]) == (1, 2, "looks")
+    assert card["result"]["cases"] == 200
+
+
+def test_a_gate_of_the_command_says_yes_to_what_is_better(tmp_path, call_in):
+    def write(name, passed):
+        lines = [json.dumps(case | {"passed": bool(passed(number))}) for number, case in enumerate(CASES)]
+        (tmp_path / name).write_text("\n".join(lines))
+
+    write("main.jsonl", lambda number: number % 2)
+    assert call_in(tmp_path, "score", "main.jsonl", "--holdout", "gate.holdout", "--create", "--looks", 5, "--yes", 2) == 0
+
+    async def talk():
+        async with child("gate.holdout", "--results", "main.jsonl", folder=tmp_path) as client:
+            better = await call(client, "gate", cases=[1.0] * 200, key="better")
+            worse = await call(client, "gate", cases=[0.0] * 200, key="worse")
+        async with child("gate.holdout", "--results", "main.jsonl", folder=tmp_path) as client:
+            return better, worse, await call(client, "gate", cases=[1.0] * 200, key="better")
+
+    better, worse, again = asyncio.run(talk())
+    assert better[1]["result"]["yes"]
+    assert not worse[1]["result"]["yes"]
+    assert again[1]["result"] == better[1]["result"]
+    assert again[1]["left"] == worse[1]["left"] == 3
+
+
+@pytest.fixture
+def call_in():
+    def run(folder, *words):
+        script = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
+        command = [sys.executable, "-c", script, *map(str, words)]
+        return subprocess.run(command, cwd=folder, check=False, timeout=120, capture_output=True).returncode  # noqa: S603
+
+    return run
+
+
+def test_lines_that_are_no_messages_are_answered_in_one_line(place):
+    script = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        "{",
+        "[1, 2]",
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        '{"jsonrpc": "2.0", "id": 2, "method": 5}',
+        "\x00\xff" * 1000,
+        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "ask", "arguments": 5}}),
+    ]
+    command = [sys.executable, "-c", script, "mcp", "people.ledger"]
+    with subprocess.Popen(command, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        answers = []
+        for line in lines:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        assert process.wait(60) == 0
+    told = [answer["error"]["message"] for answer in answers if "error" in answer]
+    assert len(told) == 5
+    assert [each for each in told[:4] if "\n" in each or "JSON-RPC" not in each] == []
+    assert told[4] == "arguments must be an object or null, not a whole number"
+    assert ht.Curator(place / "people.parquet", ledger=place / "people.ledger").budget.asks == 30
+
+
+def test_the_command_says_what_is_missing(call, place, monkeypatch):
+    assert "there is no ledger at nobody.ledger" in call("mcp", "nobody.ledger").err
+    (place / "people.parquet").rename(place / "others.parquet")
+    found = call("mcp", "people.ledger")
+    assert found.code == 2
+    assert found.err == "error: there are no data beside people.ledger; name them: holdtrue mcp DATA --ledger LEDGER\n"
+    found = call("mcp", "others.parquet", "--ledger", "people.ledger", "--labels", "x.npy")
+    assert found.err == "error: --labels must be left out unless the ledger is a holdout's\n"
+    with ht.Holdout([0, 1] * 50, looks=3, ledger=place / "exam.ledger"):
+        pass
+    assert "a holdout needs --labels" in call("mcp", "exam.ledger").err
+    monkeypatch.setattr(agents, "find_spec", lambda _: None)
+    found = call("mcp", "people.ledger")
+    assert (found.code, found.err) == (6, "error: holdtrue mcp needs an extra package: pip install 'holdtrue[mcp,server]'\n")

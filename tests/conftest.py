@@ -1,5 +1,7 @@
 """Fixtures: bits seeded by the test's own name, or by the system when asked for."""
 
+import sys
+
 import pytest
 
 from holdtrue.entropy import SYSTEM
@@ -19,3 +21,12 @@ def pytest_addoption(parser):
 def bits(request):
     """Independent uniform bits, the same in every run unless --entropy system is given."""
     return SYSTEM if request.config.getoption("--entropy") == "system" else SeededBits(request.node.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def _forget_open_gates():
+    """Begin each test as a process in which no gate is open: those that died in a test before are not closed."""
+    yield
+    module = sys.modules.get("holdtrue.holdouts.mode")
+    if module is not None:
+        module._GATES.clear()

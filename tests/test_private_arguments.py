@@ -215,12 +215,12 @@ OPENED = {
 PUBLIC = {
     *("analyst", "asks", "key", "ledger", "name", "path", "plan", "progress", "query", "texts"),
     *("alpha", "beta", "cap", "delta", "epsilon", "iid", "mu", "pure", "reserve", "uses", "second_budget", "side"),
-    *("bounds", "classes", "header", "ids", "labels", "order", "types", "weights"),
+    *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
     *("screen", "student", "target", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
-    *("step", "submissions", "threshold", "tolerance", "train", "unseen", "y_pred", "yes"),
+    *("step", "submissions", "threshold", "tolerance", "train", "unseen", "what", "y_pred", "yes"),
 }
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
 PUBLIC_HERE |= {("Curator", "covariance", "first"), ("Curator", "covariance", "second")}

@@ -476,7 +476,11 @@ class Gate(_Request, frozen=True, kw_only=True):
 
 
 class Certify(_Request, frozen=True, kw_only=True):
-    """The score of a gate's incumbent; closes the gate for good."""
+    """The score of a gate's incumbent, or its gain; closes the gate for good."""
+
+    what: Annotated[
+        Literal["score", "gain"], Meta(description="The score, or the gain over whom the gate was opened with.")
+    ] = "score"
 
 
 class Submit(_Request, frozen=True, kw_only=True):
@@ -584,9 +588,10 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
     reserve: Annotated[
         ShareOrNothing, Meta(description="The share of the budget that full scores leave for other releases.")
     ] = 0
-    metric: Annotated[Literal["accuracy", "cases"] | None, Meta(description="Whether predictions or results are given.")] = (
-        None
-    )
+    metric: Annotated[
+        Literal["accuracy", "cases", "hits"] | None,
+        Meta(description="Whether predictions, results in [0, 1], or results that are right or not are given."),
+    ] = None
     ids: Annotated[Values | None, Meta(description="The id of each case.")] = None
     weights: Annotated[Weights | None, Meta(description="The weight of each case.")] = None
     labels: Annotated[Labels | None, Meta(description="The public labels.")] = None
@@ -594,6 +599,7 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
         Classes | None, Meta(description="Labels whose number of cases is public, each with that number.")
     ] = None
     unseen: Annotated[bool | None, Meta(description="Whether submissions are made without sight of the cases.")] = None
+    cluster: Annotated[Values | None, Meta(description="The unit that each case of a gate belongs to.")] = None
     submissions: Annotated[Count | None, Meta(description="How many submissions a leaderboard takes.")] = None
     rule: Annotated[
         Literal["ladder", "parameter-free ladder", "private ladder", "private"] | None,

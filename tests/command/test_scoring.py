@@ -293,7 +293,7 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
     # Control: the same results without an id are a look, also the incumbent's own.
     unnamed = score("good.xml", "--holdout", "g.holdout")
     assert (unnamed.code, "16 left" in unnamed.out) == (1, True)
-    assert len(list((tmp_path / "g.holdout.submissions").iterdir())) == 1  # the incumbent's results, and no others
+    assert len(list((tmp_path / "g.holdout.submissions").iterdir())) == 2  # the incumbent's results and the first one's
     assert score("good.xml", "--holdout", "g.holdout", "--against", "v1").code == 2
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdouts.old_gates import open_counted
 from holdtrue.bounds.transcripts import gate_gain
 from holdtrue.holdouts import Holdout
 
@@ -44,10 +45,10 @@ def test_a_gain_counts_on_few_differences_only_where_they_are_known_without_the_
     few = int(np.count_nonzero(near != GOOD))
     terms = {"cases": 2_000, "looks": 20, "yes": 3, "beta": 0.05, "look": 1}
     widths = {number: gate_gain(number, **terms) for number in (few, 2_000)}
-    with Holdout(TRUTH, looks=20, yes=3, incumbent=GOOD, unseen=unseen) as gate:
+    with open_counted(TRUTH, looks=20, yes=3, incumbent=GOOD, unseen=unseen) as gate:
         assert gate.gate(near).gain.low == pytest.approx(-widths[2_000 if unseen else few])
     passed = (GOOD == TRUTH).astype(float)
-    with Holdout(np.ones(2_000), looks=20, yes=3, metric="cases", incumbent=passed, unseen=unseen) as gate:
+    with open_counted(np.ones(2_000), looks=20, yes=3, metric="cases", incumbent=passed, unseen=unseen) as gate:
         assert gate.gate(cases=near == TRUTH).gain.low == pytest.approx(-widths[2_000])
 
 

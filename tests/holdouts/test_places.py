@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from holdouts.old_gates import counting_transcripts, open_counted
 from holdtrue.bounds.accuracy import binomial_end, chernoff_end
 from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_level, rounding_width
 from holdtrue.errors import InvalidParameter
-from holdtrue.holdouts import Holdout, terms
-from holdtrue.holdouts.terms import Facts
+from holdtrue.holdouts import Holdout
 from laws import generator
 
 BETA = 0.05
@@ -24,11 +24,6 @@ TRUTH = RANDOM.integers(0, 2, CASES)
 
 def with_error(rate):
     return np.where(RANDOM.random(CASES) < rate, 1 - TRUTH, TRUTH)
-
-
-def facts_of_old(mode, *, by_place, **others):
-    assert by_place
-    return Facts(mode, **others)
 
 
 @pytest.mark.parametrize("looks", [1, 2, 4, 6])
@@ -83,7 +78,7 @@ def test_s5_rounded_scores_by_look(look, width):
 def test_s5_a_gate_quotes_the_width_of_the_place():
     start, better, worse = with_error(0.4), with_error(0.2), with_error(0.3)
     numbers = {"cases": CASES, "looks": 50, "yes": 3, "beta": BETA}
-    with Holdout(TRUTH, looks=50, yes=3, incumbent=start, unseen=True) as holdout:
+    with open_counted(TRUTH, looks=50, yes=3, incumbent=start, unseen=True) as holdout:
         assert holdout.facts.by_place
         opened = holdout.incumbent
         first = holdout.gate(better, margin=0.1)
@@ -106,11 +101,9 @@ def test_s5_a_gate_quotes_the_width_of_the_place():
         assert "S5" in score.certificate.theorem
 
 
-def test_s5_a_ledger_created_before_keeps_the_width_that_is_alike_for_all(tmp_path, monkeypatch):
+def test_s5_a_ledger_created_before_keeps_the_width_that_is_alike_for_all(tmp_path):
     path, better = tmp_path / "old.ledger", with_error(0.2)
-    with monkeypatch.context() as patch:
-        patch.setattr(terms, "Facts", facts_of_old)
-        patch.setattr(terms, "_GATE", "transcripts of a gate, counted (T9, T11)")
+    with counting_transcripts(by_place=False):
         Holdout(TRUTH, looks=50, yes=3, incumbent=with_error(0.4), unseen=True, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:
         assert not holdout.facts.by_place

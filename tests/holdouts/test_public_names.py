@@ -67,9 +67,9 @@ def test_a_public_name_is_known_again_whatever_the_results_are_now(mode):
         assert opened.named(cases=RESULTS, name="commit 1") == opened.named(cases=OTHERS, name="commit 1")
 
 
-def name_by_contents(cases, values, ids=None, *, known_as=None):
+def name_by_contents(cases, values, ids=None, *, known_as=None, metric="cases"):
     """Name results by what they hold: as it was."""
-    asked = given_cases(cases, values, ids, known_as=known_as)
+    asked = given_cases(cases, values, ids, known_as=known_as, metric=metric)
     return replace(asked, content=(hashlib.sha256(np.asarray(values).tobytes()).digest(),))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from holdouts.analysts import ANALYSTS, lower_rate, value_of
+from holdouts.old_gates import open_counted
 from holdtrue.bounds.accuracy import hoeffding_alpha
 from holdtrue.holdouts import Holdout
 from laws import generator
@@ -57,11 +58,11 @@ def climb_gate(random, gate, cases, looks, margin):
     return best
 
 
-def test_the_certified_incumbent_of_a_gate_covers_the_truth(request):
+def test_the_certified_incumbent_of_a_gate_that_counts_transcripts_covers_the_truth(request):
     random, missed, naive = generator(request), 0, 0
     for _ in range(RUNS):
         truth = random.integers(0, 2, 400)
-        with Holdout(truth, looks=50, yes=6) as holdout:
+        with open_counted(truth, looks=50, yes=6) as holdout:
             climb_gate(random, holdout.gate, 400, 50, margin=0.02)
             score = holdout.certify()
         missed += 0.5 not in score.interval

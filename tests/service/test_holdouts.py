@@ -235,9 +235,9 @@ def test_a_key_is_answered_in_the_same_bytes_after_a_restart_and_later_looks(tmp
         with living(app) as owner:
             owner.headers.update({"Authorization": f"Bearer {first.keys['owner']}"})
             if app is first.app:
-                registered(owner, "scores")
+                registered(owner, "scores", y_true=TRUTH[::-1])  # while a gate is open, nothing else is told of its cases
                 registered(owner, "gate", yes=3, incumbent=truth_and(0.6, seed=3)[1])
-                registered(owner, "private", yes=3, private=True)
+                registered(owner, "private", yes=3, private=True, y_true=TRUTH[::-1])
             for name, body in bodies.items():
                 verb = "compare" if name == "pair" else "score"
                 told.setdefault(name, []).append(posted(owner, "scores", verb, body, name).content)
@@ -246,6 +246,17 @@ def test_a_key_is_answered_in_the_same_bytes_after_a_restart_and_later_looks(tmp
                 posted(owner, name, "gate", {"y_pred": TRUTH}, "second")
             assert left(owner, "scores") == 7
     assert all(before == after for before, after in told.values())
+
+
+def test_while_a_gate_is_open_no_other_holdout_tells_of_its_cases(owner, analyst):
+    cases = {"y_true": [*TRUTH[1:], TRUTH[0]]}  # its own: other tests leave gates open
+    registered(owner, "beside", **cases)
+    registered(owner, "open-gate", yes=3, incumbent=GOOD, **cases)
+    told = refused(posted(analyst, "beside", "score", {"y_pred": GOOD}, "a"), 403, 409)
+    assert "a gate on these cases is open" in told["detail"]
+    refused(owner.post("/v1/holdouts", json={"name": "second-gate", "looks": 10, "yes": 2} | cases), 403, 409)
+    assert posted(owner, "open-gate", "certify", {"what": "score"}, "b").status_code == 200
+    assert posted(analyst, "beside", "score", {"y_pred": GOOD}, "c").status_code == 200
 
 
 def test_results_are_compared_under_a_public_name(owner, analyst):

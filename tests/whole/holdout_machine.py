@@ -1,17 +1,22 @@
 """Holdouts and leaderboards with crashes, retries and two workers, step by step against a reference in memory."""
 
 import contextlib
+import json
+import math
 import shutil
 import tempfile
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import holdtrue as ht
-from holdtrue.holdouts import sparse
+from holdtrue.bounds.gate_levels import depth_levels
+from holdtrue.holdouts import mode, sparse
 from holdtrue.mechanisms import thresholding
 from whole.faults import STEPS, Worker, at, kill
 
@@ -60,6 +65,7 @@ class HoldoutMachine(RuleBasedStateMachine):
 
     @initialize()
     def start(self):
+        mode._GATES.clear()  # whoever died in another run was in another process
         self.folder = folder()
         self.path = self.folder / "cases.ledger"
         self.workers = [Worker(self.open), Worker(self.open)]
@@ -204,18 +210,18 @@ class RoundingMachine(ScoresMachine):
 
 
 class GateMachine(HoldoutMachine):
-    margin = Fraction(1, 5)
+    margin = Fraction(1, 10)
     first = 0
+    yes = 8
+    levels = depth_levels(HoldoutMachine.looks, yes=yes, beta=0.05)
 
     def prepare(self):
-        self.incumbents = {self.first}
         self.new = 6  # two that are both better than the first incumbent
 
     def open(self):
-        return ht.Holdout(TRUTH, looks=self.looks, yes=8, incumbent=predict(self.first), ledger=self.path)
+        return ht.Holdout(TRUTH, looks=self.looks, yes=self.yes, incumbent=predict(self.first), ledger=self.path)
 
     def look_at(self, held, number, key):
-        self.incumbents.add(number)  # it may have a yes that nobody hears of
         return held.gate(predict(number), margin=self.margin, key=key)
 
     def ask(self, place, number, key=None):
@@ -225,16 +231,38 @@ class GateMachine(HoldoutMachine):
     def check(self, number, told):
         del number
         assert told.interval.low <= told.interval.high
+        assert told.claim
+        assert any(told.level == pytest.approx(math.exp(-level)) for level in self.levels)
 
     def check_state(self, held):
+        """Every answer follows from the entries before its charge, by a count and a p-value of the reference's own."""
         gate = held._mode
         state = gate._follow()
-        names = {gate_name(held, number): accuracy_of(number) for number in self.incumbents}
-        if state.incumbent is not None:
-            low, high, _ = state.mean()
-            assert low <= names[state.incumbent] <= high
-        for name, (low, high, _) in state.means.items():
-            assert low <= names[name] <= high
+        names = {gate_name(held, number): number for number in range(SUBMISSIONS)}
+        charged, yes, waiting, least = {}, 0, set(), {self.first: Fraction(0)}
+        for entry in held.ledger.entries():
+            if entry.kind == "charge" and entry.verb == "gate":
+                charged[entry.number] = yes + len(waiting), json.loads(entry.body)["request"]
+                waiting.add(entry.number)
+            elif entry.kind == "response" and entry.answers in waiting:
+                waiting.remove(entry.answers)
+                used, request = charged[entry.answers]
+                told, number, other = '"yes"' in entry.body, names[request["values"]], names[request["against"]]
+                assert gate.count_before(entry.answers)[0] == used
+                assert told == (bet_on(number, other, self.margin) >= self.levels[used])
+                if told:
+                    yes, least[number] = yes + 1, least[other] + self.margin
+                    assert least[number] <= accuracy_of(number)
+        assert not state.means or {names[name]: low for name, (low, *_) in state.means.items()} == least
+        assert (len(state.yes), yes <= self.yes) == (yes, True)
+
+
+@cache
+def bet_on(number, other, margin):
+    """Return ln of what betting on the difference of two submissions has made in the end."""
+    gains = (predict(number) == TRUTH).astype(float) - (predict(other) == TRUTH) - float(margin)
+    logs = [np.log(1 + 0.98 * 2 ** (-i / 2) / (1 + float(margin)) * gains).sum() for i in range(14)]
+    return np.logaddexp.reduce(logs) - math.log(14)
 
 
 def gate_name(held, number):

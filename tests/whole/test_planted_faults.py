@@ -15,7 +15,7 @@ import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.estimators import handles
-from holdtrue.holdouts import gating, mode, sparse, submissions
+from holdtrue.holdouts import depth_gates, gating, mode, sparse, submissions
 from holdtrue.holdouts.mode import request_id_of
 from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import predicting
@@ -100,14 +100,17 @@ def test_parts_by_the_rank_of_a_value():
 
 
 def test_a_yes_that_counts_from_whoever_is_the_incumbent_by_then(monkeypatch):
-    after = gating._after
+    accept = gating.GateState.accept
 
-    def chain(state, look, *, cells):
-        if look.verb == "gate":
-            look = structs.replace(look, request=look.request | {"against": state.incumbent})
-        return after(state, look, cells=cells)
+    def chain(state, look):
+        return accept(state, structs.replace(look, request=look.request | {"against": state.incumbent}))
 
-    monkeypatch.setattr(gating, "_after", chain)
+    monkeypatch.setattr(gating.GateState, "accept", chain)
+    breaks(holdout_machine.GateMachine)
+
+
+def test_a_level_that_counts_only_the_yes_that_were_told(monkeypatch):
+    monkeypatch.setattr(depth_gates, "_was_open", lambda *_: False)
     breaks(holdout_machine.GateMachine)
 
 

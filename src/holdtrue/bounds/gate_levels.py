@@ -21,6 +21,7 @@ from holdtrue.exact import Number, count, probability, round_down
 __all__ = [
     "betting_end",
     "betting_tail",
+    "depth_alpha",
     "depth_error",
     "depth_level",
     "depth_levels",
@@ -176,3 +177,14 @@ def depth_width(cases: int, *, level: float, threshold: float = 0.5) -> float | 
         most=number,
     )
     return None if found is None else found / number - threshold
+
+
+def depth_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
+    """Return by how much a score must be above one half for the last yes of a gate; 1/2 where none is enough (V1.3).
+
+    1 where not even the first look could say yes.
+    """
+    first, last = (depth_level(looks, yes=yes, beta=beta, after=after) for after in (0, yes - 1))
+    if depth_width(cases, level=first) is None:
+        return 1.0
+    return depth_width(cases, level=last) or 0.5

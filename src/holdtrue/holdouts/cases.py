@@ -4,6 +4,7 @@ A holdout has labels, one per case. With ids, cases are kept in the order of the
 is the same holdout. A submission is public: it is checked before anything is charged, by rules that never look at a label.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -117,7 +118,8 @@ class Cases:
     """Labels in the holdout's own order, and everything about the cases that is public.
 
     ``order`` brings an array in the order of the constructor's cases into the holdout's own. ``weights`` are whole numbers
-    up to 2^20; ``labels`` are those declared, ``classes`` the public number of cases of some of them.
+    up to 2^20; ``labels`` are those declared, ``classes`` the public number of cases of some of them. ``clusters`` numbers
+    each case's cluster from 0 on; ``sizes`` is how many cases each one has, None where every case is its own.
     """
 
     truth: Array
@@ -126,6 +128,8 @@ class Cases:
     weights: npt.NDArray[np.int64] | None
     labels: tuple[Any, ...] | None
     classes: Mapping[Any, int]
+    clusters: npt.NDArray[np.intp] | None = None
+    sizes: npt.NDArray[np.int64] | None = None
 
     @property
     def number(self) -> int:
@@ -136,6 +140,19 @@ class Cases:
     def label_kind(self) -> str:
         """Return whether labels are "text" or "numbers": fixed and public once the holdout is created."""
         return _kind_of(self.truth)
+
+    @property
+    def units(self) -> int:
+        """Return how many independent units there are: clusters, or cases."""
+        return self.number if self.sizes is None else int(self.sizes.size)
+
+    def sum_clusters(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the sum over each cluster; the values themselves where every case is its own."""
+        if self.clusters is None or self.sizes is None:
+            return values
+        sums = np.zeros(self.sizes.size, dtype=np.int64)
+        np.add.at(sums, self.clusters, values)
+        return sums
 
     @property
     def grid(self) -> int:
@@ -177,7 +194,18 @@ class Cases:
         """Return what the fingerprint is taken of: who the cases are, their labels and their weights."""
         case = np.arange(self.number) if self.ids is None else self.ids
         found = {"case": _wide(case), "label": _wide(self.truth)}
+        if self.clusters is not None:
+            found["cluster"] = self.clusters.astype(np.int64)
         return found if self.weights is None else found | {"weight": self.weights}
+
+    def identify(self) -> bytes | None:
+        """Return what tells these cases from others in this process; None where there are neither ids nor labels to tell."""
+        if self.ids is None and (self.truth == self.truth[0]).all():
+            return None
+        digest = hashlib.blake2b(str(self.number).encode())
+        for array in (self.truth, self.ids):
+            digest.update(b"" if array is None else array.dtype.str.encode() + array.tobytes())
+        return digest.digest()
 
 
 def _kind_of(array: Array) -> str:
@@ -195,13 +223,14 @@ def _wide(array: Array) -> Array:
             return array.astype(np.float64)
 
 
-def cases_of(
+def cases_of(  # noqa: PLR0913 - all that is said of the cases
     y_true: object,
     *,
     ids: object = None,
     weights: object = None,
     labels: Sequence[object] | None = None,
     classes: Mapping[Any, int] | None = None,
+    cluster: object = None,
 ) -> Cases:
     """Return the cases of a holdout, checked; what is said of them here is the custodian's to know."""
     truth = array_of("y_true", y_true)
@@ -216,10 +245,19 @@ def cases_of(
         if int(np.count_nonzero(truth == label)) != number:
             raise InvalidParameter.saying("classes", "classes must give the number of cases of each class it names")
     whole = None if weights is None else _whole_weights(weights, truth.size)
+    groups = None if cluster is None else array_of("cluster", cluster)
+    if groups is not None and groups.size != truth.size:
+        raise InvalidParameter.saying(
+            "cluster", f"cluster has {groups.size:,} values; expected {truth.size:,}, one per case"
+        )
     if order is not None:
         truth = truth[order]
         whole = None if whole is None else whole[order]
-    return Cases(truth, named, order, whole, declared, held)
+        groups = None if groups is None else groups[order]
+    if groups is None:
+        return Cases(truth, named, order, whole, declared, held)
+    _, numbered, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    return Cases(truth, named, order, whole, declared, held, numbered.astype(np.intp), sizes.astype(np.int64))
 
 
 def _sorted_ids(ids: object, cases: int) -> tuple[Array, npt.NDArray[np.intp]]:

@@ -9,6 +9,8 @@ import numpy as np
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, probability, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
+from holdtrue.holdouts.counted_gates import CountedGate
+from holdtrue.holdouts.depth_gates import DepthGate
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.mode import Transcript, name_of
 from holdtrue.holdouts.records import Score, Verdict
@@ -35,8 +37,10 @@ class Holdout:
     ``yes`` makes it a gate, ``train`` with ``overfits`` a reusable holdout, neither a holdout of full scores. With ``ids``,
     cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
     ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9).
-    ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``). A copy is the holdout
-    itself; in another process it opens the ledger again.
+    ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``, or ``"hits"`` where a result
+    is right or not). ``cluster`` names the unit that each case belongs to, on a gate: its repeats, its document; units are
+    independent then, and their means are compared. A copy is the holdout itself; in another process it opens the ledger
+    again.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -62,13 +66,15 @@ class Holdout:
         weights: object = None,
         labels: Sequence[object] | None = None,
         classes: Mapping[Any, int] | None = None,
+        cluster: object = None,
         unseen: bool | None = None,
         analyst: str = "analyst",
     ) -> None:
         self.path = None if ledger is None else fspath(ledger)
-        self._given = {"ids": ids, "weights": weights, "labels": labels, "classes": classes, "train": train}
+        self._given = {"ids": ids, "weights": weights, "labels": labels, "classes": classes, "cluster": cluster}
+        self._given |= {"train": train}
         self._y_true, self._analyst = y_true, analyst
-        self._cases: Cases = cases_of(y_true, ids=ids, weights=weights, labels=labels, classes=classes)
+        self._cases: Cases = cases_of(y_true, ids=ids, weights=weights, labels=labels, classes=classes, cluster=cluster)
         self._train = None if train is None else array_of("train", train)
         given: dict[str, Any] = {"looks": looks, "beta": beta, "yes": yes, "train": train, "overfits": overfits}
         given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
@@ -86,7 +92,7 @@ class Holdout:
 
     def _start_gate(self, incumbent: object, name: str | None) -> None:
         """Take a gate's incumbent: predictions, or results with the public name that they are known by."""
-        gate, results = self._require_gate(), self.facts.metric == "cases"
+        gate, results = self._require_gate(), self.facts.takes_results
         if name is not None and (not name or incumbent is None or not results):
             raise InvalidParameter("incumbent_name", name, 'left out unless incumbent= are results (metric="cases")')
         if isinstance(gate, PrivateGate) or incumbent is None:
@@ -98,7 +104,8 @@ class Holdout:
         parts = self._cases, self.facts, self.plan, self._pipeline
         match self.facts.mode:
             case "gate":
-                return Gate(*parts, store=self._store)
+                kind = DepthGate if self.facts.rule == "depth" else CountedGate
+                return kind(*parts, store=self._store)
             case "private gate":
                 return PrivateGate(*parts)
             case "thresholdout":
@@ -246,13 +253,17 @@ class Holdout:
         least = probability("margin", margin, zero=True)
         return gate.look(asked, margin=least, key=key, analyst=analyst)
 
-    def certify(self, *, key: str | None = None, analyst: str | None = None) -> Score:
-        """Close a gate for good, and return its incumbent's score with an interval on both sides."""
+    def certify(self, what: str = "score", *, key: str | None = None, analyst: str | None = None) -> Score:
+        """Close a gate for good, and return its incumbent's score with an interval on both sides.
+
+        ``what``: "score", or "gain" over the incumbent that the gate was opened with. It is one certificate, named before
+        it is computed; another one is refused.
+        """
         gate = self._require_gate()
         if not isinstance(gate, Gate):
             message = "a private gate has told its incumbent's score already"
             raise RefusedError(message)
-        return gate.certify(key=key, analyst=analyst)
+        return gate.certify(what, key=key, analyst=analyst)
 
     def _require_gate(self) -> Gate | PrivateGate:
         if not isinstance(self._mode, (Gate, PrivateGate)):
@@ -268,12 +279,13 @@ class Holdout:
         if name is not None and (cases is None or not name):
             raise InvalidParameter("name", name, "a public name in text for cases=, and left out for predictions")
         if cases is not None:
-            return given_cases(self._cases, cases, ids, known_as=name)
+            metric = self.facts.metric if self.facts.takes_results else "cases"
+            return given_cases(self._cases, cases, ids, known_as=name, metric=metric)
         return question(self._cases, y_pred, metric=metric, ids=ids, of=of)
 
     def _read_incumbent(self, incumbent: object, name: str | None = None) -> Question:
-        if self.facts.metric == "cases":
-            return given_cases(self._cases, incumbent, known_as=name)
+        if self.facts.takes_results:
+            return given_cases(self._cases, incumbent, known_as=name, metric=self.facts.metric)
         return question(self._cases, incumbent, metric="accuracy")
 
     def _score_training(self, train: object, *, cases: bool, metric: Metric) -> float:

@@ -4,11 +4,13 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from threading import Lock
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +27,7 @@ from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import Entry, Ledger
 from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Interval, Response
-from holdtrue.verbs import Release, plan_single
+from holdtrue.verbs import Measured, Release, plan_single
 
 __all__ = [
     "BestSoFar",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 Told = TypeVar("Told", Score, Verdict)
+_GATES: "WeakSet[Mode[Any]]" = WeakSet()  # those of this process; others with other ledgers cannot be seen from here
+_GATES_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +89,7 @@ class PlannedLook:
     """
 
     release: Release
-    measure: Callable[[], Sequence[int]]
+    measure: Callable[[], Measured]
     id: str | None = None
 
 
@@ -151,10 +155,34 @@ class Mode(ABC, Generic[Told]):
             request_id = planned.id or given.request_id(part)
             # What the index knows can only be too little here: the ledger decides again when the charge is made.
             if known is None and not self.pipeline.index.has(part):
+                self._refuse_beside_gate()
                 self._check_left(given, request_id)
             found = self.run(planned, request_id, bound=given.key is not None, analyst=given.analyst)
             self.settle(given, planned, found)
             return self.answer(given, found, self._moment(given.key))
+
+    def enter_gate(self) -> None:
+        """Enter this mode as a gate: while it is open, nothing else about its cases is told, by no other ledger (V1.1).
+
+        What a gate promises rests on it. Two gates on one set of cases are one tree, so they are one ledger.
+        """
+        self._refuse_beside_gate()
+        with _GATES_LOCK:
+            _GATES.add(self)
+
+    def _refuse_beside_gate(self) -> None:
+        """Refuse whatever is told of cases on which another ledger has an open gate."""
+        with _GATES_LOCK:
+            others = [gate for gate in _GATES if not gate.pipeline.closed and gate.cases.number == self.cases.number]
+        key = self.pipeline.ledger.terms.key
+        others = [gate for gate in others if gate.pipeline.ledger.terms.key != key]
+        mine = self.cases.identify() if others else None
+        if mine is not None and any(gate.cases.identify() == mine and gate.looks_left for gate in others):
+            message = (
+                "a gate on these cases is open under another ledger: until it has closed, nothing else about them is told; "
+                "ask that gate, close it with certify(), or give ids= if these are other cases"
+            )
+            raise RefusedError(message)
 
     def run(self, planned: PlannedLook, request_id: str, *, bound: bool = False, analyst: str | None = None) -> Response:
         """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.

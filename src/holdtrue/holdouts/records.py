@@ -2,7 +2,7 @@
 
 import math
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.records import Answer, Certificate, Interval, Tagged
@@ -50,6 +50,10 @@ class Verdict(Tagged, frozen=True):
     incumbent. ``interval`` is for the truth of the incumbent's score, as far as yes and no tell it; ``gain`` for the true
     difference between the submission and the incumbent it met, None against nothing. All hold at once with one confidence.
     ``submission`` is the name that the ledger has for it: public, and how a gate over results knows its incumbent again.
+
+    Of a gate by depth, ``yes`` is whether it was proved better in truth: ``claim`` says in one sentence what is certified,
+    ``level`` is how often such a yes may be wrong by itself, and ``wins_needed``, only where it is public which cases
+    differ, of how many of them it had to be right in; more than differ where none are enough. They are None elsewhere.
     """
 
     yes: bool
@@ -63,6 +67,25 @@ class Verdict(Tagged, frozen=True):
     private: bool = False
     repeated: bool = False
     submission: str = ""
+    # What was added later is written only where it is said: what older versions wrote keeps its bytes.
+    at_level: float | UnsetType = field(default=UNSET, name="level")
+    needs: int | UnsetType = field(default=UNSET, name="wins_needed")
+    claims: str | UnsetType = field(default=UNSET, name="claim")
+
+    @property
+    def level(self) -> float | None:
+        """Return how often a yes like this one may be wrong by itself."""
+        return self.at_level if isinstance(self.at_level, float) else None
+
+    @property
+    def wins_needed(self) -> int | None:
+        """Return in how many of the differing cases it had to be right for a yes, where they are public."""
+        return self.needs if isinstance(self.needs, int) else None
+
+    @property
+    def claim(self) -> str | None:
+        """Return what is certified, in one sentence."""
+        return self.claims or None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.margin):
@@ -74,13 +97,16 @@ class Verdict(Tagged, frozen=True):
     @property
     def sentence(self) -> str:
         """Return in plain words what may be concluded."""
+        left = f"{_looks(self.looks_left)} and {self.yes_left:,} yes left"
+        if self.claim:
+            return f"{'yes' if self.yes else 'no'}: {self.claim}; valid, but not private; {left}"
         by = f" by more than {self.margin:g}" if self.margin else ""
         better = "found better" if self.private else "better on these cases"
         answer = f"yes: {better}{by}" if self.yes else f"no: not {better}{by}"
         ends, sure = self.interval, f"{self.interval.confidence:.0%}"
         words = f"{answer}; the incumbent is at least {ends.low:.4f} and at most {ends.high:.4f} ({sure}), for {self.about}"
         kept = "" if self.private else "; valid, but not private"
-        return f"{words}{kept}; {_looks(self.looks_left)} and {self.yes_left:,} yes left"
+        return f"{words}{kept}; {left}"
 
     def __str__(self) -> str:
         return self.sentence

@@ -18,15 +18,20 @@ METRICS = ("accuracy", "error", "brier", "recall")
 _UNIT = 1 << BITS
 
 
+def _no_values() -> npt.NDArray[np.int64]:
+    message = "this question has no values of single cases"
+    raise NotImplementedError(message)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """One query by position: case i has a value in [0, c_i], c_i public, in units of 2^-20.
 
     ``content`` is what makes two submissions the same one; ``total`` measures the sum of values, and must only be called
-    once it is paid for. ``ceiling`` is the sum of the c_i, ``divisor`` what the score divides by. A ``flipped`` score is
-    shown as 1 minus that; a ``difference`` has values (1 + d_i)/2 where two submissions differ, and is read off as
-    2 sum - ceiling. ``whole``: every value is 0 or c_i = 2^20. ``submitted`` are predictions or results, in the holdout's
-    order.
+    once it is paid for; so does ``values``, which accuracy and results have, for each case. ``ceiling`` is the sum of the
+    c_i, ``divisor`` what the score divides by. A ``flipped`` score is shown as 1 minus that; a ``difference`` has values
+    (1 + d_i)/2 where two submissions differ, and is read off as 2 sum - ceiling. ``whole``: every value is 0 or
+    c_i = 2^20. ``submitted`` are predictions or results, in the holdout's order.
     ``narrowed``: the ceilings were read off these cases, so the truth is theirs with fresh labels, whatever was declared.
     """
 
@@ -40,6 +45,7 @@ class Question:
     whole: bool = False
     submitted: Array | None = None
     narrowed: bool = False
+    values: Callable[[], npt.NDArray[np.int64]] = _no_values
 
     def name_under_key(self, key: bytes) -> str:
         """Return the submission's name under the ledger's key: nobody can check a guess of it."""
@@ -108,6 +114,7 @@ def _ask_accuracy(cases: Cases, predicted: Array, *, flipped: bool) -> Question:
         flipped=flipped,
         whole=whole,
         submitted=predicted,
+        values=lambda: (cases.truth == predicted).astype(np.int64) << BITS,
     )
 
 
@@ -155,24 +162,32 @@ def _ask_by_function(cases: Cases, y_pred: object, metric: Callable[[Any, Any], 
     return _ask_by_values(cases, getattr(metric, "__name__", "loss"), (), values)
 
 
-def given_cases(cases: Cases, values: object, ids: object = None, *, known_as: str | None = None) -> Question:
+def given_cases(
+    cases: Cases, values: object, ids: object = None, *, known_as: str | None = None, metric: str = "cases"
+) -> Question:
     """Return the mean of results that came from elsewhere, one per case: passed or not, or a number in [0, 1].
 
     Law: results are made with the labels, so whether two are equal is a fact about the cases and is told to nobody: only
     the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.
+    ``metric``: "hits" counts a result of 1 as a hit and any other as none.
     """
     numbers = cases.order_by_ids(clamped_results("cases", values, cases=cases.number), ids)
-    return _ask_by_results(cases, numbers, _identify_by_name(known_as, "cases"))
+    if metric == "hits":
+        numbers = np.floor(numbers)
+    return _ask_by_results(cases, numbers, _identify_by_name(known_as, "cases"), metric)
 
 
-def kept_question(cases: Cases, submitted: Array, *, results: bool) -> Question:
+def kept_question(cases: Cases, submitted: Array, *, metric: str) -> Question:
     """Return the question of a submission that was kept, in the holdout's own order."""
-    return _ask_by_results(cases, submitted, ()) if results else _ask_accuracy(cases, submitted, flipped=False)
+    if metric == "accuracy":
+        return _ask_accuracy(cases, submitted, flipped=False)
+    return _ask_by_results(cases, submitted, (), metric)
 
 
-def _ask_by_results(cases: Cases, numbers: npt.NDArray[np.float64], content: tuple[bytes, ...]) -> Question:
+def _ask_by_results(cases: Cases, numbers: npt.NDArray[np.float64], content: tuple[bytes, ...], metric: str) -> Question:
     whole = bool(((numbers == 0) | (numbers == 1)).all())
-    return replace(_ask_by_values(cases, "cases", content, lambda: numbers, whole=whole), submitted=numbers)
+    asked = _ask_by_values(cases, metric, content, lambda: numbers, whole=whole)
+    return replace(asked, submitted=numbers, values=lambda: np.rint(numbers * _UNIT).astype(np.int64))
 
 
 def _identify_by_name(name: str | None, words: str) -> tuple[bytes, ...]:

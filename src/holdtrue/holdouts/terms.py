@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.bounds.accuracy import grid
+from holdtrue.bounds.gate_levels import depth_alpha
 from holdtrue.bounds.sparse_vector import (
     SparseVectorBound,
     above_threshold,
@@ -23,7 +24,7 @@ from holdtrue.bounds.sparse_vector import (
     private_ladder,
     private_ladder_alpha,
 )
-from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, rounding_cells, rounding_width
+from holdtrue.bounds.transcripts import guess_and_check_alpha, rounding_cells, rounding_width
 from holdtrue.codec import convert, decode, encode
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.engines import Engine, open_engine
@@ -61,7 +62,7 @@ __all__ = [
     "widen_for_rounding",
 ]
 
-_GATE = "transcripts of a gate, counted by place (S5, S6)"
+_GATE = "levels of a gate by depth (V1)"
 _SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length, by look (T9, S5)"
@@ -73,6 +74,9 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     ``label_kind`` is what the custodian declares by creating it: labels are "text" or "numbers". ``alpha_released`` is the
     half-width of released scores (S4); without one, as in ledgers created before, they have the plan's. ``by_place``: the
     widths of a gate or of rounded scores follow a look's place in the tree of transcripts (S5); otherwise all are alike.
+    ``rule``: a gate goes by "depth" (V1); without one, as in ledgers created before, its transcripts are counted. ``pairs``:
+    its scores are 0 or 1 and compared by exact pairs, since submissions are "unseen", or since the labels are two and it is
+    "public" which cases differ. ``clusters``: how many there are, where cases come in clusters.
     """
 
     mode: str
@@ -94,6 +98,14 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     # What was added later is written only where it is said: older ledgers keep their bytes.
     alpha_released: float | UnsetType = UNSET
     by_place: bool | UnsetType = UNSET
+    rule: str | UnsetType = UNSET
+    pairs: str | UnsetType = UNSET
+    clusters: int | UnsetType = UNSET
+
+    @property
+    def takes_results(self) -> bool:
+        """Return whether submissions to a gate are results that came from elsewhere."""
+        return self.metric != "accuracy"
 
     def agree(self, given: Mapping[str, object]) -> None:
         """Refuse whatever is said differently when the ledger is opened again."""
@@ -296,7 +308,9 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
     if private is not None:
         truth("private", private)
     if terms.metric is not None:
-        text_among("metric", terms.metric, ("accuracy", "cases"))
+        text_among("metric", terms.metric, ("accuracy", "cases", "hits"))
+    if cases.sizes is not None and (yes is None or private):
+        raise InvalidParameter.saying("cluster", "cluster is for a gate that is not private (yes=)")
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter.saying("weights", "weights are for full private scores only")
     if terms.epsilon is not None and (private is False or (yes is not None and not private)):
@@ -315,13 +329,25 @@ def _plan_gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes
     metric = terms.metric or "accuracy"
     looks, beta, number = common["looks"], common["beta"], cases.number
     if not terms.private:
-        alpha = gate_alpha(number, looks=looks, yes=yes, beta=beta / 2)
-        plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
-        return Facts("gate", private=False, yes=yes, metric=metric, by_place=True, **common), plan
+        alpha = depth_alpha(cases.units, looks=looks, yes=yes, beta=beta)
+        plan = counting_plan(cases.units, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
+        facts = Facts(
+            "gate", private=False, yes=yes, metric=metric, rule="depth", **common, **_pairs_of(cases, metric, common)
+        )
+        return facts, plan
     found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
     plan = sparse_plan(number, found, looks=looks, runs=yes, beta=beta, method="private gate", theorem=_SPARSE)
     common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, number)}
     return Facts("private gate", private=True, yes=yes, metric=metric, **common), plan
+
+
+def _pairs_of(cases: Cases, metric: str, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how 0/1 scores are compared, and how many clusters there are, as far as it is said when a gate is opened."""
+    if cases.sizes is not None:
+        return {"clusters": cases.units}
+    if common["unseen"] and metric != "cases":
+        return {"pairs": "unseen"}
+    return {"pairs": "public"} if metric == "accuracy" and cases.labels is not None and len(cases.labels) == 2 else {}  # noqa: PLR2004 - two labels
 
 
 def _plan_reusable(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, overfits: int) -> tuple[Facts, Plan]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["HoldoutDispatcher", "Holdouts", "read_labels"]
 
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
-_GATE = ("yes", "incumbent", "metric")
+_GATE = ("yes", "incumbent", "metric", "cluster")
 _REUSABLE = ("train", "overfits", "threshold", "tolerance")
 _HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "reserve")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
@@ -72,7 +72,7 @@ class HoldoutDispatcher(LedgerThreads):
             case "gate":
                 return self._require_holdout().gate(**given, **who)
             case "certify":
-                return self._require_holdout().certify(**who)
+                return self._require_holdout().certify(**given, **who)
             case "compare" if given.pop("results", False):
                 return self._require_holdout().compare_cases(**given, **who)
             case "compare":
@@ -142,7 +142,7 @@ def _open_cases(document: Mapping[str, Any], truth: object, ledger: str | Path |
         given["classes"] = {label: number for label, number in document["classes"]}  # noqa: C416 - a list of pairs
     if board:
         return Leaderboard(truth, ledger=ledger, **given)
-    if "incumbent" in given and document.get("metric") == "cases":
+    if "incumbent" in given and document.get("metric") in ("cases", "hits"):
         given["incumbent_name"] = _REGISTERED
     return Holdout(truth, ledger=ledger, **given)
 

@@ -1,0 +1,209 @@
+"""The gate by depth: a yes is a proof, at a level that falls with the number of yes before (V1)."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from holdtrue.bounds.accuracy import binomial_end
+from holdtrue.bounds.gate_levels import betting_end, betting_tail, depth_level, pairs_tail, threshold_tail, wins_needed
+from holdtrue.errors import InvalidParameter, RefusedError
+from holdtrue.events import NoCost
+from holdtrue.exact import round_up
+from holdtrue.holdouts.cases import BITS
+from holdtrue.holdouts.gating import YES, Gate, GateState
+from holdtrue.holdouts.mode import Look, PlannedLook, Submission
+from holdtrue.holdouts.records import Verdict
+from holdtrue.holdouts.submissions import Question
+from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
+from holdtrue.verbs import Measured, Release, Standing
+
+__all__ = ["DepthGate"]
+
+_TAKEN = "taken"
+_SCALE = 1 << 40  # ends of intervals are whole multiples of its inverse, rounded outwards
+
+
+class DepthGate(Gate):
+    """A gate whose every yes is true, with probability 1 - beta for all of them at once (V1.1).
+
+    Guarantee: with probability 1 - beta, however the submissions were chosen after earlier answers, every submission that
+    had a yes is better in truth than the incumbent it met, by more than its margin, and the one certificate after closing
+    holds. A look says yes if its p-value is at most the level of its charge: that of as many yes as the charges before it
+    had, or may have had where they were unanswered then. So the level is a function of the ledger up to the charge, the
+    same in every process, and never above that of the node in the tree. A no says nothing. Needs: as :class:`Gate`, and
+    independent cases (or clusters of them).
+    """
+
+    def count_before(self, number: int | None) -> tuple[int, bool]:
+        """Return how many yes there may have been when an entry was charged, and whether the gate was closed then."""
+        if number is None:
+            return super().count_before(None)
+        looks = [look for look in (*self.transcript.looks, *self.transcript.unanswered.values()) if look.number < number]
+        used = sum(look.verb == "gate" and (_was_open(look, number) or _had_yes(look)) for look in looks)
+        return used, any(look.verb == "certify" for look in looks)
+
+    def release_opening(self, asked: Question, name: str, part: str) -> PlannedLook:
+        """Return how the first incumbent is taken: nothing is measured, and nothing of the cases is told."""
+
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            del drawn, standing
+            return [Prediction(_TAKEN, self.open_certificate(certificate))]
+
+        request = {"target": asked.name, "values": name, "private": False}
+        return PlannedLook(Release("incumbent", request, (part,), NoCost(), 0, 0, (), lambda _: [0], respond), list)
+
+    def measure_look(self, given: Submission, against: Question | None, used: int) -> Measured:
+        """Return the number of yes before, and wins and losses, hits, or the difference of each case or cluster."""
+        values = given.asked.values()
+        if against is not None:
+            values -= against.values()
+        if not self._are_whole:
+            return np.concatenate([[used], self.cases.sum_clusters(values)])
+        wins, losses = int(np.count_nonzero(values > 0)), int(np.count_nonzero(values < 0))
+        if self.facts.pairs == "public" and against is not None:
+            losses = self._count_differing(given.asked, against) - wins
+        return [used, wins, losses]
+
+    def is_better(self, given: Submission, against: Question | None, measured: Measured) -> bool:
+        """Return whether the p-value is at most the level; which one it is depends on what is public only (V1.2)."""
+        numbers, level, margin = measured[1:], self._level(int(measured[0])), round_up(given.margin)
+        if not self._are_whole:
+            tail = self._bet(np.asarray(numbers), margin, least=-1.0 if against is not None else 0.0)
+        elif against is None:
+            tail = threshold_tail(int(numbers[0]), cases=self.cases.number, threshold=margin)
+        elif self._uses_pairs(given.margin):
+            tail = pairs_tail(int(numbers[0]), int(numbers[0]) + int(numbers[1]))
+        else:
+            wins, losses = (int(number) for number in numbers)
+            often = [wins, losses, self.cases.number - wins - losses]
+            tail = betting_tail([1.0, -1.0, 0.0], counts=often, margin=margin)
+        return tail <= -level
+
+    def _bet(self, sums: npt.NDArray[np.int64], margin: float, *, least: float) -> float:
+        """Return ln p for sums of each case or cluster; results that were rounded to the grid are off by a unit at most."""
+        least_gain = margin + (0.0 if self._are_exact else 2.0**-BITS)
+        return 0.0 if least_gain >= 1 else betting_tail(self._means(sums), margin=least_gain, least=least)
+
+    def _means(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        sizes = 1 if self.cases.sizes is None else self.cases.sizes
+        found: npt.NDArray[np.float64] = sums / (sizes * float(1 << BITS))
+        return found
+
+    @property
+    def _are_exact(self) -> bool:
+        """Return whether the value of a case is its score itself, and no rounded one."""
+        return self.facts.metric != "cases"
+
+    @property
+    def _are_whole(self) -> bool:
+        """Return whether scores are 0 or 1, one a case, by what is public."""
+        return self._are_exact and self.cases.sizes is None
+
+    def _uses_pairs(self, margin: Fraction) -> bool:
+        return bool(self.facts.pairs) and not margin
+
+    def _level(self, used: int) -> float:
+        return depth_level(self.facts.looks, yes=self.most, beta=self.facts.beta, after=min(used, self.most - 1))
+
+    def plan_certificate(self, given: Submission, part: str, state: GateState, what: str) -> PlannedLook:
+        """Return the release of the incumbent's score, or of its gain over the first one, at the level of its charge."""
+        del state
+        if what not in ("score", "gain"):
+            raise InvalidParameter("what", what, "'score' or 'gain'")
+        first = self.find_first() if what == "gain" else None
+        if what == "gain" and (first is None or first[0] == given.name):
+            message = (
+                "there is no gain to certify: the gate was opened without an incumbent that is known here, or has it still"
+            )
+            raise RefusedError(message)
+
+        def measure() -> Measured:
+            self._follow()
+            mine = self.transcript.find_unanswered(given.request_id(part))
+            values = given.asked.values()
+            if first is not None:
+                values -= first[1].values()
+            used = 0 if mine is None else self.count_before(mine.number)[0]
+            return np.concatenate([[used], self.cases.sum_clusters(values)])
+
+        def draw(measured: Measured) -> list[int]:
+            ends = self._certify_ends(np.asarray(measured[1:]), self._level(int(measured[0])), gain=first is not None)
+            return [round(ends[0] * _SCALE), math.floor(ends[1] * _SCALE), math.ceil(ends[2] * _SCALE)]
+
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            del standing
+            value, low, high = (number / _SCALE for number in drawn)
+            ends = Interval(low, high, 1 - self.facts.beta, "population")
+            return [Answer(value, ends, Interval(value, value, 1.0, "sample"), self.open_certificate(certificate))]
+
+        request = {"target": given.asked.name, "values": given.name, "what": what, "private": False}
+        return PlannedLook(Release("certify", request, (part,), NoCost(), 0, 0, (), draw, respond), measure)
+
+    def _certify_ends(self, sums: npt.NDArray[np.int64], level: float, *, gain: bool) -> tuple[float, float, float]:
+        """Return the mean and an interval for its truth, each side at half of the level's failure."""
+        side, means = level + math.log(2), self._means(sums)
+        value = float(means.mean())
+        if self._are_whole and not gain:
+            hits, rows = int(np.count_nonzero(sums)), self.cases.number
+            return value, binomial_end(hits, rows=rows, level=side), 1 - binomial_end(rows - hits, rows=rows, level=side)
+        least, off = (-1.0, 2.0**-BITS) if gain else (0.0, 2.0**-BITS / 2)
+        off = 0.0 if self._are_exact else off
+        low = max(least, betting_end(means, level=side, least=least) - off)
+        turned = betting_end(-means if gain else 1 - means, level=side, least=least) - off
+        return value, low, min(1.0, (-turned if gain else 1 - turned))
+
+    def known_of(self, state: GateState) -> Interval:
+        """Return what is known of the incumbent's true score: the margins of the yes that led to it."""
+        low = 0.0 if state.incumbent is None else min(1.0, float(state.mean()[0]))
+        return Interval(low, 1.0, 1 - self.facts.beta, "population")
+
+    def say_verdict(self, verdict: Verdict, look: Look, end: int) -> Verdict:
+        """Return the verdict with its level, what it claims, and the wins it needs where these are public."""
+        sure, against = 1 - self.facts.beta, look.request["against"]
+        level = self._level(self.count_before(look.number)[0])
+        gain = None
+        if against is not None:
+            gain = Interval(verdict.margin if verdict.yes else -1.0, 1.0, sure, "population")
+        needed = None
+        if against is not None and self.facts.pairs == "public":
+            cases = None if self._uses_pairs(Fraction(str(look.request["margin"]))) else self.cases.number
+            needed = wins_needed(int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin)
+        claim = self._claim_yes(look, sure) if verdict.yes else self._claim_no(look, end)
+        return replace(
+            verdict, gain=gain, at_level=math.exp(-level), needs=UNSET if needed is None else needed, claims=claim
+        )
+
+    def _claim_yes(self, look: Look, sure: float) -> str:
+        margin = Fraction(str(look.request["margin"]))
+        by = f" by more than {float(margin):g}" if margin else ""
+        what = (
+            f"better than the incumbent{by}" if look.request["against"] is not None else f"a score above {float(margin):g}"
+        )
+        units = "" if self.cases.sizes is None else " on average over clusters"
+        return f"{what}{units}, for {self.about}; with {sure:.0%} confidence every yes of this gate is true"
+
+    def _claim_no(self, look: Look, end: int) -> str:
+        against = look.request["against"]
+        met = {
+            each.request["values"]
+            for each in self.transcript.until(end)
+            if each.verb == "gate" and each.request["against"] == against and not _had_yes(each)
+        }
+        one = f"of {len(met):,} candidates none" if len(met) > 1 else "this candidate"
+        whom = "the incumbent" if against is not None else "the threshold it was asked for"
+        is_told = "is told apart from" if len(met) > 1 else "is not told apart from"
+        return f"{one} {is_told} {whom}; a no is no claim that it is worse"
+
+
+def _was_open(look: Look, number: int) -> bool:
+    """Return whether a look had no answer yet when an entry was charged."""
+    return look.told is None or look.told_at > number
+
+
+def _had_yes(look: Look) -> bool:
+    return isinstance(look.told, Prediction) and look.told.label == YES

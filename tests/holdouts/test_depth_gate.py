@@ -1,0 +1,226 @@
+"""The gate by depth through the public calls (V1): what a yes needs, at which level, and what else is told."""
+
+import math
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdouts.interrupting import kill_during, when_measured
+from holdouts.old_gates import open_counted
+from holdtrue.bounds.gate_levels import depth_levels
+from holdtrue.holdouts import Holdout
+
+CASES = 500
+RANDOM = np.random.default_rng(101)
+TRUTH = RANDOM.integers(0, 2, CASES)
+START = np.where(RANDOM.random(CASES) < 0.4, 1 - TRUTH, TRUTH)
+LEVELS = [math.exp(-level) for level in depth_levels(100, yes=5, beta=0.05)]
+
+
+def winning(wins, losses, start=START):
+    """Return predictions that win and lose against the start in so many cases."""
+    right = np.flatnonzero(start == TRUTH)[:losses]
+    wrong = np.flatnonzero(start != TRUTH)[:wins]
+    return np.where(np.isin(np.arange(CASES), [*right, *wrong]), 1 - start, start)
+
+
+def gate_of(**terms):
+    return Holdout(TRUTH, looks=100, yes=5, incumbent=START, **terms)
+
+
+@pytest.mark.parametrize(
+    ("terms", "needed"),
+    [({"labels": [0, 1]}, 38), ({"unseen": True}, 38), ({}, 41)],
+    ids=["public differing set", "unseen", "betting"],
+)
+def test_v1_wins_needed_of_fifty_differing_cases(terms, needed):
+    for wins, yes in ((needed - 1, False), (needed, True)):
+        with gate_of(**terms) as gate:
+            said = gate.gate(winning(wins, 50 - wins))
+            assert said.yes is yes
+            assert said.level == pytest.approx(LEVELS[0])
+            # How many cases differ is told only where everybody can count them.
+            assert said.wins_needed == (38 if "labels" in terms else None)
+
+
+def test_v1_hits_of_unseen_submissions_are_compared_by_exact_pairs():
+    hits = {wins: (winning(wins, 50 - wins) == TRUTH).astype(float) for wins in (37, 38)}
+    for metric, unseen, found in (("hits", True, [False, True]), ("hits", False, [False] * 2), ("cases", True, [False] * 2)):
+        terms = {"metric": metric, "incumbent": START == TRUTH, "unseen": unseen, "looks": 100, "yes": 5}
+        for (_, results), yes in zip(hits.items(), found, strict=True):
+            with Holdout(np.ones(CASES), **terms) as gate:
+                said = gate.gate(cases=results)
+                assert (said.yes, said.wins_needed) == (yes, None)
+    with Holdout(np.ones(CASES), looks=100, yes=5, metric="hits", unseen=True) as gate:
+        assert not gate.gate(cases=np.full(CASES, 0.999))  # less than 1 is no hit
+
+
+def test_v1_levels_fall_with_each_yes_and_a_margin_is_bet_on():
+    with gate_of(labels=[0, 1]) as gate:
+        assert gate.gate(winning(60, 5)).level == pytest.approx(LEVELS[0])
+        again = gate.gate(TRUTH, margin=0.2)
+        assert (again.yes, again.level) == (True, pytest.approx(LEVELS[1]))
+        assert again.interval.low == pytest.approx(0.2)
+        assert again.wins_needed <= int((winning(60, 5) != TRUTH).sum())
+        assert again.gain.low == 0.2
+
+
+def test_v1_a_no_says_how_many_were_not_told_apart():
+    with gate_of() as gate:
+        for number in range(12):
+            said = gate.gate(winning(3 + number, 3 + number))
+        assert said.claim.startswith("of 12 candidates none is told apart from the incumbent")
+        assert str(said).startswith("no: of 12 candidates none")
+        assert gate.gate(winning(3, 3)).repeated
+        yes = gate.gate(TRUTH)
+        assert "better than the incumbent, for these cases with fresh labels" in yes.claim
+        assert "95% confidence every yes of this gate is true" in str(yes)
+
+
+def test_v1_an_unanswered_charge_counts_as_a_yes():
+    gate = gate_of()
+    kill_during(lambda: gate.gate(winning(1, 2)))
+    assert gate.gate(winning(2, 1)).level == pytest.approx(LEVELS[1])
+    # Its own answer comes at the level of its own charge, and the count is right again.
+    assert gate.gate(winning(1, 2)).level == pytest.approx(LEVELS[0])
+    assert gate.gate(winning(4, 1)).level == pytest.approx(LEVELS[0])
+    gate.close()
+
+
+def test_v1_looks_in_flight_are_judged_as_if_those_before_them_had_a_yes(tmp_path):
+    path = tmp_path / "a.ledger"
+    with gate_of(ledger=path) as one, Holdout(TRUTH, ledger=path) as other:
+        told = []
+        with when_measured(lambda: told.append(other.gate(winning(2, 1)))):
+            told.append(one.gate(winning(1, 2)))
+        assert [said.level for said in told] == pytest.approx([LEVELS[1], LEVELS[0]])
+        assert one.gate(winning(2, 1)).level == pytest.approx(LEVELS[1])  # recorded for good
+        assert one.gate(winning(5, 1)).level == pytest.approx(LEVELS[0])
+    assert ht.verify(path)
+
+
+def test_v1_nothing_of_the_cases_is_told_when_a_gate_is_opened(tmp_path):
+    for number, truth in enumerate((TRUTH, 1 - TRUTH)):
+        with Holdout(truth, looks=100, yes=5, incumbent=START, ledger=tmp_path / f"{number}.ledger") as gate:
+            assert (gate.incumbent.low, gate.incumbent.high) == (0.0, 1.0)
+            (told,) = [entry.body for entry in gate.ledger.entries() if entry.kind == "response"]
+            assert '"taken"' in told
+
+
+def test_v1_while_a_gate_is_open_nothing_else_about_its_cases_is_told(tmp_path):
+    with Holdout(TRUTH, looks=10) as scores, ht.Leaderboard(TRUTH, submissions=5) as board:
+        known = scores.score(START)
+        gate = gate_of(ledger=tmp_path / "a.ledger")
+        for tell in (lambda: scores.score(TRUTH), lambda: scores.compare(START, TRUTH), lambda: board.submit("a", START)):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                tell()
+        assert scores.looks_left == 9
+        assert scores.score(START).value == known.value  # was told before
+        with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+            gate_of()
+        with Holdout(TRUTH, ledger=tmp_path / "a.ledger") as same:  # one ledger, one tree
+            assert same.looks_left == 100
+        with Holdout(1 - TRUTH, looks=10) as others:
+            others.score(START)
+        with pytest.raises(ht.RefusedError, match="is a gate"):
+            gate.score(START)
+        gate.certify()
+        assert scores.score(TRUTH).looks_left == 8
+        with gate_of():
+            pass
+        gate.close()
+
+
+def test_v1_ids_tell_cases_apart_whose_labels_do_not():
+    ones = np.ones(50)
+    terms = {"looks": 20, "yes": 2, "metric": "cases"}
+    with Holdout(ones, **terms), Holdout(ones, **terms):  # nothing says that these are the same cases
+        pass
+    with (
+        Holdout(ones, ids=np.arange(50), **terms),
+        Holdout(ones, ids=np.arange(50) + 1, **terms),
+        pytest.raises(ht.RefusedError, match="is open"),
+    ):
+        Holdout(ones, ids=np.arange(50), **terms)
+
+
+@pytest.mark.parametrize("what", ["score", "gain"])
+def test_v1_one_certificate_named_before_it_is_computed(what):
+    with gate_of() as gate:
+        assert gate.gate(winning(80, 10))
+        score = gate.certify(what)
+        truth = (winning(80, 10) == TRUTH).mean() - (0 if what == "score" else (START == TRUTH).mean())
+        assert score.value == pytest.approx(truth)
+        assert score.interval.low < truth < score.interval.high
+        assert score.interval.width < 0.3
+        assert score.metric == ("accuracy" if what == "score" else "gain")
+        assert gate.certify(what).repeated
+        other = "gain" if what == "score" else "score"
+        with pytest.raises(ht.RefusedError, match="one certificate only"):
+            gate.certify(other)
+        (charge,) = [entry for entry in gate.ledger.entries() if entry.kind == "charge" and entry.verb == "certify"]
+        assert f'"what":"{what}"' in charge.body
+        with pytest.raises(ht.RefusedError, match="closed"):
+            gate.gate(winning(81, 10))
+
+
+def test_v1_a_gain_needs_a_first_incumbent():
+    with Holdout(TRUTH, looks=100, yes=5) as gate:
+        assert gate.gate(START, margin=0.4)
+        with pytest.raises(ht.RefusedError, match="no gain to certify"):
+            gate.certify("gain")
+        with pytest.raises(ht.InvalidParameter, match="what"):
+            gate.certify("loss")
+        assert gate.looks_left == 99  # still open
+
+
+def test_v1_clusters_are_the_cases():
+    """Repeats: ten rows that are one question are one case; pooling them as cases is the planted fault."""
+    clusters = np.repeat(np.arange(50), 10)
+    better = np.where(clusters < 8, TRUTH, START)
+    with Holdout(TRUTH, looks=20, yes=3, incumbent=START, unseen=True) as pooled:
+        assert pooled.gate(better)
+    with Holdout(TRUTH, looks=20, yes=3, incumbent=START, unseen=True, cluster=clusters) as gate:
+        assert gate.facts.clusters == gate.plan.rows == 50
+        said = gate.gate(better)
+        assert (said.yes, said.wins_needed) == (False, None)
+        yes = gate.gate(TRUTH)
+        assert yes.yes
+        assert "on average over clusters" in yes.claim
+        score = gate.certify("gain")
+        assert score.value == pytest.approx(1 - np.mean([(START == TRUTH)[clusters == c].mean() for c in range(50)]))
+    for terms, name in (({}, "yes="), ({"yes": 3, "private": True}, "yes=")):
+        with pytest.raises(ht.InvalidParameter, match=name):
+            Holdout(TRUTH, looks=20, cluster=clusters, **terms)
+    with pytest.raises(ht.InvalidParameter, match="cluster has 3 values"):
+        Holdout(TRUTH, looks=20, yes=3, cluster=[1, 2, 3])
+
+
+def test_v1_clusters_are_part_of_what_a_ledger_is_about(tmp_path):
+    clusters, path = np.repeat(np.arange(100), 5), tmp_path / "a.ledger"
+    Holdout(TRUTH, looks=20, yes=3, cluster=clusters, ledger=path).close()
+    with pytest.raises(ht.FingerprintMismatch):
+        Holdout(TRUTH, ledger=path)
+    with Holdout(TRUTH, cluster=clusters, ledger=path) as gate:
+        assert gate.gate(TRUTH, margin=0.5)
+
+
+def test_v1_a_gate_that_counts_transcripts_keeps_its_rule(tmp_path):
+    path = tmp_path / "old.ledger"
+    open_counted(TRUTH, looks=100, yes=5, incumbent=START, ledger=path).close()
+    with Holdout(TRUTH, ledger=path) as gate:
+        said = gate.gate(winning(3, 2))
+        assert said.yes  # better on these cases, as it always said
+        assert (said.level, said.claim, said.wins_needed) == (None, None, None)
+        assert said.gain.low < 0
+        with pytest.raises(ht.InvalidParameter, match="what"):
+            gate.certify("gain")
+        assert gate.certify().interval.width < 0.5
+
+
+def test_v1_too_few_cases_for_any_yes_are_refused():
+    with pytest.raises(ht.InsufficientSamples):
+        Holdout(TRUTH[:8], looks=100, yes=5)
+    with pytest.raises(ht.PreconditionError):
+        Holdout(TRUTH, looks=3, yes=5)

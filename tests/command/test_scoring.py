@@ -132,7 +132,7 @@ def test_a_document_type_is_refused_before_its_entities_are_looked_at(tmp_path, 
         ("r.jsonl", '{"id": true, "score": 1}\n', "needs an id"),
         ("r.xml", "<testsuite><testcase/></testsuite>", "without a name"),
         ("r.xml", "<testsuite>canary", "not valid XML"),
-        ("r.txt", "canary", "ends in .csv"),
+        ("r.txt", "canary", "needs columns id"),
     ],
 )
 def test_bad_results_are_refused_by_line_and_never_quoted(score, tmp_path, name, text, message):
@@ -256,7 +256,8 @@ def test_other_cases_under_an_old_ledger_are_refused_and_no_look_is_spent(score,
     table(tmp_path / "others.csv", FAIR, cases=[f"other {number}" for number in range(CASES)])
     others = score("others.csv", "--holdout", "e.holdout")
     assert others.code == 3
-    assert "these ids" in others.err
+    assert "3,000 of the 3,000 ids in these results are not ids of the holdout" in others.err
+    assert "--id PATH" in others.err
     assert "other 1" not in others.err
     assert "19 of 20 left" in score("v1.csv", "--holdout", "e.holdout", "--submission", "commit 1").out
 

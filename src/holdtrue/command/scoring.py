@@ -1,6 +1,8 @@
 """``holdtrue score``: score the results of an eval suite on a holdout that counts its looks."""
 
 import hashlib
+import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,7 +22,8 @@ from holdtrue.errors import (
 
 if TYPE_CHECKING:
     from holdtrue.holdouts import Holdout, Score, Verdict
-    from holdtrue.holdouts.result_files import Kept, Names, Results
+    from holdtrue.holdouts.named_submissions import Kept, Names
+    from holdtrue.holdouts.result_files import ResultChoice, Results
     from holdtrue.records import Interval
 
 __all__ = ["score"]
@@ -30,9 +33,39 @@ _ROUNDING = 1e-12
 
 
 ResultsFile = Annotated[
-    Path, typer.Argument(metavar="RESULTS", help="Results by case id: .csv or .jsonl (id, score or passed), or JUnit .xml.")
+    Path,
+    typer.Argument(
+        metavar="RESULTS",
+        help="Results as an eval tool wrote them (inspect_ai, lm-evaluation-harness, Every Eval Ever, lighteval, HELM, "
+        "promptfoo, OpenAI evals, DeepEval, JUnit), or CSV, JSON lines or Parquet with id and score or passed.",
+    ),
 ]
-HoldoutLedger = Annotated[str, typer.Option(metavar="LEDGER", help="The holdout's ledger, which counts the looks: a file.")]
+CaseId = Annotated[str | None, typer.Option("--id", metavar="PATH", help="Where ids stand, if not where the tool has them.")]
+ScoreOf = Annotated[
+    str | None,
+    typer.Option("--score", metavar="METRIC", help="The metric to take where there are several, or the path to a score."),
+]
+Where = Annotated[
+    list[str] | None, typer.Option("--where", metavar="PATH=VALUE", help="Take only these: --where filter=strict-match.")
+]
+Scale = Annotated[str | None, typer.Option("--scale", metavar="LOW,HIGH", help="The range of the scores, if it is not 0,1.")]
+OutputOf = Annotated[
+    str | None,
+    typer.Option("--output", metavar="PATH", help="Where outputs stand, for results known by them and for paired looks."),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Only say how the file is read and how many cases it has. Costs no look.")
+]
+EveryEvalEver = Annotated[
+    Path | None,
+    typer.Option(
+        "--write-every-eval-ever", metavar="FILE", help="Write the score and its interval as an Every Eval Ever aggregate."
+    ),
+]
+Model = Annotated[str | None, typer.Option(help="With --write-every-eval-ever: the model's id, developer/name.")]
+HoldoutLedger = Annotated[
+    str | None, typer.Option(metavar="LEDGER", help="The holdout's ledger, which counts the looks: a file.")
+]
 Create = Annotated[
     bool, typer.Option("--create", help="Create the holdout with the ids of these results. Refused if it exists.")
 ]
@@ -78,7 +111,13 @@ Confidence = Annotated[
 def score(
     results: ResultsFile,
     *,
-    holdout: HoldoutLedger,
+    holdout: HoldoutLedger = None,
+    case_id: CaseId = None,
+    metric: ScoreOf = None,
+    where: Where = None,
+    scale: Scale = None,
+    output: OutputOf = None,
+    check: Check = False,
     create: Create = False,
     looks: Looks = None,
     beta: Beta = None,
@@ -90,6 +129,8 @@ def score(
     against: Against = None,
     incumbent: Incumbent = False,
     confidence: Confidence = None,
+    write: EveryEvalEver = None,
+    model: Model = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -102,9 +143,16 @@ def score(
     """
     from holdtrue.holdouts.result_files import read_results
 
+    found = read_results(results, _read_choice(case_id, metric, where, scale, output))
+    if check:
+        _print_reading(found, results, as_json=as_json)
+        return
+    if holdout is None:
+        raise InvalidParameter.without_value("--holdout", "given: the ledger that counts the looks, or --check")
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter.without_value("--looks", "left out without --create, as must --beta, --yes and --unseen")
-    made = _ScoredSubmission(read_results(results), name, submission, against, confidence, margin, incumbent, analyst)
+    _check_writing(write, model)
+    made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, write, model)
     terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
     with _open_holdout(made, holdout, terms) as held:
         if held.facts.mode in ("gate", "private gate"):
@@ -112,11 +160,61 @@ def score(
         else:
             lines, document, better = _report_score(held, made, holdout)
     if as_json:
-        print_json({"holdout": hide_password(holdout), "cases": made.results.number} | document)
+        print_json(
+            {"holdout": hide_password(holdout), "cases": found.number} | document | {"read_as": _describe_reading(found)}
+        )
     else:
-        print_lines(str(results), lines)
+        print_lines(str(results), lines + _note_reading(found))
     if better is False:
         raise typer.Exit(_NOT_BETTER)
+
+
+def _read_choice(
+    case_id: str | None, metric: str | None, where: list[str] | None, scale: str | None, output: str | None
+) -> "ResultChoice":
+    from holdtrue.holdouts.result_files import ResultChoice
+
+    pairs = [pair.partition("=") for pair in where or ()]
+    if not all(path and sign for path, sign, _ in pairs):
+        raise InvalidParameter.without_value("--where", "PATH=VALUE, such as --where filter=strict-match")
+    try:
+        low, high = map(float, (scale or "0,1").split(","))
+    except ValueError:
+        raise InvalidParameter("--scale", scale, "two numbers with a comma between, such as 0,100") from None
+    return ResultChoice(case_id, metric, {path: value for path, _, value in pairs}, (low, high), output)
+
+
+def _check_writing(write: Path | None, model: str | None) -> None:
+    """Refuse a place that cannot be written to before anything is charged."""
+    if (write is None) != (model is None):
+        raise InvalidParameter.without_value("--model", "given together with --write-every-eval-ever")
+    if write is not None and (write.is_dir() or not write.parent.is_dir()):
+        raise InvalidParameter("--write-every-eval-ever", str(write), "a file in a folder that exists")
+
+
+def _describe_reading(found: "Results") -> dict[str, Any]:
+    """Return how a file was read: nothing that depends on what stands in its scores."""
+    return {"tool": found.tool, "score": found.metric, "repeats": found.repeats, "labels": found.labels}
+
+
+def _note_reading(found: "Results") -> list[tuple[str, str]]:
+    if found.tool == "plain" and found.labels is None:
+        return []
+    repeats = f"; {found.repeats} attempts per case, averaged" if found.repeats > 1 else ""
+    words = [("read as", f"{found.tool}, {found.metric}{repeats}; what crashed or has no score counts as 0")]
+    if found.labels is not None:
+        labels = f"the file has labels ({found.labels}): whoever reads it has looked at all cases, and is not counted"
+        words.append(("note", labels))
+    return words
+
+
+def _print_reading(found: "Results", results: Path, *, as_json: bool) -> None:
+    """Print also what is for the owner of the file alone: how many attempts have no score."""
+    if as_json:
+        print_json({"cases": found.number, "without_score": found.without_score, "read_as": _describe_reading(found)})
+        return
+    attempts = f"{found.without_score:,} of {found.number * found.repeats:,} attempts, counted as 0"
+    print_lines(str(results), [("cases", f"{found.number:,}"), ("no score", attempts), *_note_reading(found)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +227,8 @@ class _ScoredSubmission:
     margin: float
     incumbent: bool
     analyst: str | None
+    write: Path | None = None
+    model: str | None = None
 
     @property
     def known_as(self) -> str | None:
@@ -156,10 +256,26 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
         if terms["yes"] is not None:
             known = terms | {"metric": "cases", "incumbent": results.values, "incumbent_name": made.known_as}
     try:
-        return Holdout(np.ones(results.number), ids=results.ids, ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
+        held = Holdout(np.ones(results.number), ids=results.ids, ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     except FingerprintMismatch:
+        _compare_ids(where, results)
         message = "these ids differ from those of the holdout; create another holdout for other cases"
         raise FingerprintMismatch(message) from None
+    if terms is not None and "://" not in where:
+        with os.fdopen(os.open(f"{where}.ids", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as text:
+            json.dump(results.ids.tolist(), text)
+    return held
+
+
+def _compare_ids(where: str, results: "Results") -> None:
+    """Say how many ids differ, where the ids of the holdout were kept beside its ledger."""
+    from holdtrue.holdouts.result_files import check_ids
+
+    try:
+        known = json.loads(Path(f"{where}.ids").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    check_ids(results.ids.tolist(), map(str, known))
 
 
 def _check_known(where: str, cases: int) -> None:
@@ -176,7 +292,7 @@ def _check_known(where: str, cases: int) -> None:
 
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
-    from holdtrue.holdouts.result_files import Kept, Names
+    from holdtrue.holdouts.named_submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
     before = _find_other(held, made, names)
@@ -186,6 +302,8 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
         # Without outputs nothing but the scores can be compared, so single results are not kept.
         values = None if results.outputs is None else tuple(results.values.tolist())
         names.keep(Kept(made.name, found.certificate.entry, found.certificate.digest, values, results.outputs))
+    if made.write is not None:
+        _write_aggregate(made, found, where)
     free = "; this one was free, as it was scored before" if found.repeated else ""
     lines = [
         ("score", f"{found.value:.4f}"),
@@ -204,6 +322,14 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
     ends = f"{known['low']:+.4f} to {known['high']:+.4f} ({100 * known['confidence']:.4g}%), for {known['about']}"
     lines.insert(-1, ("against", f"{verdict} than {before.name}: {ends}; by {how}"))
     return lines, document | {"against": {"name": before.name} | known, "better": better}, better
+
+
+def _write_aggregate(made: _ScoredSubmission, found: "Score", where: str) -> None:
+    from holdtrue.holdouts.every_eval_ever import describe_score
+
+    if made.write is not None:
+        document = describe_score(found, made.results, model=str(made.model), evaluation=Path(where).stem)
+        made.write.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _say_ends(ends: "Interval") -> str:
@@ -267,6 +393,8 @@ def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: 
 
     if (made.name, made.against, made.confidence) != (None, None, None):
         raise InvalidParameter.without_value("--name", "left out on a gate, as must --against and --confidence")
+    if made.write is not None:
+        raise InvalidParameter.without_value("--write-every-eval-ever", "left out on a gate, which tells no score")
     results = made.results.values
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:

@@ -1,41 +1,74 @@
-"""Results of an eval suite from a file: one value in [0, 1] a case, under an id. CSV, JSON lines or JUnit XML.
+"""Results of an eval suite, as the tool wrote them: one value in [0, 1] per case, under an id that no model changes.
 
-Ids are text and come back in their own order, so that files which list the cases differently are the same results. An
-error names the line and what was expected there, never what stood in it.
-
-A submission may be kept under a name, in a folder beside the ledger: which entry it is, and what a comparison needs. Its
-score stands in the ledger. Results of single cases tell about the cases, so they are as private as the results file: the
-folder is its owner's alone, and nothing of it is in the ledger's public text.
+Ids are text and come back in their own order, so that files which list the cases differently are the same results.
+Repeats of a case are averaged; a repeat that crashed or has no score counts as 0. An error names the place and what was
+expected there, never what stood in it.
 """
 
-import csv
-import hashlib
-import json
-import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
-from xml.parsers import expat
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, RequestError
+from holdtrue.errors import FingerprintMismatch, InvalidParameter, RequestError
+from holdtrue.holdouts.files.rows import Row, Rows, open_frame, open_rows, refuse_file
+from holdtrue.holdouts.files.tools import TOOLS, Tool, Trial, digest_json, read_any
 
-__all__ = ["Kept", "Names", "Results", "read_results"]
+__all__ = ["ResultChoice", "Results", "check_ids", "is_result_source", "read_results"]
 
 _YES, _NO = ("1", "1.0", "true", "yes", "passed"), ("0", "0.0", "false", "no", "failed")
-_DIGEST = 16
+_RANGE = "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]"
+_SCALE = "; --scale LOW,HIGH maps another range, such as --scale 0,100"
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ResultChoice:
+    """What to take from a result file where it leaves a choice; paths are keys with dots between: ``doc.id``, ``scores.0``.
+
+    ``score``: a metric by its name, or a path. ``id``: a path instead of the tool's own id. ``where``: only rows with these
+    values, by path or by what the tool tells apart (filter, provider, task_name). ``scale``: the range of the scores, where
+    it is not [0, 1]. ``output``: a path to what the model put out; take it only where equal outputs have equal scores and
+    nobody who saw labels had a hand in them, since outputs are public. ``cluster``: a path to what cases have in common.
+    """
+
+    id: str | None = None
+    score: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
+    scale: tuple[float, float] = (0.0, 1.0)
+    output: str | None = None
+    cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.scale
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InvalidParameter("scale", self.scale, "two finite numbers, the lower one first")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Results by id, in the order of the ids. ``outputs`` are digests of what was put out for each case, where told."""
+    """Results by id, in the order of the ids.
+
+    ``outputs`` are digests of what was put out for each case, where told, ``clusters`` what cases have in common. ``tool``
+    and ``metric`` say how the file was read, ``labels`` where labels stand in it. ``repeats`` is how often a case was tried,
+    ``without_score`` how many of these attempts count as 0 as they crashed or are missing: a fact about the cases, for who
+    has the file.
+    """
 
     ids: npt.NDArray[np.str_]
     values: npt.NDArray[np.float64]
     outputs: tuple[str, ...] | None = None
+    clusters: tuple[str, ...] | None = None
+    tool: str = "plain"
+    metric: str = "score"
+    labels: str | None = None
+    repeats: int = 1
+    without_score: int = 0
 
     @property
     def number(self) -> int:
@@ -43,203 +76,203 @@ class Results:
         return int(self.ids.size)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    id: str
-    value: float
-    output: str | None = None
+def is_result_source(values: object) -> bool:
+    """Return whether results are to be read from this: a path, a data frame, or results that were read.
 
-
-def read_results(path: Path) -> Results:
-    """Return the results in a file.
-
-    CSV and JSON lines: ``id``, then ``passed`` (1, 0, true, false) or ``score`` (a number in [0, 1]), and ``output`` if
-    wanted: what the submission put out. JUnit XML: the id is classname.name; a case with a failure or an error is 0, and
-    so is a skipped one, since whoever could leave cases out would choose them. Fails: RequestError, by line.
+    Text is no path here: it may come from afar, and must not open files.
     """
-    readers: dict[str, Callable[[Path], Iterator[_Case]]] = {
-        ".csv": _read_table,
-        ".jsonl": _read_lines,
-        ".ndjson": _read_lines,
-        ".xml": _read_suites,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidParameter("results", str(path), f"a file that ends in {', '.join(readers)}")
+    return isinstance(values, (PathLike, Results)) or (hasattr(values, "columns") and hasattr(values, "__getitem__"))
+
+
+def read_results(source: object, choice: ResultChoice | None = None) -> Results:
+    """Return the results in a file that an eval tool wrote, or in a data frame.
+
+    The tool is recognised by what the file holds. CSV, JSON lines and data frames of no tool have ``id`` and ``passed`` (1,
+    0, true, false) or ``score``, and ``output`` and ``repeat`` if wanted. Fails: RequestError, by line; nothing is charged.
+    """
+    if isinstance(source, Results):
+        return source
+    wanted = choice or ResultChoice()
+    if not isinstance(source, (str, PathLike)):
+        return _Gathering(open_frame(source), wanted).gather()
+    path = Path(source)
     try:
-        cases = sorted(reader(path), key=lambda case: case.id)
+        return _Gathering(open_rows(path), wanted).gather()
     except OSError as error:
         reason = error.strerror or "cannot be read"
     except UnicodeError:
         reason = "is not UTF-8"
-    else:
-        return _gather_results(path, cases)
     message = f"{path}: {reason}"
     raise RequestError(message)
 
 
-def _gather_results(path: Path, cases: list[_Case]) -> Results:
-    if not cases:
-        _refuse_file(path, "has no cases")
-    ids = np.array([case.id for case in cases])
-    if (ids[1:] == ids[:-1]).any():
-        _refuse_file(path, "has the same id twice; ids must be unique")
-    outputs = [case.output for case in cases if case.output is not None]
-    if outputs and len(outputs) != len(cases):
-        _refuse_file(path, "has an output for some cases and not for others")
-    return Results(ids, np.array([case.value for case in cases], dtype=np.float64), tuple(outputs) or None)
+def check_ids(found: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse results whose ids are not those of the holdout: FingerprintMismatch, with how many, and how to name them."""
+    given, wanted = set(found), set(known)
+    if given != wanted:
+        message = (
+            f"{len(given - wanted):,} of the {len(given):,} ids in these results are not ids of the holdout, and "
+            f"{len(wanted - given):,} of its {len(wanted):,} cases are not in them; --id PATH takes ids from another field, "
+            "such as --id doc_id"
+        )
+        raise FingerprintMismatch(message)
 
 
-def _refuse_file(path: Path, reason: str, *, line: int | None = None) -> NoReturn:
-    place = "" if line is None else f" line {line}:"
-    message = f"{path}:{place} {reason}"
-    raise RequestError(message)
+def _find(row: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what stands at a path, None where there is nothing; a key may itself have dots."""
+    if isinstance(row, (list, tuple)):
+        head, _, rest = path.partition(".")
+        found = row[int(head)] if head.isdecimal() and int(head) < len(row) else None
+        return found if not rest else _find(found, rest)
+    if not isinstance(row, Mapping):
+        return None
+    if path in row:
+        return row[path]
+    for place, sign in enumerate(path):
+        if sign == "." and path[:place] in row:
+            return _find(row[path[:place]], path[place + 1 :])
+    return None
 
 
-def _read_table(path: Path) -> Iterator[_Case]:
-    with path.open(encoding="utf-8-sig", newline="") as text:
-        rows = csv.DictReader(text, strict=True)
-        try:
-            names = set(rows.fieldnames or ())
-            if "id" not in names or not names & {"score", "passed"}:
-                _refuse_file(path, "needs columns id and score, or id and passed", line=1)
-            for row in rows:
-                yield _read_case(path, row, rows.line_num)
-        except csv.Error:
-            _refuse_file(path, "is not valid CSV", line=rows.line_num)
+def _text_of(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read_lines(path: Path) -> Iterator[_Case]:
-    with path.open(encoding="utf-8-sig") as text:
-        for number, row in _read_documents(path, text):
-            yield _read_case(path, row, number)
+def _recognise(source: Rows) -> tuple[Rows, Tool, Row]:
+    """Return the tool that wrote a file, by its first row, and the rows with that one put back."""
+    first = next(source.rows, None)
+    if first is None and "eval" not in source.header and not source.columns:
+        refuse_file(source.name, "has no cases")
+    row = dict.fromkeys(source.columns) if first is None else first[1]
+    tool = next(tool for tool in TOOLS if tool.recognise(source, row))
+    rows = iter(()) if first is None else _put_back(first, source.rows)
+    return Rows(source.kind, source.name, rows, source.header, source.columns, source.unit), tool, row
 
 
-def _read_documents(path: Path, text: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            _refuse_file(path, "is not a JSON object", line=number)
-        yield number, row
+def _put_back(first: tuple[int, Row], rest: Iterator[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
+    yield first
+    yield from rest
 
 
-def _read_case(path: Path, row: Mapping[str, Any], line: int) -> _Case:
-    name = row.get("id")
-    if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
-        _refuse_file(path, "needs an id, a text or a whole number", line=line)
-    if (row.get("score") is None) == (row.get("passed") is None):
-        _refuse_file(path, "needs a score or passed, one of them", line=line)
-    value = _read_passed(row["passed"]) if row.get("score") is None else _read_scored(row["score"])
-    if value is None:
-        _refuse_file(path, "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]", line=line)
-    output = row.get("output")
-    return _Case(str(name), value, None if output is None else _digest_output(output))
+class _Gathering:
+    """Trials of one file on their way to one value per case."""
+
+    def __init__(self, source: Rows, choice: ResultChoice) -> None:
+        self.source, self.tool, first = _recognise(source)
+        self.choice, self.metric = choice, choice.score
+        self.known: set[str] = set()
+        self.variants: dict[str, set[str]] = {}
+        self.values: dict[str, dict[object, float | None]] = {}
+        self.outputs: dict[str, list[str]] = {}
+        self.clusters: dict[str, str] = {}
+        plain = self.tool.name == "plain"
+        self.read = read_any if plain and (choice.id or choice.score) else self.tool.read
+        self.output = choice.output or ("output" if plain else None)
+        self.labels = _find_labels(first) if plain else self.tool.labels
+
+    def refuse(self, reason: str, place: int | None = None) -> NoReturn:
+        """Refuse the file, or an entry of it."""
+        refuse_file(self.source.name, reason, line=place, unit=self.source.unit)
+
+    def gather(self) -> Results:
+        """Return the results, or refuse the file."""
+        for trial in self.read(self.source):
+            if all(self._has(trial, path, value) for path, value in self.choice.where.items()):
+                self._check_variants(trial)
+                self._add(trial)
+        if not self.values:
+            self.refuse("has no cases" + (" for this --where" if self.choice.where else ""))
+        names = sorted(self.values)
+        repeats = max(len(held) for held in self.values.values())
+        told = [value for held in self.values.values() for value in held.values() if value is not None]
+        if self.choice.score is not None and not told:
+            self.refuse(f"has no score {self.choice.score!r} for any case{_list_names(self.known)}")
+        values = [math.fsum(value or 0.0 for value in self.values[name].values()) / repeats for name in names]
+        if self.outputs and len(self.outputs) != len(names):
+            self.refuse("has an output for some cases and not for others")
+        outputs = tuple(digest_json(sorted(self.outputs[name])) for name in names) if self.outputs else None
+        clusters = tuple(self.clusters[name] for name in names) if self.choice.cluster else None
+        how = (self.tool.name, self.metric or "score", self.labels)
+        missing = repeats * len(names) - len(told)
+        return Results(np.array(names), np.array(values), outputs, clusters, *how, repeats=repeats, without_score=missing)
+
+    def _has(self, trial: Trial, path: str, value: str) -> bool:
+        found = trial.variants[path] if path in trial.variants else _find(trial.row, path)
+        return found is not None and _text_of(found) == value
+
+    def _check_variants(self, trial: Trial) -> None:
+        """Refuse a file that mixes tasks, filters, prompts or providers: their scores are no repeats of each other."""
+        for name, value in trial.variants.items():
+            seen = self.variants.setdefault(name, set())
+            seen.add(value)
+            if len(seen) > 1:
+                self.refuse(f"mixes several values of {name}{_list_names(seen)}; choose one with --where {name}=...")
+
+    def _add(self, trial: Trial) -> None:
+        name = self._name(trial)
+        attempts = self.values.setdefault(name, {})
+        if trial.repeat in attempts:
+            self.refuse(
+                "has the same id twice; ids must be unique, unless a column repeat tells attempts apart", trial.place
+            )
+        attempts[trial.repeat] = self._score(trial)
+        output = None if self.output is None else _find(trial.row, self.output)
+        if output is not None:
+            self.outputs.setdefault(name, []).append(digest_json(output))
+        if self.choice.cluster is not None:
+            self.clusters[name] = _text_of(_find(trial.row, self.choice.cluster))
+
+    def _name(self, trial: Trial) -> str:
+        value = trial.id if self.choice.id is None or not trial.row else _find(trial.row, self.choice.id)
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+            self.refuse("needs an id, a text or a whole number; --id names the field that has it", trial.place)
+        return str(value)
+
+    def _score(self, trial: Trial) -> float | None:
+        """Return one attempt's score in [0, 1], None where it has none."""
+        self.known.update(trial.scores)
+        if trial.crashed:
+            return None
+        if self.metric is None and trial.scores:
+            if len(trial.scores) > 1:
+                self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
+            self.metric = next(iter(trial.scores))
+        if self.metric is None:
+            return None
+        by_name = self.choice.score is None or self.metric in self.known
+        value = trial.scores.get(self.metric) if by_name else _find(trial.row, self.metric)
+        if value is None:
+            if trial.scores and self.choice.score is None:
+                self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
+            return None
+        return self._scale(value, trial.place)
+
+    def _scale(self, value: object, place: int) -> float:
+        low, high = self.choice.scale
+        text = str(value).strip().lower() if isinstance(value, (str, bool, np.bool_)) else ""
+        number = high if text in _YES[2:] else low if text in _NO[2:] else _to_number(value)
+        if number is None or math.isnan(number):
+            self.refuse(f"{_RANGE}, and NaN is none", place)
+        scaled = (number - low) / (high - low)
+        if not 0 <= scaled <= 1:
+            self.refuse(_RANGE + _SCALE, place)
+        return scaled
 
 
-def _read_passed(value: object) -> float | None:
-    text = str(value).strip().lower()
-    return 1.0 if text in _YES else 0.0 if text in _NO else None
-
-
-def _read_scored(value: object) -> float | None:
+def _to_number(value: object) -> float | None:
     try:
-        found = float(value) if isinstance(value, (str, int, float)) else -1.0
+        return float(value) if isinstance(value, (str, int, float, np.number)) else None
     except (ValueError, OverflowError):
         return None
-    return found if 0 <= found <= 1 else None  # NaN is neither
 
 
-def _digest_output(output: object) -> str:
-    text = output if isinstance(output, str) else json.dumps(output, sort_keys=True)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).hexdigest()
+def _list_names(names: set[str]) -> str:
+    """Return names for an error: of metrics, filters, tasks or providers, which are public."""
+    shown = sorted(names)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return f" ({', '.join(map(repr, shown[:_SHOWN]))}{more})" if shown else ""
 
 
-def _read_suites(path: Path) -> Iterator[_Case]:
-    """Read test cases as they come; a document type is refused before anything in it is looked at."""
-    found: list[_Case] = []
-    open_case: list[str] = []
-    failed: set[str] = set()
-    parser = expat.ParserCreate()
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        kind = tag.rpartition("}")[2]
-        if kind == "testcase":
-            named = [attributes.get("classname", ""), attributes.get("name", "")]
-            open_case[:] = [".".join(part for part in named if part)]
-            failed.clear()
-        elif open_case and kind in ("failure", "error", "skipped"):
-            failed.add(kind)
-
-    def end(tag: str) -> None:
-        if tag.rpartition("}")[2] == "testcase":
-            if not open_case or not open_case[0]:
-                _refuse_file(path, "has a test case without a name", line=parser.CurrentLineNumber)
-            found.append(_Case(open_case[0], 0.0 if failed else 1.0))
-            open_case.clear()
-
-    def doctype(*_: object) -> None:
-        _refuse_file(path, "has a document type, which results need not have", line=parser.CurrentLineNumber)
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.StartDoctypeDeclHandler = doctype
-    try:
-        with path.open("rb") as content:
-            parser.ParseFile(content)
-    except expat.ExpatError as error:
-        _refuse_file(path, "is not valid XML", line=error.lineno)
-    return iter(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A named submission: the charge it is in the ledger, its receipt, and results with digests of outputs, where told."""
-
-    name: str
-    entry: int = 0
-    digest: str = ""
-    values: tuple[float, ...] | None = None
-    outputs: tuple[str, ...] | None = None
-
-
-class Names:
-    """One file a name, written whole or not at all; the last submission of a name is the one that counts."""
-
-    def __init__(self, ledger: str) -> None:
-        if "://" in ledger:
-            message = "names are kept in a folder beside the ledger, so the ledger must be a file"
-            raise RefusedError(message)
-        self.folder = Path(f"{ledger}.names")
-
-    def keep(self, kept: Kept) -> None:
-        """Write a submission down under its name."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = self._place(kept.name)
-        draft = place.with_suffix(f".{os.getpid()}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as text:
-            json.dump(asdict(kept), text)
-            text.flush()
-            os.fsync(text.fileno())
-        draft.replace(place)
-
-    def find(self, name: str) -> Kept | None:
-        """Return what a name stands for; None where it is not known."""
-        place = self._place(name)
-        if not place.exists():
-            return None
-        try:
-            held = json.loads(place.read_text(encoding="utf-8"))
-            pieces = {part: None if held[part] is None else tuple(held[part]) for part in ("values", "outputs")}
-            return Kept(str(held["name"]), int(held["entry"]), str(held["digest"]), **pieces)
-        except (ValueError, KeyError, TypeError):
-            pass
-        message = f"{place}: what is kept of this submission cannot be read"
-        raise IntegrityError(message)
-
-    def _place(self, name: str) -> Path:
-        # People choose names, and a name is not a path.
-        return self.folder / f"{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
+def _find_labels(row: Row) -> str | None:
+    known = ("label", "labels", "target", "expected", "expected_output", "gold", "reference", "y_true")
+    return next((name for name in known if name in row), None)

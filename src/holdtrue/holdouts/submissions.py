@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter, UnknownName
 from holdtrue.holdouts.cases import BITS, Array, Cases, clamped_results, unit_interval
+from holdtrue.holdouts.result_files import check_ids, is_result_source, read_results
 
 __all__ = ["METRICS", "Metric", "Question", "case_comparison", "comparison", "given_cases", "kept_question", "question"]
 
@@ -171,10 +172,25 @@ def given_cases(
     the public name ``known_as`` makes them the same submission, and without one they are never taken for an earlier one.
     ``metric``: "hits" counts a result of 1 as a hit and any other as none.
     """
-    numbers = cases.order_by_ids(clamped_results("cases", values, cases=cases.number), ids)
+    numbers = _order_results(cases, "cases", values, ids)
     if metric == "hits":
         numbers = np.floor(numbers)
     return _ask_by_results(cases, numbers, _identify_by_name(known_as, "cases"), metric)
+
+
+def _order_results(cases: Cases, name: str, values: object, ids: object) -> npt.NDArray[np.float64]:
+    """Return results in the holdout's own order: numbers, or what a result file has under the ids of these cases."""
+    if not is_result_source(values):
+        return cases.order_by_ids(clamped_results(name, values, cases=cases.number), ids)
+    if ids is not None or cases.ids is None:
+        raise InvalidParameter.saying(
+            "ids", f"{name} is read from a file: open the holdout with ids=, and leave them out here"
+        )
+    found = read_results(values)
+    known = cases.ids.astype(str)
+    places = {case: place for place, case in enumerate(found.ids.tolist())}
+    check_ids(found.ids.tolist(), known.tolist())
+    return found.values[[places[case] for case in known.tolist()]]
 
 
 def kept_question(cases: Cases, submitted: Array, *, metric: str) -> Question:
@@ -248,8 +264,7 @@ def case_comparison(  # noqa: PLR0913 - two submissions, and what is public abou
     difference is 0 by declaration. Left out, any case may differ, and the question is no narrower than two scores.
     ``known_as`` is the pair's public name; without one it is never taken for one that was compared before.
     """
-    one = cases.order_by_ids(clamped_results("first", first, cases=cases.number), ids)
-    other = cases.order_by_ids(clamped_results("second", second, cases=cases.number), ids)
+    one, other = _order_results(cases, "first", first, ids), _order_results(cases, "second", second, ids)
     apart = np.ones(cases.number, dtype=bool) if differ is None else np.asarray(differ)
     if apart.shape != (cases.number,) or apart.dtype != bool:
         raise InvalidParameter.saying("differ", f"differ must be True or False for each of {cases.number:,} cases")

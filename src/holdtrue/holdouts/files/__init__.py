@@ -1,0 +1,1 @@
+"""Files that eval tools write: their rows, whatever holds them, and one reader for each tool."""

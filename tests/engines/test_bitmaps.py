@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from holdtrue import kernels
-from holdtrue.engines import open_engine
 from holdtrue.engines.bitmaps import Bitmaps, find_column
 from holdtrue.engines.sorted_columns import SortedColumn, find_spans
 from holdtrue.kernels import bitmaps, bitmaps_compiled
@@ -22,10 +21,8 @@ from holdtrue.kernels.bitmaps import (
     count_conjunctions,
     count_programs,
     count_words,
-    mark_owners,
     pack,
 )
-from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import And, Constant, Field, Member, Null, Number, Or, Truth, ValueComparison
 
 
@@ -412,32 +409,3 @@ def test_large_batches_in_several_threads_are_the_same(kernel):
     slots = rng.integers(0, 16, (3000, 3))
     expected = [int(np.bitwise_count(arena[a] & arena[b] & arena[c]).sum()) for a, b, c in slots[::100]]
     assert count_conjunctions(arena, slots)[::100].tolist() == expected
-
-
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("rows", [1, 63, 64, 65, 5_000])
-def test_rows_are_marked_in_the_bitmap_of_their_owner(rows):
-    owners = np.random.default_rng(rows).integers(-1, 7, rows).astype(np.int32)
-    arena = allocate_arena(7, count_words(rows))
-    arena[:] = 0
-    mark_owners(owners, list(arena))
-    for number, words in enumerate(arena):
-        assert np.array_equal(unpack(words, rows=rows), owners == number)
-
-
-@pytest.mark.usefixtures("kernel")
-def test_many_labels_of_a_text_column_are_counted_in_one_pass(monkeypatch):
-    """Labels that no row has, missing cells and other conditions among them; the control counts one label at a time."""
-    random = np.random.default_rng(4)
-    texts = random.choice(np.array(["a", "b", "ab", "", "é", None], dtype=object), 3_000)
-    asked = ["'a'", "'b'", "''", "'é'", "'nobody'"]
-    conditions = [f"t = {label}" for label in asked] + ["t <> 'a'", "t LIKE 'a%'", "t = 'a' AND x > 3", "u = 'b'"]
-    table = {"t": texts, "u": texts[::-1], "x": random.integers(0, 9, 3_000)}
-    passes = []
-    monkeypatch.setattr("holdtrue.engines.arrays.mark_owners", lambda *given: passes.append(1) or mark_owners(*given))
-    together, alone = open_engine(table), open_engine(table)
-    queries = [parse(text, together.card) for text in conditions]
-    sums = together.sums(queries, bits=1)
-    assert len(passes) == 1
-    assert sums == [alone.sums([query], bits=1)[0] for query in queries]
-    assert [count // 2 for count in sums[:5]] == [int(np.sum(texts == text)) for text in ("a", "b", "", "é", "nobody")]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import Card, Column, parse
-from holdtrue.queries.canonical import conjoin_queries
+from holdtrue.queries.canonical import to_query
 from holdtrue.queries.checking import conjoin, disjoin
 from holdtrue.queries.dates import DAY
 from holdtrue.queries.evaluator import Values, satisfies
@@ -295,5 +295,5 @@ def test_conditions_are_joined_as_their_texts_are():
     texts = ["i > 30", "b", "s = 'N' AND NOT b", "x > 1 OR i > 2", "TRUE", "i <= 30", "b OR i > 30"]
     for one in texts:
         for other in texts:
-            joined = conjoin_queries([parse(one, CARD), parse(other, CARD)])
+            joined = to_query(conjoin([parse(one, CARD).tree, parse(other, CARD).tree]))
             assert joined == parse(f"({one}) AND ({other})", CARD)

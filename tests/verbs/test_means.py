@@ -40,7 +40,7 @@ def open_curator(rows=None, **given):
 
 
 def without_noise(monkeypatch):
-    monkeypatch.setattr(Gaussian, "release", lambda _, value: int(value))
+    monkeypatch.setattr(Gaussian, "release", lambda _, values: values)
 
 
 def test_u2_the_ratio_over_a_box():
@@ -97,7 +97,7 @@ def test_u1_replacing_one_row_moves_all_cells_by_a_square_of_two(verb):
             if verb == "mean"
             else plan_share(curator.pipeline, "hours / 100", by="sex")
         )
-        each = _sums_of_single_rows(plan.queries, data, unit)
+        each = _sums_of_single_rows(plan.cells, data, unit)
         layout_cells = [_cells_of(sums, verb, unit) for sums in each]
         for first, second in itertools.product(layout_cells, repeat=2):
             assert sum(first) <= unit
@@ -106,7 +106,7 @@ def test_u1_replacing_one_row_moves_all_cells_by_a_square_of_two(verb):
     assert worst == 2 * unit**2
 
 
-def _sums_of_single_rows(queries, data, unit):
+def _sums_of_single_rows(cells, data, unit):
     """Return, for each row, the integers that the engine measures of a table of that row alone."""
     from holdtrue.engines import open_engine
 
@@ -114,7 +114,7 @@ def _sums_of_single_rows(queries, data, unit):
     for place in range(len(data["hours"])):
         one = {name: column[place : place + 1] for name, column in data.items()}
         engine = open_engine(one, types={"sex": "text", "hours": "real"})
-        found.append([int(value) for value in engine.sums(queries, bits=unit.bit_length() - 1)])
+        found.append([int(value) for value in engine.sum_cells(cells, bits=unit.bit_length() - 1)])
         engine.close()
     return found
 

@@ -446,10 +446,15 @@ class Pipeline(ReleasePipeline):
         super()._release_all()
 
     def _sum_queries(self, releases: Sequence[Release]) -> Sequence[Measured]:
-        """Return the sums of each release's queries, all in one pass."""
-        queries = [query for release in releases for query in release.queries]
-        sums = iter(self.engine.sums(queries, bits=self.plan.bits, progress=self.progress) if queries else [])
-        return [[next(sums) for _ in release.queries] for release in releases]
+        """Return the sums of each release's queries, all in one pass, or of its cells."""
+        queries, how = [query for release in releases for query in release.queries], (self.plan.bits, self.progress)
+        sums = iter(self.engine.sums(queries, bits=how[0], progress=how[1]) if queries else [])
+        return [
+            [next(sums) for _ in release.queries]
+            if release.cells is None
+            else self.engine.sum_cells(release.cells, bits=how[0], progress=how[1])
+            for release in releases
+        ]
 
     def _make_certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves."""

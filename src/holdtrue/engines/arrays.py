@@ -11,11 +11,11 @@ from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.errors import RequestError
 from holdtrue.kernels import Flags, Words
-from holdtrue.kernels.bitmaps import mark_owners, pack
+from holdtrue.kernels.bitmaps import pack
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import read_table
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
-from holdtrue.queries.syntax_tree import Boolean, Field, Query, Text, ValueComparison, columns
+from holdtrue.queries.syntax_tree import COMPARE, Boolean, Field, Number, Query, ValueComparison, columns
 
 __all__ = ["ArrayEngine", "open_table"]
 
@@ -34,10 +34,7 @@ class ArrayEngine(LocalEngine):
 
     def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
         """Set the bits of the rows that satisfy each atom; an atom over one text column is looked up by string."""
-        alike = self._mark_labels(atoms, words)
         for number, (atom, bits) in enumerate(zip(atoms, words, strict=True)):
-            if number in alike:
-                continue
             read = list(columns(atom))
             cells = self._table[read[0]] if len(read) == 1 else None
             if cells is not None and cells.dictionary is not None:
@@ -47,33 +44,16 @@ class ArrayEngine(LocalEngine):
                 verdicts = satisfies(atom, {read[0]: listed})
                 for start in range(0, self.rows, CHUNK):
                     pack(np.take(verdicts, cells.data[start : start + CHUNK], mode="wrap"), bits, start=start)
+            elif cells is not None and cells.valid is not None and isinstance(constant := _find_constant(atom), Number):
+                compare = COMPARE[atom.operator]  # type: ignore[union-attr]  # a comparison
+                for start in range(0, self.rows, CHUNK):
+                    found = compare(cells.data[start : start + CHUNK], constant.value)
+                    pack(found & cells.valid[start : start + CHUNK], bits, start=start)
             else:
                 for start in range(0, self.rows, CHUNK):
                     pack(satisfies(atom, self._cut_chunk(read, start)), bits, start=start)
             if progress is not None:
                 progress((number + 1) / len(atoms))
-
-    def _mark_labels(self, atoms: Sequence[Boolean], words: Sequence[Words]) -> set[int]:
-        """Mark the rows of atoms that compare one text column with several constants, all in one pass; return which.
-
-        No two of them are true of one row, so each row has at most one to be marked in: its owner.
-        """
-        found: dict[str, dict[str, int]] = {}
-        for number, atom in enumerate(atoms):
-            match atom:
-                case ValueComparison(operator="=", left=Field(column=name), right=Text(value=constant)):
-                    found.setdefault(name, {})[constant] = number
-        done: set[int] = set()
-        for name, labels in found.items():
-            cells = self._table[name]
-            if len(labels) > 1 and cells.dictionary is not None:
-                places = {number: place for place, number in enumerate(labels.values())}
-                owner = [places[labels[text]] if text in labels else -1 for text in cells.dictionary]
-                # The place after the last string stands for NULL, and is where a place of -1 leads.
-                owners = np.take(np.array([*owner, -1], dtype=np.int32), cells.data, mode="wrap")
-                mark_owners(owners, [words[number] for number in places])
-                done.update(places)
-        return done
 
     def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], Flags]:
         """Return the values of a column of numbers and which of them are there."""
@@ -111,6 +91,15 @@ def open_table(data: object, *, declared: Declared, memory: int = MEMORY) -> Arr
     table, rows = read_table(data, types=declared.types)
     kinds = [(name, kind) for name, (kind, _) in table.items()]
     return ArrayEngine(declared.make_card(kinds, rows=rows), table, memory=memory)
+
+
+def _find_constant(atom: Boolean) -> Number | None:
+    """Return what a column of numbers is compared with by a sign that no NaN satisfies; None for any other atom."""
+    match atom:
+        case ValueComparison(operator="=" | "<" | "<=" | ">" | ">=", left=Field(type=kind), right=Number() as constant):
+            return constant if constant.type == kind else None
+        case _:
+            return None
 
 
 def _slice_column(cells: Values, start: int, stop: int) -> Values:

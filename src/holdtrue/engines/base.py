@@ -7,13 +7,15 @@ rows, hear of files, columns and lines.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from typing import Any as Whatever
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress
+from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress, RowArray
+from holdtrue.engines.cell_sums import CellTotals, Codes, code_type, make_encoder
 from holdtrue.engines.files import FileState
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
@@ -21,8 +23,9 @@ from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
 from holdtrue.queries.cards import Card
+from holdtrue.queries.cells import CellAxis, DisjointCells
 from holdtrue.queries.columns import open_masked
-from holdtrue.queries.evaluator import Values
+from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.features import Feature, Keys, columns_of, read_features
 from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
@@ -69,6 +72,10 @@ class Engine(ABC):
     @abstractmethod
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return for each query the sum over all rows of round(clamp(value, 0, 1) * 2^bits), all in one pass."""
+
+    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return the sums of the queries of disjoint cells."""
+        return self.sums(cells.queries, bits=bits, progress=progress)
 
     @abstractmethod
     def error_counts(
@@ -199,6 +206,50 @@ class LocalEngine(Engine):
         left = [query for query, found in zip(queries, sums, strict=True) if found is None]
         scanned = iter(self._scan_rows(left, bits, progress))
         return [next(scanned) if found is None else found << bits for found in sums]
+
+    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return the sums of the queries of disjoint cells, from codes that are kept; where they have no room, by a scan."""
+        checked_bits(bits)
+        return self._run_masked(lambda: self._sum_codes(cells, bits, progress))
+
+    def _sum_codes(self, cells: DisjointCells, bits: int, progress: Progress | None) -> list[int]:
+        totals = CellTotals(cells, bits)
+        with self._lock:
+            kept = None if cells.base is None else self._bitmaps.find_rows(cells.base.tree, progress=progress)  # type: ignore[arg-type]  # a condition
+            arrays = None
+            if cells.base is None or kept is not None:
+                arrays = self._bitmaps.keep_arrays(self._list_arrays(cells, bits, progress))
+            if arrays is not None:
+                totals.add_runs(list(arrays.values()), kept, rows=self.rows)
+                return totals.finish()
+        names, encoders = cells.columns, [make_encoder(axis) for axis in cells.all_axes]
+        for read, rows in self._pass_over(names, progress):
+            columns = dict(zip(names, read, strict=True))
+            flags = None if cells.base is None else satisfies(cells.base.tree, columns, rows=rows)  # type: ignore[arg-type]  # likewise
+            values = None if cells.value is None else evaluate(cells.value, columns, bits, rows=rows)
+            totals.add([encode(columns, rows) for encode in encoders], flags, values)
+        return totals.finish()
+
+    def _list_arrays(self, cells: DisjointCells, bits: int, progress: Progress | None) -> dict[str, RowArray]:
+        """Return the codes of all axes, and the values in units of 2^-bits, as arrays to be kept under their names."""
+        found = {
+            axis.name: RowArray(code_type(len(axis.conditions)), partial(self._yield_codes, axis, progress))
+            for axis in cells.all_axes
+        }
+        if cells.value is not None:
+            make = partial(self._yield_values, cells.value, bits, progress)
+            found[f"{cells.value.digest} {bits}"] = RowArray(np.dtype(np.int64), make)
+        return found
+
+    def _yield_codes(self, axis: CellAxis, progress: Progress | None) -> Iterator[Codes]:
+        encode = make_encoder(axis)
+        for (read,), rows in self._pass_over([axis.column], progress):
+            yield encode({axis.column: read}, rows)
+
+    def _yield_values(self, query: Query, bits: int, progress: Progress | None) -> Iterator[Integers]:
+        names = query.columns or [self.card.columns[0].name]
+        for read, rows in self._pass_over(names, progress):
+            yield evaluate(query, dict(zip(names, read, strict=True)), bits, rows=rows)
 
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None

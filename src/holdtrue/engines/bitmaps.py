@@ -1,5 +1,7 @@
 """Boolean queries without a scan: packed atoms and sorted columns, kept under a memory cap, the least used dropped first.
 
+Arrays with a number for each row, such as the codes of cells, lie in slots beside the atoms, as many as they take.
+
 Law: a count is the number of rows that satisfy the tree, the same integer whether its atoms were known or not, with or
 without numba. Needs: rows that stay in one order while the cache lives, which every engine gives. What is kept never
 takes more than ``memory`` bytes; a tree that does not fit, or whose atoms would only push one another out, is handed back
@@ -8,7 +10,8 @@ never on a cell.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -28,6 +31,8 @@ from holdtrue.kernels.bitmaps import (
     count_conjunctions,
     count_programs,
     count_words,
+    pack,
+    run_program,
 )
 from holdtrue.queries.syntax_tree import (
     And,
@@ -43,7 +48,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["MEMORY", "BitmapSource", "Bitmaps", "Progress"]
+__all__ = ["MEMORY", "BitmapSource", "Bitmaps", "Progress", "RowArray", "find_column"]
 
 Progress = Callable[[float], None]
 
@@ -70,6 +75,14 @@ class BitmapSource(Protocol):
     def read_numbers(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the values of a column of numbers and which of them are there, in the order of the bits."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowArray:
+    """An array with one number of a type for each row: ``make`` yields it, a piece at a time."""
+
+    type: np.dtype[Any]
+    make: Callable[[], Iterable[npt.NDArray[Any]]]
 
 
 class Bitmaps:
@@ -132,6 +145,61 @@ class Bitmaps:
             self._fill_slots(atoms, progress)
             self._count_queries([(number, tree, self._find_slots(tree) or []) for number, tree in group], counted)
         return counted
+
+    def find_rows(self, tree: Boolean, *, progress: Progress | None = None) -> Words | None:
+        """Return a new bitmap of the rows that satisfy a tree; None where its atoms have no room together."""
+        if isinstance(tree, Constant):
+            words = np.zeros(self._words, dtype=np.uint64)
+            pack(np.full(self._source.rows, tree.value), words)
+            return words
+        if len({_key_of(atom) for atom in _list_atoms(tree)}) > self._slots:
+            return None
+        self._clock += 1
+        slots = self._find_slots(tree)
+        if slots is None:
+            self._sort_if_worth([tree])
+            self._fill_slots(_list_atoms(tree), progress)
+            slots = self._find_slots(tree) or []
+        for slot in slots:
+            self._used[slot] = self._clock
+        return run_program(self._arena, _compile_queries([(0, tree, slots)])[0])
+
+    def keep_arrays(self, wanted: "Mapping[str, RowArray]") -> "dict[str, list[npt.NDArray[Any]]] | None":
+        """Return arrays with one number for each row, made now unless they are kept; None where they have no room together.
+
+        Each comes as the runs that its slots hold, in order, to be read before the cache is asked again.
+        """
+        keys = {name: [(name, place) for place in range(8 * array.type.itemsize)] for name, array in wanted.items()}
+        needed = set(chain.from_iterable(keys.values()))
+        if len(needed) > self._slots:
+            return None
+        self._clock += 1
+        for name, array in wanted.items():
+            missing = [key for key in keys[name] if key not in self._places]
+            if missing:
+                self._make_room(len(missing), needed)
+                self._fill_array(array, keys[name], missing)
+        found = {name: [self._places[key] for key in keys[name]] for name in wanted}
+        for slot in chain.from_iterable(found.values()):
+            self._used[slot] = self._clock
+        return {name: [self._arena[slot].view(wanted[name].type) for slot in slots] for name, slots in found.items()}
+
+    def _fill_array(self, array: "RowArray", keys: Sequence[Hashable], missing: Sequence[Hashable]) -> None:
+        """Write an array into slots; nothing is remembered of one that fails."""
+        taken = self._empty[len(self._empty) - len(missing) :]
+        places = self._places | dict(zip(missing, taken, strict=True))
+        runs = [self._arena[places[key]].view(array.type) for key in keys]
+        start = 0
+        for piece in array.make():
+            done = 0
+            while done < piece.size:
+                run, place = divmod(start + done, runs[0].size)
+                some = piece[done : done + runs[0].size - place]
+                runs[run][place : place + some.size] = some
+                done += some.size
+            start += piece.size
+        self._places = places
+        del self._empty[len(self._empty) - len(missing) :]
 
     def _count_known(self, tree: Boolean) -> int | None:
         """Return the count of one tree of known atoms or over one sorted column, the quick way; None for any other."""

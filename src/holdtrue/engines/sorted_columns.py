@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,19 @@ Spans = tuple[tuple[int, int], ...]
 
 _CUTS = 32
 _INT32 = 2**31
+
+
+class Ranks(Protocol):
+    """Values in order, or whatever else lies in the same order around constants."""
+
+    @property
+    def total(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def count_around(self, value: float) -> tuple[int, int]:
+        """Return how many lie below a constant, and how many not above it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +74,11 @@ class SortedColumn:
         """Return the most bytes that the ranks of this many rows take."""
         return rows * (8 + (4 if rows < _INT32 else 8)) + 8 * _CUTS * count_words(rows) + 4096
 
+    @property
+    def total(self) -> int:
+        """Return how many values are there."""
+        return int(self.values.size)
+
     def count_around(self, value: float) -> tuple[int, int]:
         """Return how many values lie below a constant, and how many not above it."""
         return int(self.values.searchsorted(value)), int(self.values.searchsorted(value, side="right"))
@@ -82,9 +100,9 @@ def _to_pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def find_spans(tree: Boolean, ranks: SortedColumn) -> Spans:
+def find_spans(tree: Boolean, ranks: Ranks) -> Spans:
     """Return the ranks of the rows that satisfy an indexable tree: disjoint spans, in order, none of them empty."""
-    whole = ((0, int(ranks.values.size)),)
+    whole = ((0, ranks.total),)
     match tree:
         case ValueComparison(operator=operator, right=Number(value=value)):
             below, upto = ranks.count_around(value)

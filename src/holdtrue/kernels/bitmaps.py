@@ -27,9 +27,10 @@ __all__ = [
     "count_conjunctions",
     "count_programs",
     "count_words",
-    "mark_owners",
     "mark_ranges",
     "pack",
+    "run_program",
+    "unpack",
 ]
 
 PUSH: Final = 0
@@ -63,6 +64,11 @@ def pack(flags: Flags, words: Words, *, start: int = 0) -> None:
     first, skipped = divmod(start, 8)
     packed = np.packbits(np.concatenate((np.zeros(skipped, dtype=np.bool_), flags)) if skipped else flags, bitorder="little")
     words.view(np.uint8)[first : first + packed.size] |= packed
+
+
+def unpack(words: Words, *, start: int, stop: int) -> Flags:
+    """Return the flags of some rows; ``start`` is a multiple of 8."""
+    return np.unpackbits(words.view(np.uint8)[start // 8 :], count=stop - start, bitorder="little").view(np.bool_)
 
 
 def _warm_up(module: ModuleType) -> None:
@@ -142,13 +148,15 @@ def count_programs(arena: Words, steps: Integers, starts: Integers, *, depth: in
     module = _compiled(_weigh_work(arena.shape[1], len(steps) * arena.shape[1]))
     if module is None:
         for number in range(counts.size):
-            counts[number] = _count_program(arena, steps[starts[number] : starts[number + 1]])
+            kept = run_program(arena, steps[starts[number] : starts[number + 1]])
+            counts[number] = np.bitwise_count(kept).sum(dtype=np.int64)
         return counts
     module.count_programs(arena, steps, starts, depth, counts)
     return counts
 
 
-def _count_program(arena: Words, steps: Integers) -> int:
+def run_program(arena: Words, steps: Integers) -> Words:
+    """Return the bitmap that remains at the end of a program."""
     stack: list[Words] = []
     for step, slot in steps.tolist():
         if step == PUSH:
@@ -157,7 +165,7 @@ def _count_program(arena: Words, steps: Integers) -> int:
         other = stack.pop() if step in (AND_TOP, OR_TOP) else arena[slot]
         combine = np.bitwise_and if step in (AND, AND_TOP) else np.bitwise_or
         combine(stack[-1], other, out=stack[-1])
-    return int(np.bitwise_count(stack[0]).sum(dtype=np.int64))
+    return stack[0]
 
 
 def mark_ranges(
@@ -176,16 +184,3 @@ def mark_ranges(
     for low, high in edges.tolist():
         flags[order[low:high]] ^= True
     words ^= np.packbits(flags, bitorder="little").view(np.uint64)
-
-
-def mark_owners(owners: npt.NDArray[np.signedinteger], bitmaps: Sequence[Words]) -> None:
-    """Set the bit of every row in the bitmap that its owner names, in none where that is negative; they are zero before."""
-    module = _compiled(_weigh_work(bitmaps[0].size, len(bitmaps) * bitmaps[0].size))
-    if module is None:
-        for number, words in enumerate(bitmaps):
-            pack(owners == number, words)
-        return
-    marked = np.zeros((len(bitmaps), bitmaps[0].size), dtype=np.uint64)
-    module.mark_owners(owners, marked)
-    for words, found in zip(bitmaps, marked, strict=True):
-        words[:] = found

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.bitmaps import AND, AND_TOP, OR, PUSH
 
-__all__ = ["count_conjunction", "count_conjunctions", "count_programs", "mark_owners", "mark_ranges"]
+__all__ = ["count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
 
 _LINE = 8
 _TOGETHER = 4
@@ -209,12 +209,3 @@ def mark_ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -
         for position in range(edges[span, 0], edges[span, 1]):
             row = order[position]
             words[row >> 6] ^= np.uint64(1) << np.uint64(row & 63)
-
-
-@compile_kernel
-def mark_owners(owners: Any, marked: Any) -> None:  # noqa: ANN401 - likewise
-    """Set the bit of every row in the line of ``marked`` that its owner names, in none where that is negative."""
-    for row in range(owners.size):
-        owner = owners[row]
-        if owner >= 0:
-            marked[owner, row >> 6] |= np.uint64(1) << np.uint64(row & 63)

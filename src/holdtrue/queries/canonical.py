@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from holdtrue.errors import UnsupportedQuery
 from holdtrue.queries.cards import Type
-from holdtrue.queries.checking import conjoin, make_comparison
+from holdtrue.queries.checking import make_comparison
 from holdtrue.queries.dates import LIMITS, write_constant
 from holdtrue.queries.scalars import make_arithmetic
 from holdtrue.queries.sql_words import QUOTED, quote_name, quote_text
@@ -49,7 +49,7 @@ from holdtrue.queries.syntax_tree import (
     unfold_chain,
 )
 
-__all__ = ["HEAVIEST", "conjoin_queries", "digest_of", "render", "to_query", "too_heavy", "weigh"]
+__all__ = ["HEAVIEST", "digest_of", "render", "to_query", "too_heavy", "weigh", "write_head"]
 
 _VERSION = "holdtrue-query-1"
 HEAVIEST = 4096
@@ -91,15 +91,15 @@ def to_query(tree: Tree) -> Query:
     return Query(tree, piece.text, digest_of(notation(tree), held), isinstance(tree, _BOOLEAN), tuple(held))
 
 
-def conjoin_queries(queries: Iterable[Query]) -> Query:
-    """Return the query that is true where all of these conditions are: the one that their texts, joined by AND, parse to."""
-    return to_query(conjoin(query.tree for query in queries))  # type: ignore[misc]  # conditions
-
-
 def digest_of(written: str, types: Mapping[str, Type]) -> str:
     """Return the SHA-256 of a tree's notation and of the types of the columns that it reads, sorted by name, as JSON."""
+    return hashlib.sha256((write_head(types) + written).encode()).hexdigest()
+
+
+def write_head(types: Mapping[str, Type]) -> str:
+    """Return what is hashed before the notation of a tree: the version, and the types of columns, sorted by name."""
     listed = ", ".join([f'{quote(name)}: "{kind}"' for name, kind in types.items()])
-    return hashlib.sha256(f"{_VERSION}\n{{{listed}}}\n{written}".encode()).hexdigest()
+    return f"{_VERSION}\n{{{listed}}}\n"
 
 
 def too_heavy(tree: Tree, piece: Piece) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdtrue.hypotheses.classes import HypothesisClass
     from holdtrue.planning.plans import AnyPlan
     from holdtrue.queries.cards import Card
+    from holdtrue.queries.cells import DisjointCells
     from holdtrue.queries.features import Feature
 
 __all__ = ["Answered", "Curation", "Job", "Measured", "Planned", "Release", "Rows", "Standing", "plan_single"]
@@ -54,8 +55,9 @@ class Release:
     """One release: charged as one event, measured in one pass.
 
     ``parts`` names, for each response, what it answers: a repeated part is found by it. ``request`` is what the ledger keeps
-    of the request, in words that are public. ``draws`` is how many noise draws of the plan's questions it makes. ``draw``
-    maps exact integers to noisy ones, ``respond`` noisy ones to responses, given where the charge stands.
+    of the request, in words that are public. ``draws`` is how many noise draws of the plan's questions it makes. Measured
+    are the sums of ``queries``, or those of ``cells`` where there are any. ``draw`` maps exact integers to noisy ones,
+    ``respond`` noisy ones to responses, given where the charge stands.
     """
 
     verb: str
@@ -67,10 +69,12 @@ class Release:
     queries: tuple[Query, ...]
     draw: Callable[[Measured], Sequence[int]]
     respond: Callable[[Sequence[int], Certificate, Standing], list[Response]]
+    cells: "DisjointCells | None" = None
 
     def without_parts(self) -> "Release":
         """Return the release of nothing, for a request whose every part was answered before."""
-        return replace(self, parts=(), event=NoCost(), cost=0, draws=0, queries=(), draw=lambda _: [], respond=lambda *_: [])
+        nothing = replace(self, parts=(), event=NoCost(), cost=0, draws=0, queries=(), cells=None)
+        return replace(nothing, draw=lambda _: [], respond=lambda *_: [])
 
 
 class Answered(Protocol):
@@ -98,8 +102,8 @@ class Planned:
     """A request that is understood: what names its responses, in order, and the release of those that are missing.
 
     ``request`` is the whole request as canonical JSON, which a key is bound to. ``measure`` gives the integers for the
-    release; None: the sums of its queries. ``key`` names what is asked, where the caller gave the request no key of its
-    own: what a crash left unanswered is found by it, whoever asks again.
+    release; None: the sums of its queries or cells. ``key`` names what is asked, where the caller gave the request no key of
+    its own: what a crash left unanswered is found by it, whoever asks again.
     """
 
     parts: tuple[str, ...]

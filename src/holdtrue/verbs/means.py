@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Literal, TypeAlias
@@ -15,13 +15,13 @@ from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, price_means
 from holdtrue.queries.cards import Label
+from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.sql_words import quote_name
-from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Estimates, Means, Response
 from holdtrue.requests import By, Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
-from holdtrue.verbs.tables import Groups, read_groups
+from holdtrue.verbs.tables import Groups, read_axis, read_groups
 
 __all__ = ["Keys", "average", "average_query", "plan_mean", "plan_share", "read_bounds", "read_by"]
 
@@ -79,14 +79,10 @@ def plan_mean(  # noqa: PLR0913 - one request
     groups = read_groups(curation, read_by(by), where=where, keys=keys, most=_MOST_GROUPS)
     name, (first, last) = quote_name(column), (repr(end) for end in bounds)
     width = float(Fraction(bounds[1]) - Fraction(bounds[0]))
-    inside = (f"{name} >= {first}", f"{name} <= {last}")
-    queries: list[Query] = []
-    for conditions in groups.conditions:
-        within = " AND ".join((*conditions, *inside))
-        scaled = f"CASE WHEN {within} THEN ({name} - ({first})) / {width!r} ELSE 0 END"
-        sides = (" AND ".join((*conditions, side)) for side in (f"{name} < {first}", f"{name} > {last}"))
-        queries += [curation.parse(text) for text in (within, scaled, *sides)]
-    return _MeanLayout("mean", column, bounds, groups, tuple(queries)).to_release(curation)
+    sides = (f"{name} >= {first} AND {name} <= {last}", f"{name} < {first}", f"{name} > {last}")
+    value = curation.parse(f"({name} - ({first})) / {width!r}")
+    cells = replace(groups.cells, value=value, sides=read_axis(curation.card, column, sides))
+    return _MeanLayout("mean", column, bounds, groups, cells, cells.list_digests()).to_release(curation)
 
 
 def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None = None) -> Release:
@@ -97,12 +93,8 @@ def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None =
     if not columns:
         raise InvalidParameter("by", by, "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=None, keys=keys, most=_MOST_GROUPS)
-    queries: list[Query] = []
-    for conditions in groups.conditions:
-        within = " AND ".join(conditions)
-        hits = f"{within} AND ({query})" if asked.boolean else f"CASE WHEN {within} THEN ({query}) ELSE 0 END"
-        queries += [curation.parse(text) for text in (within, hits)]
-    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, tuple(queries)).to_release(curation)
+    cells = replace(groups.cells, value=asked)
+    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, cells, cells.list_digests()).to_release(curation)
 
 
 def read_by(by: object) -> tuple[str | Cut, ...]:
@@ -129,17 +121,18 @@ def read_bounds(low: Number, high: Number) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MeanLayout:
-    """The cells of means: what is averaged between which bounds, the groups, and the queries of each group in turn.
+    """The cells of means: what is averaged between which bounds, the groups, what is summed, and the digests of its queries.
 
-    A mean has four queries for each group: rows inside, the sum of y, rows below and rows above. A share has two: the rows
-    of the group, and the sum of the query.
+    A mean has four sums for each group: rows inside, the sum of y, rows below and rows above. A share has two: the rows of
+    the group, and the sum of the query.
     """
 
     measure: Literal["mean", "share"]
     column: str
     bounds: tuple[float, float]
     groups: Groups
-    queries: tuple[Query, ...]
+    cells: DisjointCells
+    digests: list[str]
 
     @property
     def outside(self) -> bool:
@@ -150,7 +143,7 @@ class _MeanLayout:
     def part(self) -> str:
         """Return what the means are found again by: their queries, in their order, and their bounds."""
         base, bounds = self.groups.base, [repr(end) for end in self.bounds]
-        identity: dict[str, object] = {"cells": [query.digest for query in self.queries], "bounds": bounds}
+        identity: dict[str, object] = {"cells": self.digests, "bounds": bounds}
         return f"{self.measure} {digest_of(identity | {'where': None if base is None else base.digest})}"
 
     def split(self, sums: Sequence[int]) -> list[int]:
@@ -160,7 +153,7 @@ class _MeanLayout:
         """
         step = 4 if self.outside else 2
         found: list[int] = []
-        for start in range(0, len(self.queries), step):
+        for start in range(0, len(self.digests), step):
             whole, part, *sides = sums[start : start + step]
             found += [part, whole - part, *sides]
         return found
@@ -175,7 +168,7 @@ class _MeanLayout:
             counted = [int(value) for value in sums]
             cells = self.split(counted)
             rest = (rows * unit if base is None else counted[-1]) - sum(cells)
-            return [int(mechanism.release(value)) for value in (*cells, rest)]
+            return [int(value) for value in mechanism.release([*cells, rest])]
 
         def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
             answers = [value / (rows * unit) for value in drawn]
@@ -191,9 +184,10 @@ class _MeanLayout:
             event=Repeated(mechanism.event, 2),
             cost=price.cost,
             draws=price.questions,
-            queries=self.queries if base is None else (*self.queries, base),
+            queries=(),
             draw=draw,
             respond=respond,
+            cells=self.cells,
         )
 
 

@@ -1,10 +1,10 @@
 """TABLE: the shares of disjoint cells of the rows, all released at once, each with an interval for the population (U1)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise, product
 from typing import Literal, TypeAlias
 
@@ -17,8 +17,9 @@ from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.tables import TablePrice, count_unions, price_table
-from holdtrue.queries.canonical import conjoin_queries
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
+from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
+from holdtrue.queries.parser import parse
 from holdtrue.queries.sql_words import quote_name, quote_text
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table, Unions
@@ -26,7 +27,7 @@ from holdtrue.requests import Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 
-__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "read_groups", "tabulate"]
+__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "read_axis", "read_groups", "tabulate"]
 
 _UnionKind: TypeAlias = Literal["margins", "ranges"]
 _MOST_CELLS = 100_000
@@ -105,23 +106,19 @@ def plan_table(  # noqa: PLR0913 - one request
     if not columns:
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=where, keys=keys)
-    queries = list(_join_conditions(curation, groups))
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
-    layout = _Layout(groups.names, groups.labels, tuple(queries), groups.base, groups.sizes, declared)
-    return _make_release(curation.plan, curation.card.rows, layout)
+    return _make_release(curation.plan, curation.card.rows, _Layout(groups, groups.cells.list_digests(), declared))
 
 
-def _join_conditions(curation: Curation, groups: "Groups") -> Iterator[Query]:
-    """Yield the query of each cell. Conditions come in few texts, which are parsed once each; ``where`` is the last one."""
-    last = () if groups.base is None else (groups.base,)
-    for conditions in groups.conditions:
-        cell = [curation.parse(text) for text in conditions[: len(conditions) - len(last)]]
-        yield conjoin_queries([*cell, *last])
+@lru_cache(64)
+def read_axis(card: Card, column: str, texts: tuple[str, ...]) -> CellAxis:
+    """Return the axis of disjoint conditions on one column, given as texts, and keep it: all of it is public."""
+    return make_axis(column, [parse(text, card) for text in texts])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
-    """Disjoint groups of rows: the columns, the labels and the conditions of each, and the query of ``where``.
+    """Disjoint groups of rows: the columns, the labels of each group, and the cells that engines count.
 
     Law: the groups are values of one function of a row, made of labels and cut points that are public, so that every row of
     ``where`` is in one of them at most.
@@ -129,9 +126,23 @@ class Groups:
 
     names: tuple[str, ...]
     labels: tuple[tuple[Label, ...], ...]
-    conditions: tuple[tuple[str, ...], ...]
-    base: Query | None
-    sizes: tuple[int, ...]
+    cells: DisjointCells
+    texts: tuple[tuple[str, ...], ...]
+
+    @property
+    def base(self) -> Query | None:
+        """Return the query of ``where``."""
+        return self.cells.base
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return how many labels each column has."""
+        return tuple(len(each) for each in self.texts)
+
+    def list_conditions(self) -> list[tuple[str, ...]]:
+        """Return the conditions that the rows of each group meet, as texts; that of ``where`` is the last one."""
+        last = () if self.base is None else (f"({self.base.text})",)
+        return [(*each, *last) for each in product(*self.texts)]
 
 
 def read_groups(
@@ -151,17 +162,13 @@ def read_groups(
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
-    for asked, each in zip(columns, read, strict=True):
-        _check_disjoint(curation, asked, each)
-    cells = list(product(*read))
-    restriction = () if where is None else (f"({where})",)
-    return Groups(
-        names=tuple(each.column if isinstance(each, Cut) else each for each in columns),
-        labels=tuple(tuple(cell.label for cell in each) for each in cells),
-        conditions=tuple((*(cell.condition for cell in each), *restriction) for each in cells),
-        base=base,
-        sizes=tuple(len(each) for each in read),
-    )
+    names = tuple(each.column if isinstance(each, Cut) else each for each in columns)
+    texts = tuple(tuple([cell.condition for cell in cells]) for cells in read)
+    axes = tuple(read_axis(curation.card, name, each) for name, each in zip(names, texts, strict=True))
+    for asked, axis in zip(columns, axes, strict=True):
+        _check_disjoint(asked, axis)
+    labels = tuple(product(*[[cell.label for cell in cells] for cells in read]))
+    return Groups(names, labels, DisjointCells(axes, base), texts)
 
 
 def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tuple[_UnionKind, ...]:
@@ -176,42 +183,41 @@ def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tupl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """The cells of a table: the columns, the labels and the query of each cell, and the query of ``where``."""
+    """The cells of a table: the groups, the digest of each one's query, and the unions that are declared."""
 
-    names: tuple[str, ...]
-    labels: tuple[tuple[Label, ...], ...]
-    queries: tuple[Query, ...]
-    base: Query | None
-    sizes: tuple[int, ...]
+    groups: Groups
+    digests: list[str]
     declared: tuple[_UnionKind, ...]
 
     @property
     def part(self) -> str:
         """Return what the table is found again by: its queries, in their order, and the unions that are declared."""
-        identity: dict[str, object] = {"cells": [query.digest for query in self.queries]}
-        identity["where"] = None if self.base is None else self.base.digest
+        identity: dict[str, object] = {"cells": self.digests}
+        identity["where"] = None if self.groups.base is None else self.groups.base.digest
         return f"table {digest_of(identity | ({'unions': list(self.declared)} if self.declared else {}))}"
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
         """Return what the cells, the further one and the declared unions cost."""
         margins, ranges = "margins" in self.declared, "ranges" in self.declared
-        return price_table(plan, len(self.queries) + 1, unions=count_unions(self.sizes, margins=margins, ranges=ranges))
+        unions = count_unions(self.groups.sizes, margins=margins, ranges=ranges)
+        return price_table(plan, len(self.digests) + 1, unions=unions)
 
 
 def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
-    price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.base
+    price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.groups.base
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
 
     def draw(sums: Measured) -> Sequence[int]:
         counted = [int(value) for value in sums]
-        cells = counted[: len(layout.queries)]
+        cells = counted[: len(layout.digests)]
         rest = (rows * unit if base is None else counted[-1]) - sum(cells)
-        return [int(mechanism.release(value)) for value in (*cells, rest)]
+        return [int(value) for value in mechanism.release([*cells, rest])]
 
     def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
         return [_read_table(drawn, plan, layout, rows=rows, price=price, certificate=certificate)]
 
-    request: dict[str, object] = {"columns": list(layout.names), "labels": [list(each) for each in layout.labels]}
+    groups = layout.groups
+    request: dict[str, object] = {"columns": list(groups.names), "labels": [list(each) for each in groups.labels]}
     request["where"] = None if base is None else base.text
     if layout.declared:
         request["unions"] = list(layout.declared)
@@ -222,9 +228,10 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
         event=Repeated(mechanism.event, 2),
         cost=price.cost,
         draws=price.questions,
-        queries=layout.queries if base is None else (*layout.queries, base),
+        queries=(),
         draw=draw,
         respond=respond,
+        cells=groups.cells,
     )
 
 
@@ -233,12 +240,13 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
 ) -> Table:
     """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
     grid, near, frozen = rows << plan.bits, price.sample_box, plan.transfer if isinstance(plan, Plan) else None
+    groups = layout.groups
     values = tuple(min(max(number, 0), grid) / grid for number in drawn)
     ends = [plan.interval(value, draw=1, spent=0) for value in values]
     known = [each for each in ends if each is not None]
     return Table(
-        columns=layout.names,
-        labels=(*layout.labels, (None,) * len(layout.names)),
+        columns=groups.names,
+        labels=(*groups.labels, (None,) * len(groups.names)),
         values=values,
         low=tuple(each[0] for each in known) if known else None,
         high=tuple(each[1] for each in known) if known else None,
@@ -249,7 +257,7 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
         reason=None if known else NOT_INDEPENDENT,
         unions=Unions(
             declared=layout.declared,
-            sizes=layout.sizes,
+            sizes=groups.sizes,
             answers=tuple(number / grid for number in drawn),
             sample_noise=near,
             rounding=price.rounding,
@@ -303,11 +311,11 @@ def _read_label(label: object) -> Label:
     raise InvalidParameter.without_value("keys", "labels that are text, numbers, or True and False")
 
 
-def _check_disjoint(curation: Curation, column: str | Cut, cells: Sequence[_Cell]) -> None:
+def _check_disjoint(column: str | Cut, axis: CellAxis) -> None:
     """Refuse labels that a column cannot tell apart: two whole numbers may be one double, and a row be in two cells."""
     if isinstance(column, Cut):
         return  # points increase
-    if len({curation.parse(cell.condition).digest for cell in cells}) < len(cells):
+    if len({query.digest for query in axis.conditions}) < len(axis.conditions):
         raise InvalidParameter.without_value("keys", f"values that {column} can hold, each once")
 
 

@@ -287,7 +287,7 @@ def _find_truths(curator: Curator, truth: Callable[[str], float], asked: Asked) 
         task = _read_task(curator, asked)
         return [find_true_quantile(truth, task, level) for level in task.levels]
     columns = asked.columns if isinstance(asked, Table) else read_by(asked.by)
-    cells = read_groups(curator.pipeline, columns, where=asked.where, keys=None).conditions
+    cells = read_groups(curator.pipeline, columns, where=asked.where, keys=None).list_conditions()
     if isinstance(asked, Table):
         return list(find_true_shares(truth, cells, where=asked.where))
     ends = {"low": asked.low, "high": asked.high}

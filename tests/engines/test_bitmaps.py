@@ -380,11 +380,15 @@ def test_numba_is_left_alone_where_it_is_switched_off(monkeypatch):
         assert kernels.LazyKernels("bitmaps_compiled", after=1 << 26)(1 << 40) is expected
 
 
-def test_small_tables_never_wait_for_numba():
+def test_only_large_work_waits_for_numba(monkeypatch):
+    """A question about a large table does not, nor its first search of a sorted column."""
     fresh = kernels.LazyKernels("bitmaps_compiled", after=1 << 26, warm_up=bitmaps._warm_up)
-    assert fresh(bitmaps._weigh_work(160, 480)) is None
+    monkeypatch.setattr(bitmaps, "_compiled", fresh)
+    arena = np.ones((3, 1 << 14), dtype=np.uint64)
+    assert count_conjunction(arena, [0, 1, 2]) == 1 << 14
     assert not fresh._settled
-    assert fresh(bitmaps._weigh_work(1 << 12, 480)) is bitmaps_compiled
+    assert fresh._loader is None
+    assert fresh(1 << 26) is bitmaps_compiled
 
 
 def test_after_much_work_on_small_tables_numba_is_loaded_beside_it(monkeypatch):

@@ -40,7 +40,6 @@ AND_TOP: Final = 3
 OR_TOP: Final = 4
 
 _LINE = 8
-_LARGE_TABLE = 1 << 12
 _LARGE_WORK = 1 << 26
 _RUN = 512
 _NARROW = 3
@@ -83,14 +82,9 @@ def _warm_up(module: ModuleType) -> None:
 _compiled = LazyKernels("bitmaps_compiled", after=_LARGE_WORK, warm_up=_warm_up)
 
 
-def _weigh_work(words: int, work: int) -> int:
-    """Return the work, counting that on a large table as enough to load the kernels for."""
-    return work if words < _LARGE_TABLE else max(work, _LARGE_WORK)
-
-
 def count_conjunction(arena: Words, slots: Sequence[int]) -> int:
     """Return how many bits are set in all of the slots, one at least: the quick way for one conjunction."""
-    module = _compiled(_weigh_work(arena.shape[1], len(slots) * arena.shape[1]))
+    module = _compiled(len(slots) * arena.shape[1])
     if module is None:
         kept = arena[slots[0]]
         for slot in slots[1:]:
@@ -106,7 +100,7 @@ def count_conjunctions(arena: Words, slots: Integers) -> Integers:
     """Return, for each line of slots, how many bits are set in all of its slots. A line may name a slot twice."""
     counts = np.zeros(len(slots), dtype=np.int64)
     work = slots.size * arena.shape[1]
-    module = _compiled(_weigh_work(arena.shape[1], work))
+    module = _compiled(work)
     if module is None:
         _count_conjunctions(arena, slots, counts)
         return counts
@@ -145,7 +139,7 @@ def count_programs(arena: Words, steps: Integers, starts: Integers, *, depth: in
     program holds more than ``depth`` bitmaps at once.
     """
     counts = np.zeros(starts.size - 1, dtype=np.int64)
-    module = _compiled(_weigh_work(arena.shape[1], len(steps) * arena.shape[1]))
+    module = _compiled(len(steps) * arena.shape[1])
     if module is None:
         for number in range(counts.size):
             kept = run_program(arena, steps[starts[number] : starts[number + 1]])
@@ -175,7 +169,7 @@ def mark_ranges(
 
     Edges are pairs of a first and a last that is not included; ``order`` names no row twice.
     """
-    module = _compiled(_weigh_work(words.size, words.size))
+    module = _compiled(words.size)
     if module is not None:
         module.mark_ranges(bitmaps, chosen, order, edges, words)
         return

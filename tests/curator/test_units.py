@@ -168,3 +168,55 @@ def test_own_numbers_are_one_for_each_unit(patients, visits):
         assert _close(curator.ask(values=np.arange(PERSONS) % 2), 0.5)
         with pytest.raises(InvalidParameter, match="expected 400 numbers"):
             curator.ask(values=np.ones(len(visits)))
+
+
+def test_tables_means_quantiles_and_selections_are_about_units(patients, visits):
+    """Cells by columns of the registry, by FIRST and by any other aggregate; a unit is in one cell at most."""
+    visits = visits.assign(ward=np.where(visits["urgent"], "N", "S"))
+    terms = OPEN | {"queries": 400, "iid": False, "reserve": 0.5, "bounds": BOUNDS, "labels": {"visits.ward": ["N", "S"]}}
+    with ht.Curator(patients, unit="patient_id", tables={"visits": visits}, **terms) as curator:
+        table = curator.table("visits.FIRST(ward BY cost)", keys=["N", "S"])
+        for cell, share in zip(table, (0.75, 0.0, 0.25), strict=True):
+            assert _close(cell, share)
+        assert table.columns == ("visits.FIRST(ward BY cost)",)
+        crossed = curator.table("visits.ANY(urgent)", ht.cut("age", [45]), where="visits.COUNT(*) < 3")
+        assert len(crossed) == 5
+        assert _close(curator.table(ht.cut("visits.COUNT(*)", [1, 2])).cell("1 to 2"), 0.25)
+        mean = curator.mean("visits.SUM(cost)", low=0, high=100, by="visits.ANY(urgent)")
+        assert mean.cell(True).sample_interval.low <= (0 + 10 + 30) / 3 <= mean.cell(True).sample_interval.high
+        median = curator.median("visits.COUNT(*)", low=0, high=10)
+        assert median.sample_interval.low <= 1 <= median.sample_interval.high
+        assert curator.ask("visits.ANY(urgent)", by=ht.cut("age", [45])).certificate.unit == "patient_id"
+        choice = curator.select({"none": "visits.COUNT(*) = 0", "some": "visits.COUNT(*) > 0"}, epsilon=1)
+        assert choice.name == "some"
+        with pytest.raises(HoldtrueError, match="text"):
+            curator.mean("visits.FIRST(ward BY cost)", low=0, high=1)
+        with pytest.raises(HoldtrueError, match="no column"):
+            curator.table("wards", keys=["N"])
+        with pytest.raises(HoldtrueError, match="not public"):
+            curator.table("visits.FIRST(ward BY cost)")
+
+
+def test_learning_and_predicting_read_units(patients, visits):
+    """One vote and one example for each person, however many visits; parts are cut by person."""
+    from sklearn.linear_model import LogisticRegression
+
+    terms = OPEN | {"epsilon": 40.0, "iid": False, "reserve": 0.9, "bounds": BOUNDS}
+    with ht.Curator(patients, unit="patient_id", tables={"visits": visits}, **terms) as curator:
+        found = curator.learn(
+            ht.Conjunctions(["visits.ANY(urgent)", "visits.COUNT(*) >= 2"], width=1),
+            target="visits.COUNT(*) >= 2",
+            epsilon=8,
+        )
+        assert found.certificate.unit == "patient_id"
+        assert "COUNT" in found.text
+        curator.train(
+            "often",
+            LogisticRegression(),
+            target="visits.COUNT(*) >= 2",
+            features=["age", "visits.ANY(urgent)"],
+            parts=20,
+            key="patient_id",
+        )
+        said = curator.predict("often", {"age": 30, "visits.ANY(urgent)": True}, epsilon=2)
+        assert said.certificate.unit == "patient_id"

@@ -23,8 +23,9 @@ from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.unit_totals import columns_of, find_least_place, make_column, start_total, where_valid
 from holdtrue.errors import InsufficientSamples, RequestError, UnknownColumn
 from holdtrue.queries.cards import Card, UnitTable
+from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.evaluator import Values
-from holdtrue.queries.features import Feature
+from holdtrue.queries.features import Feature, UnitFeature
 from holdtrue.queries.scalars import MOST_ROWS
 from holdtrue.queries.syntax_tree import Aggregate, Query, list_aggregates
 
@@ -143,6 +144,10 @@ class UnitEngine(ArrayEngine):
 
         return self._run_masked(take)
 
+    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return the sums of the queries of disjoint cells: their columns may be aggregates, which have no codes."""
+        return self.sums(cells.queries, bits=bits, progress=progress)
+
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
         """Return 32 bytes for the names of the unit and its tables, and 32 for each table, the rows of each in any order."""
         own = super().fingerprint(key, progress=progress) if self.card.columns else b""
@@ -150,7 +155,8 @@ class UnitEngine(ArrayEngine):
         return b"".join([named, own, *(group.engine.fingerprint(key) for group in self._groups.values())])
 
     def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Any]]]:
-        self._hold_aggregates([feature for feature in features if isinstance(feature, Query)])
+        read = [item.query if isinstance(item, UnitFeature) else item for item in features]
+        self._hold_aggregates([item for item in read if isinstance(item, Query)])
         return super()._read_rows(features, progress)
 
     def _hold_aggregates(self, queries: Sequence[Query]) -> None:

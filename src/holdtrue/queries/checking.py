@@ -56,7 +56,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["check_tree", "conjoin", "disjoin", "make_comparison", "make_complement", "make_null"]
+__all__ = ["check_tree", "check_value", "conjoin", "disjoin", "make_comparison", "make_complement", "make_null"]
 
 _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
@@ -77,14 +77,19 @@ _CONDITIONS = frozenset(
 
 def check_tree(node: Node, card: Card) -> Tree:
     """Return the canonical tree of an expression: a condition, or a scalar of numbers."""
-    checker = _Checker(card)
-    if checker.is_condition(node):
-        return checker.to_condition(node, wanted=True)
-    tree = checker.to_scalar(node)
+    tree = check_value(node, card)
+    if isinstance(tree, Boolean):
+        return tree
     if tree.type not in ("integer", "real"):
         message = f"a query is a condition or a number, not {_SHOWN[tree.type]}; compare it with something"
         raise UnsupportedQuery(message)
     return tree
+
+
+def check_value(node: Node, card: Card) -> Tree:
+    """Return the canonical tree of an expression of any type."""
+    checker = _Checker(card)
+    return checker.to_condition(node, wanted=True) if checker.is_condition(node) else checker.to_scalar(node)
 
 
 class _Checker:

@@ -16,7 +16,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import describe_array
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of, read_table
-from holdtrue.queries.evaluator import Values, satisfies
+from holdtrue.queries.evaluator import Values, compute, satisfies
 from holdtrue.queries.parser import parse
 from holdtrue.queries.syntax_tree import Boolean, Query
 
@@ -25,6 +25,7 @@ __all__ = [
     "Keys",
     "Labelled",
     "Numbers",
+    "UnitFeature",
     "columns_of",
     "default_features",
     "hash_bytes",
@@ -33,6 +34,7 @@ __all__ = [
     "read_features",
     "read_given_rows",
     "read_matrix",
+    "types_given",
 ]
 
 _NUMBERS: Final = ("integer", "real", "boolean")
@@ -61,13 +63,22 @@ class Keys:
     column: str
 
 
-Feature: TypeAlias = Numbers | Labelled | Keys | Query
+@dataclass(frozen=True, slots=True)
+class UnitFeature:
+    """A number or a yes-or-no question about a unit's rows; rows that a caller gives have its value under its name."""
+
+    name: str
+    query: Query
 
 
-def parse_feature(text: str, card: Card) -> Numbers | Query:
+Feature: TypeAlias = Numbers | Labelled | Keys | Query | UnitFeature
+
+
+def parse_feature(text: str, card: Card) -> Numbers | Query | UnitFeature:
     """Return the feature that a text names: a column of numbers, or else a yes-or-no question.
 
-    Text columns are refused, and so are questions with other answers than yes and no.
+    Of units it may also be a number that an aggregate gives, such as AVG(cost). Text columns are refused, and so are
+    questions about rows with other answers than yes and no.
     """
     kinds = {column.name: column.type for column in card.columns}
     if not isinstance(text, str):
@@ -77,6 +88,8 @@ def parse_feature(text: str, card: Card) -> Numbers | Query:
     if text in kinds:
         raise InvalidParameter("feature", text, f"a number or a yes-or-no question, such as {text} = 'a word'")
     query = parse(text, card)
+    if card.unit is not None and not all(name in card for name in query.columns):
+        return UnitFeature(text, query)
     if not query.boolean:
         raise InvalidParameter("feature", text, "the name of a column, or a yes-or-no question about columns")
     return query
@@ -92,8 +105,19 @@ def default_features(card: Card, used: Collection[str | None]) -> list[str]:
 
 def columns_of(features: Sequence[Feature]) -> list[str]:
     """Return the columns that features read, each once, in order."""
-    named = (item.columns if isinstance(item, Query) else (item.column,) for item in features)
+    read = [item.query if isinstance(item, UnitFeature) else item for item in features]
+    named = (item.columns if isinstance(item, Query) else (item.column,) for item in read)
     return list(dict.fromkeys(name for names in named for name in names))
+
+
+def types_given(features: Sequence[Feature], card: Card) -> dict[str, str]:
+    """Return the columns of rows that a caller gives to be read as features, with their types."""
+    plain = columns_of([item for item in features if not isinstance(item, UnitFeature)])
+    found: dict[str, str] = {name: card.column(name).type for name in plain}
+    for item in features:
+        if isinstance(item, UnitFeature):
+            found[item.name] = "boolean" if item.query.boolean else "real"
+    return found
 
 
 def read_features(features: Sequence[Feature], columns: Mapping[str, Values], *, rows: int) -> list[npt.NDArray[Any]]:
@@ -109,6 +133,10 @@ def _evaluate_feature(item: Feature, columns: Mapping[str, Values], rows: int) -
             return _find_labels(columns[column], labels)
         case Keys(column=column):
             return _hash_column(columns[column])
+        case UnitFeature(query=query):
+            if isinstance(query.tree, Boolean):
+                return satisfies(query.tree, columns, rows=rows)
+            return _to_floats(compute(query.tree, columns, rows=rows))
         case _:
             tree: Boolean = item.tree  # type: ignore[assignment]  # a question with yes and no for answers
             return satisfies(tree, columns, rows=rows)
@@ -169,7 +197,7 @@ def hash_bytes(content: bytes) -> int:
 
 def read_given_rows(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table
     """Return features of rows that a caller gives, a table or one record, by the same rules as for the private rows."""
-    return read_matrix(rows, features, {name: card.column(name).type for name in columns_of(features)})
+    return read_matrix(rows, features, types_given(features, card))
 
 
 def read_matrix(rows: Any, features: Sequence[Feature], types: Mapping[str, str]) -> npt.NDArray[np.float64]:  # noqa: ANN401 - likewise
@@ -183,4 +211,5 @@ def read_matrix(rows: Any, features: Sequence[Feature], types: Mapping[str, str]
         chosen = {name: [value] for name, value in chosen.items()}
     table, size = read_table(chosen, types=types)
     values = {name: cells for name, (_, cells) in table.items()}
-    return np.column_stack([array.astype(np.float64) for array in read_features(features, values, rows=size)])
+    known = [Numbers(item.name) if isinstance(item, UnitFeature) else item for item in features]
+    return np.column_stack([array.astype(np.float64) for array in read_features(known, values, rows=size)])

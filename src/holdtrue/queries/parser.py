@@ -17,15 +17,16 @@ from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from holdtrue.errors import RequestError, UnsupportedQuery
-from holdtrue.queries.canonical import digest_of, to_query
-from holdtrue.queries.cards import Card
-from holdtrue.queries.checking import check_tree
-from holdtrue.queries.sql_words import AGGREGATES, LACKING, REFUSED_SIGNS, RESERVED, refusal_of
+from holdtrue.queries.canonical import digest_of, render, to_query
+from holdtrue.queries.cards import Card, Type
+from holdtrue.queries.checking import check_tree, check_value
+from holdtrue.queries.sql_words import AGGREGATES, LACKING, REFUSED_SIGNS, RESERVED, quote_name, refusal_of
 from holdtrue.queries.syntax_tree import (
     DEEPEST,
     LONGEST,
     MOST_NODES,
     And,
+    Boolean,
     Node,
     Part,
     Query,
@@ -34,7 +35,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["parse", "read"]
+__all__ = ["find_column", "parse", "read"]
 
 # Texts, quoted names, signs of two characters, numbers, names; whatever else is no space is a token of its own.
 _TOKEN = re.compile(
@@ -115,6 +116,17 @@ def parse(text: str, card: Card) -> Query:
     except RecursionError:
         # The caller's own stack may have used up most of Python's; a fresh one decides alike wherever it is called.
         return _parse_in_thread(text, card)
+
+
+def find_column(text: str, card: Card) -> tuple[Type, str]:
+    """Return the type of a column and how queries write it; of units, an expression such as AVG(cost) is a column too."""
+    if text in card or card.unit is None or not isinstance(text, str):
+        return card.column(text).type, quote_name(text)
+    try:
+        tree = check_value(read(text), card)
+    except RecursionError:
+        raise UnsupportedQuery(_TOO_DEEP) from None
+    return "boolean" if isinstance(tree, Boolean) else tree.type, f"({render(tree).text})"
 
 
 def _parse_whole(text: str, card: Card) -> Query:

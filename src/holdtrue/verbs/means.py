@@ -16,7 +16,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, price_means
 from holdtrue.queries.cards import Label
 from holdtrue.queries.cells import DisjointCells
-from holdtrue.queries.sql_words import quote_name
+from holdtrue.queries.parser import find_column
 from holdtrue.records import Certificate, Estimates, Means, Response
 from holdtrue.requests import By, Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
@@ -73,11 +73,11 @@ def plan_mean(  # noqa: PLR0913 - one request
     that what a row adds is nonnegative and 1 in all, and replacing it moves all cells by a square of 2 at most (U1.1).
     """
     bounds = read_bounds(low, high)
-    kind = curation.card.column(column).type
+    kind, name = find_column(column, curation.card)
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}, whose share ask(query, by=...) gives")
     groups = read_groups(curation, read_by(by), where=where, keys=keys, most=_MOST_GROUPS)
-    name, (first, last) = quote_name(column), (repr(end) for end in bounds)
+    first, last = (repr(end) for end in bounds)
     width = float(Fraction(bounds[1]) - Fraction(bounds[0]))
     sides = (f"{name} >= {first} AND {name} <= {last}", f"{name} < {first}", f"{name} > {last}")
     value = curation.parse(f"({name} - ({first})) / {width!r}")

@@ -37,7 +37,7 @@ from holdtrue.planning.quantiles import (
     read_levels,
     score_ranks,
 )
-from holdtrue.queries.sql_words import quote_name
+from holdtrue.queries.parser import find_column
 from holdtrue.records import Answer, Certificate, Quantiles, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
@@ -63,7 +63,10 @@ _MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantileTask:
-    """A request for quantiles, read and checked against the card: nothing was charged for it yet."""
+    """A request for quantiles, read and checked against the card: nothing was charged for it yet.
+
+    ``written`` is the column as queries write it.
+    """
 
     column: str
     levels: tuple[float, ...]
@@ -71,10 +74,11 @@ class QuantileTask:
     where: str | None
     method: str
     epsilon: Fraction | None = None
+    written: str = ""
 
     def write_threshold(self, place: int) -> str:
         """Return the question whether a row's value is at or below the point at a place."""
-        text = f"{quote_name(self.column)} <= {self.grid.write_point(place)}"
+        text = f"{self.written} <= {self.grid.write_point(place)}"
         return text if self.where is None else f"({self.where}) AND {text}"
 
     @property
@@ -124,7 +128,7 @@ def read_task(  # noqa: PLR0913 - one request
     of every interval only, since a quantile has two.
     """
     refuse_one_side(curation.plan, "quantiles have")
-    kind = curation.card.column(column).type
+    kind, written = find_column(column, curation.card)
     if kind not in ("integer", "real"):
         raise InvalidParameter("column", column, f"a column of numbers; it is {kind}")
     wanted, grid, filtered = read_levels(levels), read_grid(low, high, step), where is not None
@@ -142,7 +146,7 @@ def read_task(  # noqa: PLR0913 - one request
         raise InvalidParameter.saying("epsilon", "leave out epsilon: a search and a curve cost what the plan's questions do")
     if chosen == "exponential" and filtered:
         raise InvalidParameter.saying("where", "method='exponential' looks at all rows; use method='search' with where")
-    task = QuantileTask(column, wanted, grid, where, chosen, privacy)
+    task = QuantileTask(column, wanted, grid, where, chosen, privacy, written)
     if chosen == "curve":
         price_curve(plan, task.cells, rows=rows)
     if where is not None and not curation.parse(where).boolean:

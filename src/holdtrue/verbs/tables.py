@@ -19,8 +19,8 @@ from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.tables import TablePrice, count_unions, price_table
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
-from holdtrue.queries.parser import parse
-from holdtrue.queries.sql_words import quote_name, quote_text
+from holdtrue.queries.parser import find_column, parse
+from holdtrue.queries.sql_words import quote_text
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table, Unions
 from holdtrue.requests import Cut
@@ -289,17 +289,17 @@ def _read_columns(
 
 
 def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
-    column = card.column(name)
-    if column.type == "boolean" and name not in keys:
-        return [_Cell(True, quote_name(name)), _Cell(False, f"NOT {quote_name(name)}")]  # noqa: FBT003 - labels
-    labels = keys.get(name, column.labels)
+    kind, written = find_column(name, card)
+    if kind == "boolean" and name not in keys:
+        return [_Cell(True, written), _Cell(False, f"NOT {written}")]  # noqa: FBT003 - labels
+    labels = keys.get(name, card.column(name).labels if name in card else None)
     if labels is None:
         message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
         raise NotCertified(message)
     given = [_read_label(label) for label in read_list("keys", labels, expected="a list of labels")]
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):
         raise InvalidParameter("keys", list(given), "different labels, one or more")
-    return [_Cell(label, f"{quote_name(name)} = {_quote_label(label)}") for label in given]
+    return [_Cell(label, f"{written} = {_quote_label(label)}") for label in given]
 
 
 def _read_label(label: object) -> Label:
@@ -321,10 +321,10 @@ def _check_disjoint(column: str | Cut, axis: CellAxis) -> None:
 
 def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
     given = cut(asked.column, asked.points, inside=asked.inside)  # a record may come from anywhere
-    column = card.column(given.column)
-    if column.type not in ("integer", "real"):
-        raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {column.type}")
-    name, points = quote_name(given.column), given.points
+    kind, name = find_column(given.column, card)
+    if kind not in ("integer", "real"):
+        raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {kind}")
+    points = given.points
     inner = [
         _Cell(
             f"{low:g} to {high:g}",

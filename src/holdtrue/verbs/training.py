@@ -17,7 +17,16 @@ from holdtrue.exact import count, read_list
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
-from holdtrue.queries.features import Feature, Labelled, Numbers, columns_of, default_features, parse_feature, read_matrix
+from holdtrue.queries.features import (
+    Feature,
+    Labelled,
+    Numbers,
+    columns_of,
+    default_features,
+    parse_feature,
+    read_matrix,
+    types_given,
+)
 from holdtrue.verbs import Curation
 
 __all__ = ["Model", "ModelFacts", "Training", "is_model_name", "plan_training"]
@@ -68,7 +77,7 @@ class Model:
     def of(cls, asked: ModelFacts, ensemble: Ensemble, columns: tuple[str, ...], *, card: Card) -> "Model":
         """Return a model that reads the named columns and questions of a card."""
         read = tuple(parse_feature(text, card) for text in columns)
-        return cls(asked, ensemble, columns, read, {name: card.column(name).type for name in columns_of(read)})
+        return cls(asked, ensemble, columns, read, types_given(read, card))
 
     def read_points(self, rows: object) -> list[dict[str, object]]:
         """Return rows as public points: the columns that the model reads and their values, one mapping a row."""

@@ -18,7 +18,6 @@ from holdtrue import __version__
 from holdtrue.codec import encode
 from holdtrue.curator.models import Model
 from holdtrue.errors import HoldtrueError, UnknownName
-from holdtrue.queries.features import columns_of
 from holdtrue.records import Prediction
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset
@@ -95,11 +94,8 @@ async def ready(request: Request) -> Response:
 @router.get("/models/{model}", response_class=Response, responses=_describe_reply("The model."))
 async def metadata(request: Request, model: ModelName, _: Anyone) -> Response:
     """Return a model's inputs and its output."""
-    dataset, found = await _find_model(request, model)
-    card = dataset.curator.card
-    inputs = [
-        {"name": name, "datatype": _TYPES[card.column(name).type], "shape": [-1]} for name in columns_of(found.features)
-    ]
+    found = (await _find_model(request, model))[1]
+    inputs = [{"name": name, "datatype": _TYPES[kind], "shape": [-1]} for name, kind in found.reads.items()]
     output = {"name": "label", "datatype": datatype_of(found.asked.labels), "shape": [-1]}
     document = {"name": model, "versions": [_VERSION], "platform": "holdtrue", "inputs": inputs, "outputs": [output]}
     return _make_reply(document)
@@ -149,7 +145,7 @@ async def infer(request: Request, model: ModelName, caller: Analyst) -> Response
     asked = await _read_request(request)
     key = _read_key(request, asked, caller)
     dataset, found = await _find_model(request, model)
-    table = table_of(asked.inputs, columns_of(found.features), dataset.curator.card)
+    table = table_of(asked.inputs, found.reads)
     said = await dataset.dispatcher.run_long(
         caller.name,
         partial(dataset.curator.predict, found.asked.name, table, epsilon=asked.epsilon, key=key, analyst=caller.name),

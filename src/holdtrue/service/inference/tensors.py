@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.queries.cards import Card
 from holdtrue.service.http.bodies import parse_json
 from holdtrue.service.http.problems import Refused
 
@@ -257,18 +256,19 @@ def encode_labels(datatype: str, labels: Sequence[Any], *, binary: bool) -> tupl
 _ROWS = "rows"
 
 
-def table_of(inputs: Mapping[str, Tensor], columns: Sequence[str], card: Card) -> dict[str, Any]:
-    """Return inputs as columns of a table: one tensor for each column, or one matrix with all of them in order.
+def table_of(inputs: Mapping[str, Tensor], types: Mapping[str, str]) -> dict[str, Any]:
+    """Return inputs as columns of a table, of these types: one tensor for each, or one matrix with all of them in order.
 
-    Fails: InvalidParameter, before anything is charged, in words that name columns of the card only.
+    Fails: InvalidParameter, before anything is charged, in words that name public columns only.
     """
+    columns = list(types)
     one = inputs.get(_ROWS)
     whole = one is not None and len(inputs) == 1 and (columns != [_ROWS] or one.width not in (None, 1))
     pieces = _split_matrix(one, columns) if whole and one is not None else _match_columns(inputs, columns)
     table = {}
     for name, (datatype, values) in pieces.items():
         column = np.empty(len(values), dtype=object)
-        column[:] = _convert_values(name, card.column(name).type, datatype, values)
+        column[:] = _convert_values(name, types[name], datatype, values)
         table[name] = column
     return table
 

@@ -204,6 +204,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
 
     roomy = ht.Curator(frame, queries=10**6, epsilon=1000.0, delta=1e-6)
     averaged = {"column": "age", "low": 0, "high": 100}
+    stumps = ht.Stumps(bounds={"age": (0, 90)}, steps=5)
     spans = {"age": (0, 100), "bmi": (10, 50)}
     learner = {"hypotheses": ht.Stumps(bounds={"age": (0, 90)}, steps=5), "target": "smoker", "epsilon": 0.001}
     learned = ("features", "alpha", "beta", "weights", "anyway", *keys)
@@ -219,6 +220,12 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.mean", roomy.mean, averaged, ("where", "by", "keys", *keys), share=2),
         Target("Curator.variance", roomy.variance, averaged, keys),
         Target("Curator.covariance", roomy.covariance, {"first": "age", "second": "bmi", "bounds": spans}, keys),
+        Target("Curator.correlation", roomy.correlation, {"first": "age", "second": "bmi", "bounds": spans}, keys),
+        Target("Curator.r_squared", roomy.r_squared, {"prediction": "age", "target": "bmi", "low": 0, "high": 9}, keys),
+        Target("Curator.gini", roomy.gini, averaged, keys),
+        Target("Curator.auc", roomy.auc, {"score": "age", "label": "smoker", "low": 0, "high": 100}, keys),
+        Target("Curator.pairs", roomy.pairs, {"kernel": "abs(a.age - b.bmi)", "low": 0, "high": 100}, keys, share=2),
+        Target("Curator.best_error", roomy.best_error, {"hypotheses": stumps, "target": "smoker"}, ("features", *keys)),
         Target("Curator.preview_statistic", roomy.preview_statistic, {"request": Variance(**averaged)}),
         Target("Curator.sum", roomy.sum, averaged, ("where", "by", "population")),
         Target(

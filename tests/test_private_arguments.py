@@ -223,7 +223,9 @@ PUBLIC = {
     *("step", "submissions", "threshold", "tolerance", "train", "unseen", "what", "y_pred", "yes"),
 }
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
-PUBLIC_HERE |= {("Curator", "covariance", "first"), ("Curator", "covariance", "second")}
+PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}
+PUBLIC_HERE |= {("Curator", "auc", "label"), ("Curator", "auc", "score"), ("Curator", "pairs", "kernel")}
+PUBLIC_HERE |= {("Curator", "r_squared", "prediction")}
 PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}
 
 

@@ -14,11 +14,14 @@ from msgspec import Meta, Struct, inspect
 
 __all__ = [
     "Ask",
+    "Auc",
+    "BestError",
     "By",
     "Certify",
     "ClassDocument",
     "Compare",
     "ConjunctionsDocument",
+    "Correlation",
     "Covariance",
     "Cut",
     "DecisionListsDocument",
@@ -27,15 +30,18 @@ __all__ = [
     "EstimatorDocument",
     "FieldDescription",
     "Gate",
+    "Gini",
     "Grant",
     "HoldoutTerms",
     "IntervalsDocument",
     "Learn",
     "LinearNetDocument",
     "Mean",
+    "Pairs",
     "ParitiesDocument",
     "Predict",
     "Quantile",
+    "RSquared",
     "ReceiptDocument",
     "RectanglesDocument",
     "Register",
@@ -303,6 +309,63 @@ class Covariance(_Request, frozen=True, kw_only=True):
     second: Annotated[Text, Meta(description="Another one.")]
     bounds: Annotated[
         Bounds | None, Meta(description="The least and the most that values of each count; the card's unless given.")
+    ] = None
+
+
+class Gini(_Request, frozen=True, kw_only=True):
+    """The Gini coefficient of a column of numbers that are not negative, counted within public bounds."""
+
+    column: Annotated[Text, Meta(description="The column of numbers.")]
+    low: Annotated[
+        Annotated[float, Meta(ge=0)], Meta(description="The least that a value counts; a missing one counts as it.")
+    ]
+    high: Annotated[float, Meta(description="The most that a value counts.")]
+
+
+class Correlation(Covariance, frozen=True, kw_only=True):
+    """The correlation of two columns of numbers, each counted within public bounds."""
+
+
+class RSquared(_Request, frozen=True, kw_only=True, tag="r_squared"):
+    """The share of a column's variance that another column explains as it stands: 1 - mean squared error / variance."""
+
+    prediction: Annotated[Text, Meta(description="The column of predictions.")]
+    target: Annotated[Text, Meta(description="The column that is predicted.")]
+    low: Annotated[float, Meta(description="The least that values of both count; a missing one counts as it.")]
+    high: Annotated[float, Meta(description="The most that values of both count.")]
+
+
+class Auc(_Request, frozen=True, kw_only=True):
+    """How often a score orders two rows of unlike labels rightly, ties counting half: the area under the ROC curve."""
+
+    score: Annotated[Text, Meta(description="The column of scores.")]
+    label: Annotated[Text, Meta(description="A yes-or-no column or question; a missing one counts no.")]
+    low: Annotated[
+        float | None, Meta(description="The least that a score counts; the card's bound, or 0, unless given.")
+    ] = None
+    high: Annotated[
+        float | None, Meta(description="The most that a score counts; the card's bound, or 1, unless given.")
+    ] = None
+
+
+class Pairs(_Request, frozen=True, kw_only=True):
+    """The mean of an expression in two rows, over pairs of different rows."""
+
+    kernel: Annotated[Text, Meta(description="The expression, its columns named by row: a or b, a dot, the name.")]
+    low: Annotated[float, Meta(description="The least that the expression counts; a missing value counts as it.")] = 0
+    high: Annotated[float, Meta(description="The most that the expression counts.")] = 1
+
+
+class BestError(_Request, frozen=True, kw_only=True, tag="best_error"):
+    """How seldom the best hypothesis of a finite class errs."""
+
+    hypotheses: Annotated[
+        ClassDocument | Annotated[tuple[ClassDocument, ...], Meta(min_length=1, max_length=64)],
+        Meta(description="The class, or several that are joined."),
+    ]
+    target: Annotated[Text, Meta(description="The yes-or-no question to predict.")]
+    features: Annotated[
+        Columns | None, Meta(description="What a class by position reads; all number columns unless given.")
     ] = None
 
 
@@ -643,6 +706,12 @@ Request: TypeAlias = (
     | RegisterHoldout
     | Variance
     | Covariance
+    | Gini
+    | Pairs
+    | Auc
+    | Correlation
+    | RSquared
+    | BestError
 )
 
 

@@ -64,6 +64,12 @@ def test_statistics_are_those_of_the_curator(analyst, curator):
     for ask in (
         lambda held, **given: held.variance("age", low=0, high=100, **given),
         lambda held, **given: held.covariance("age", "bmi", bounds=bounds, **given),
+        lambda held, **given: held.correlation("age", "bmi", bounds=bounds, **given),
+        lambda held, **given: held.r_squared("age", "bmi", low=0, high=100, **given),
+        lambda held, **given: held.gini("age", low=0, high=100, **given),
+        lambda held, **given: held.auc("age", "smoker", low=0, high=100, **given),
+        lambda held, **given: held.pairs("abs(a.age - b.age)", high=100, **given),
+        lambda held, **given: held.best_error(ht.Stumps(bounds={"age": (0, 100)}, steps=9), target="smoker", **given),
     ):
         found = ask(analyst)
         assert found.interval.low <= found.value <= found.interval.high

@@ -199,6 +199,19 @@ def test_statistics_by_the_command(people, tmp_path):
     words = ("covariance", "people.parquet", "age", "bmi", "--bounds", "age=0:100", "--bounds", "bmi=10:50")
     assert json.loads(command(*words, "--json", within=tmp_path).stdout)["measure"] == "covariance"
     assert command("covariance", "people.parquet", "age", "bmi", within=tmp_path).returncode == 2
+    spans = ("--low", 0, "--high", 100)
+    (tmp_path / "class.json").write_text('{"class": "stumps", "bounds": [[0, 100]], "steps": 5, "columns": ["age"]}')
+    for words, measure in (
+        (("correlation", "age", "bmi", "--bounds", "age=0:100", "--bounds", "bmi=10:50"), "correlation"),
+        (("r-squared", "bmi", "age", *spans), "explained variance"),
+        (("gini", "age", *spans), "gini coefficient"),
+        (("auc", "age", "smoker", *spans), "auc"),
+        (("pairs", "abs(a.age - b.age)", *spans), "mean over pairs"),
+        (("best-error", "smoker", "--class", "class.json"), "least error"),
+    ):
+        verb, *rest = words
+        shown = command(verb, "people.parquet", *rest, "--json", within=tmp_path)
+        assert json.loads(shown.stdout)["measure"] == measure, shown.stderr
 
 
 def test_a_quantile_by_the_command(people, tmp_path):

@@ -32,7 +32,7 @@ def everything(folder, caplog, capsys):
     def note(thing):
         seen.extend([repr(thing), str(thing), getattr(thing, "_repr_html_", str)()])
 
-    with ht.Curator(folder / "rows.csv", queries=20, epsilon=1.0, delta=1e-6, iid=True, ledger=folder / "l") as curator:
+    with ht.Curator(folder / "rows.csv", queries=40, epsilon=1.0, delta=1e-6, iid=True, ledger=folder / "l") as curator:
         note(curator)
         note(curator.card)
         for question in (
@@ -46,6 +46,13 @@ def everything(folder, caplog, capsys):
         note(curator.mean("income", low=0, high=1000, by=ht.cut("score", [0.5])))
         note(curator.sum("income", low=0, high=1000))
         note(curator.variance("income", low=0, high=1000))
+        note(curator.gini("income", low=0, high=1000))
+        note(curator.auc("score", "income > 500"))
+        note(curator.pairs("a.name = b.name"))
+        for wrong in ("a.nam = b.name", "a.income", "income", "a.income // b.income", "a.name > b.income"):
+            with pytest.raises(ht.RequestError) as caught:
+                curator.pairs(wrong)
+            seen.append("".join(traceback.format_exception(caught.value)))
         note(curator.covariance("income", "score", bounds={"income": (0, 1000), "score": (0, 1)}))
         note(curator.ask("income > 500000", by=ht.cut("score", [0.5])))
         note(curator.select({"rich": "income > 900000", "poor": "income < 100"}))

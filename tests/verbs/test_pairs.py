@@ -14,9 +14,10 @@ from holdtrue.engines import open_engine
 from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.mechanisms import Gaussian
 from holdtrue.records import Response
-from holdtrue.requests import Covariance, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
 from holdtrue.verbs.asking import cached_parser
-from holdtrue.verbs.pairs import _measure_tasks, read_statistic
+from holdtrue.verbs.pairs import _shuffle_rows, read_statistic
+from holdtrue.verbs.statistic_tasks import measure_tasks
 
 ROWS = 4000
 BITS = 20
@@ -41,7 +42,7 @@ def measure(rows, request):
     engine = open_engine(rows)
     plan = SimpleNamespace(side="both", bits=BITS)
     curation = SimpleNamespace(card=engine.card, engine=engine, plan=plan, parse=cached_parser(engine.card), progress=None)
-    return _measure_tasks(curation, read_statistic(curation, request))
+    return measure_tasks(curation, read_statistic(curation, request).tasks)
 
 
 def largest_move(points, request, *, rows):
@@ -59,6 +60,7 @@ def largest_move(points, request, *, rows):
 
 
 LINE = [{"x": value} for value in (0.0, 0.37, 0.5, 1.0)]
+LABELLED = [{"x": score, "y": label} for score, label in itertools.product((0.0, 0.37, 1.0), (True, False))]
 SQUARE = [{"x": first, "y": second} for first, second in itertools.product((0.0, 0.4, 1.0), repeat=2)]
 
 
@@ -72,6 +74,126 @@ def test_u5_a_row_moves_a_variance_by_exactly_what_is_charged(rows):
 def test_u5_a_row_moves_a_covariance_by_exactly_what_is_charged(rows):
     request = Covariance(first="x", second="y", bounds={"x": (0, 1), "y": (0, 1)})
     assert largest_move(SQUARE, request, rows=rows) == 1 << BITS
+
+
+@pytest.mark.parametrize(
+    ("points", "request_"),
+    [
+        (LINE, Gini(column="x", low=0, high=1)),
+        (LABELLED, Auc(score="x", label="y")),
+        (SQUARE, Correlation(first="x", second="y", bounds={"x": (0, 1), "y": (0, 1)})),
+        (SQUARE, RSquared(prediction="x", target="y", low=0, high=1)),
+    ],
+    ids=["gini", "auc", "correlation", "r_squared"],
+)
+def test_u5_a_row_moves_each_part_by_exactly_what_is_charged(points, request_):
+    """c = 2 of mean differences and of the right and wrong pairs of an AUC: each part is a plain sum's worth."""
+    assert largest_move(points, request_, rows=4) == 1 << BITS
+
+
+@pytest.mark.parametrize(
+    ("kernel", "c"),
+    [("abs(a.x - b.x)", 2.0), ("a.x <> b.x", 2.0), ("a.x * b.x / 2", 2.0), ("LEAST(abs(a.x - b.x), 0.5)", 1.0)],
+)
+def test_u5_a_row_moves_pairs_by_at_most_what_is_charged_whatever_the_order(kernel, c):
+    """Brute force over ordered tables and orders; interval arithmetic finds that the last one spans half as much."""
+    values, rows = [0.0, 0.5, 1.0], 4
+    tables = list(itertools.product(values, repeat=rows))
+    orders = [np.array(order) for order in ([0, 1, 2, 3], [0, 2, 1, 3], [3, 1, 0, 2])]
+    engines = {table: open_engine({"x": np.array(table)}) for table in tables}
+    card = engines[tables[0]].card
+    curation = SimpleNamespace(
+        card=card, engine=engines[tables[0]], plan=SimpleNamespace(side="both", bits=BITS), progress=None
+    )
+    (task,) = read_statistic(curation, Pairs(kernel=kernel)).tasks
+    assert task.sensitivity == c
+    largest = 0
+    for order in orders:
+        found = {
+            table: task.measure_rows([engine.sum_pairs(task.queries[0], order, bits=40)], bits=BITS)
+            for table, engine in engines.items()
+        }
+        for table in tables:
+            for place, value in itertools.product(range(rows), values):
+                other = (*table[:place], value, *table[place + 1 :])
+                largest = max(largest, abs(found[table] - found[other]))
+    assert largest <= 1 << BITS
+    assert largest == 1 << BITS or kernel == "a.x * b.x / 2"
+
+
+def test_an_order_of_rows_is_drawn_anew_and_uniform():
+    drawn = [tuple(_shuffle_rows(3)) for _ in range(6000)]
+    counts = np.array([drawn.count(order) for order in itertools.permutations(range(3))])
+    assert counts.sum() == 6000
+    assert np.abs(counts - 1000).max() < 200  # seven deviations
+
+
+def test_ratios_are_the_sample_s_own(monkeypatch):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    bmi, age = np.clip(rows["bmi"], 14, 60), np.clip(rows["age"], 0, 120)
+    span = {"bmi": (14, 60), "age": (0, 120)}
+    with open_curator(rows) as curator:
+        assert curator.correlation("bmi", "age", bounds=span).value == pytest.approx(np.corrcoef(bmi, age)[0, 1], abs=1e-4)
+        gini = np.abs(age[:, None] - age[None]).mean() * ROWS / (ROWS - 1) / (2 * age.mean())
+        found = curator.gini("age", low=0, high=120)
+        assert found.value == pytest.approx(gini, abs=1e-3)
+        assert gini in found.sample_interval
+        explained = 1 - ((bmi - np.clip(rows["age"], 14, 60)) ** 2).mean() / np.var(np.clip(rows["age"], 14, 60), ddof=1)
+        assert curator.r_squared("bmi", "age", low=14, high=60).value == pytest.approx(max(-1, explained), abs=1e-4)
+        found = curator.auc("bmi", "smoker", low=0, high=64)
+        yes, no = rows["bmi"][rows["smoker"]] // 0.0625, rows["bmi"][~rows["smoker"]] // 0.0625
+        right = (yes[:, None] > no[None]).mean() + (yes[:, None] == no[None]).mean() / 2
+        assert found.value == pytest.approx(right, abs=1e-9)
+        assert sum(part.value for part in found.parts) == pytest.approx(2 * len(yes) * len(no) / (ROWS * (ROWS - 1)))
+        pairs = curator.pairs("abs(a.age - b.age)", high=120)
+        assert pairs.value == pytest.approx(2 * gini * age.mean(), rel=0.05)
+        same = curator.pairs("a.smoker = b.smoker AND a.bmi > 20")
+        assert 0.3 < same.value < 0.6
+
+
+def test_the_parts_of_a_ratio_are_answers_of_their_own():
+    with open_curator() as curator:
+        variance = curator.variance("bmi", low=14, high=60)
+        asks = curator.budget.asks
+        found = curator.correlation("bmi", "age", bounds={"bmi": (14, 60), "age": (0, 120)})
+        assert curator.budget.asks == asks - 2
+        assert (found.parts[1].value, found.parts[1].repeated, found.repeated) == (variance.value, True, False)
+        again = curator.correlation("bmi", "age", bounds={"bmi": (14, 60), "age": (0, 120)})
+        assert again.repeated
+        assert again.value == found.value
+        assert curator.budget.asks == asks - 2
+        assert found.sensitivity is None
+        assert "open" in found.reason
+        assert found.interval.low == -1.0
+
+
+def test_the_best_error_is_the_least_count_of_the_class(monkeypatch, tmp_path):
+    without_noise(monkeypatch)
+    rows = make_rows()
+    stumps = ht.Stumps(bounds={"bmi": (14, 60), "age": (0, 120)}, steps=20)
+    with open_curator(rows, ledger=tmp_path / "l") as curator:
+        found = curator.best_error(stumps, target="age > 60 AND bmi > 20")
+        wrong = stumps.error_counts(np.column_stack([rows["bmi"], rows["age"]]), (rows["age"] > 60) & (rows["bmi"] > 20))
+        assert found.value == pytest.approx(wrong.min() / ROWS)
+        assert found.sensitivity == 1.0
+        assert "samples of 4,000 rows" in found.target
+        assert curator.best_error(stumps, target="age > 60 AND bmi > 20").repeated
+        assert not curator.best_error(stumps, target="age > 61").repeated
+        with pytest.raises(InvalidParameter):
+            curator.best_error(stumps, target="age")
+        with pytest.raises(InvalidParameter):
+            curator.best_error([], target="age > 60")
+    assert ht.verify(tmp_path / "l")
+
+
+def test_rows_that_are_not_in_this_process_have_no_pairs(monkeypatch):
+    with open_curator() as curator:
+        monkeypatch.setattr(type(curator.pipeline.engine), "pairs", False)
+        with pytest.raises(NotCertified, match="variance, covariance, correlation, gini or auc"):
+            curator.pairs("abs(a.bmi - b.bmi)", high=60)
+        assert curator.budget.spent == 0
+        assert curator.gini("bmi", low=0, high=60).interval is not None
 
 
 def test_the_numbers_are_the_sample_s_own(monkeypatch):
@@ -167,6 +289,18 @@ def test_the_card_has_bounds_for_two_columns(monkeypatch):
         (lambda c: c.covariance("bmi", "age", bounds={"bmi": (0, 1), "x": (0, 1)}), InvalidParameter),
         (lambda c: c.covariance("bmi", "age", bounds=[(0, 1)]), InvalidParameter),
         (lambda c: c.covariance("bmi", "age", bounds={"bmi": 3, "age": (0, 1)}), InvalidParameter),
+        (lambda c: c.gini("bmi", low=-1, high=1), InvalidParameter),
+        (lambda c: c.auc("bmi", "age"), InvalidParameter),
+        (lambda c: c.auc("smoker", "smoker"), InvalidParameter),
+        (lambda c: c.auc("bmi", "smoker", low=2), InvalidParameter),
+        (lambda c: c.r_squared("bmi", "bmi", low=0, high=1), InvalidParameter),
+        (lambda c: c.pairs("a.bmi"), InvalidParameter),
+        (lambda c: c.pairs("bmi + b.bmi"), UnknownColumn),
+        (lambda c: c.pairs("a.smoker AND b.smoker", high=2), InvalidParameter),
+        (lambda c: c.pairs("0 - abs(a.bmi - b.bmi)"), InvalidParameter),
+        (lambda c: c.pairs("a.bmi // b.bmi"), ht.RequestError),
+        (lambda c: c.pairs(3), InvalidParameter),
+        (lambda c: c.find_statistic("variance"), InvalidParameter),
     ],
 )
 def test_what_is_refused_costs_nothing(ask, error):

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
 from holdtrue.estimators import StableClassifier
+from holdtrue.requests import Auc, Correlation, Gini, Pairs, Variance
 from whole.faults import STEPS, Worker, at, kill
 from whole.holdout_machine import folder
 
@@ -22,6 +23,14 @@ KEY = st.sampled_from([None, "k1", "k2", "k3", "k4", "k5"])
 WORKER = st.integers(0, 1)
 MOMENT = st.sampled_from(STEPS)
 METHOD = st.sampled_from(["search", "curve"])
+STATISTICS = (
+    Variance(column="x", low=0, high=ROWS),
+    Correlation(first="x", second="id", bounds={"x": (0, ROWS), "id": (0, ROWS)}),
+    Gini(column="x", low=0, high=ROWS),
+    Auc(score="x", label="y", low=0, high=ROWS),
+    Pairs(kernel="abs(a.x - b.x)", low=0, high=ROWS),
+)
+VERBS = tuple(request.__struct_config__.tag for request in STATISTICS)
 POINTS = st.lists(st.integers(0, 30), min_size=1, max_size=6, unique=True)
 
 
@@ -140,12 +149,13 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"mean {by}", found.values) == found.values, "one mean, two answers"
         self.remember(key, request)
 
-    @rule(place=WORKER, high=st.sampled_from([ROWS, ROWS // 2]), key=KEY)
-    def variance(self, place, high, key):
-        request = ("variance", high)
-        found = self.request(place, lambda held: held.variance("x", low=0, high=high, key=key), key=key, request=request)
+    @rule(place=WORKER, request=st.sampled_from(STATISTICS), key=KEY)
+    def statistic(self, place, request, key):
+        found = self.request(place, lambda held: held.find_statistic(request, key=key), key=key, request=request)
         if found is not None:
-            assert self.values.setdefault(f"variance {high}", found.value) == found.value, "one variance, two answers"
+            for part in found.parts or (found,):
+                name = f"{part.measure} of {part.subject}"
+                assert self.values.setdefault(name, part.value) == part.value, "one statistic, two answers"
         self.remember(key, request)
 
     def find_quantile(self, place, level, method, key):
@@ -235,7 +245,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table", "variance")]
+        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table", *VERBS)]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

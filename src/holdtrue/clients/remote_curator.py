@@ -29,7 +29,8 @@ from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
 from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table
 from holdtrue.requests import By, Cut
-from holdtrue.verbs.pairs import StatisticPrice, StatisticRequest
+from holdtrue.verbs.pairs import StatisticRequest
+from holdtrue.verbs.statistic_tasks import StatisticPrice
 
 __all__ = ["Remote"]
 
@@ -252,6 +253,46 @@ class Remote:
         """Return the covariance of two columns of numbers, each counted within public bounds or those of the card."""
         asked = {"first": first, "second": second, "bounds": None if bounds is None else _to_json_bounds(bounds)}
         return self._send_request("/covariance", asked, Statistic, key)
+
+    def correlation(
+        self, first: str, second: str, *, bounds: Mapping[str, tuple[Number, Number]] | None = None, key: str | None = None
+    ) -> Statistic:
+        """Return the correlation of two columns of numbers, each counted within public bounds or those of the card."""
+        asked = {"first": first, "second": second, "bounds": None if bounds is None else _to_json_bounds(bounds)}
+        return self._send_request("/correlation", asked, Statistic, key)
+
+    def r_squared(self, prediction: str, target: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
+        """Return the share of the target's variance that a column of predictions explains."""
+        asked = {"prediction": prediction, "target": target} | _write_clamp(low, high)
+        return self._send_request("/r-squared", asked, Statistic, key)
+
+    def gini(self, column: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
+        """Return the Gini coefficient of a column of numbers from 0 up, counted within public bounds."""
+        return self._send_request("/gini", {"column": column} | _write_clamp(low, high), Statistic, key)
+
+    def auc(
+        self, score: str, label: str, *, low: Number | None = None, high: Number | None = None, key: str | None = None
+    ) -> Statistic:
+        """Return how often a score orders two rows of unlike labels rightly."""
+        ends = {"low": _to_json_number("low", low), "high": _to_json_number("high", high)}
+        return self._send_request("/auc", {"score": score, "label": label} | ends, Statistic, key)
+
+    def pairs(self, kernel: str, *, low: Number = 0, high: Number = 1, key: str | None = None) -> Statistic:
+        """Return the mean of an expression in two rows, such as ``abs(a.income - b.income)``."""
+        return self._send_request("/pairs", {"kernel": kernel} | _write_clamp(low, high), Statistic, key)
+
+    def best_error(
+        self,
+        hypotheses: HypothesisClass | Sequence[HypothesisClass],
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        key: str | None = None,
+    ) -> Statistic:
+        """Return how seldom the best hypothesis of a finite class errs on samples of this size."""
+        asked = {"hypotheses": plain(_join_classes(hypotheses, None).document), "target": target}
+        asked |= {"features": None if features is None else list(features)}
+        return self._send_request("/best-error", asked, Statistic, key)
 
     def preview_statistic(self, request: StatisticRequest) -> StatisticPrice:
         """Return what a statistic would cost, and how wide it would be. Free."""

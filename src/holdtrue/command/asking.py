@@ -29,6 +29,7 @@ __all__ = [
     "print_receipt",
     "quantile",
     "read_bounds",
+    "read_document",
     "select",
     "table",
 ]
@@ -488,7 +489,7 @@ def _read_classes(
     if trees:
         found.append(Trees(trees, depth=min(2, len(trees))))
     if document is not None:
-        found.append(read_class(_read_document(document)))
+        found.append(read_class(read_document(document)))
     if not found:
         raise InvalidParameter.without_value(
             "class", "given: --stumps age=0:120, --conjunctions smoker, or --class FILE.json"
@@ -506,7 +507,8 @@ def read_bounds(text: str) -> tuple[str, float, float]:
         raise InvalidParameter("bounds", text, f"{_BOUNDS}, such as age=0:120") from None
 
 
-def _read_document(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         reason = None if isinstance(found, dict) else "not a JSON object"

@@ -1,20 +1,21 @@
-"""``holdtrue variance``, ``covariance``: statistics that are not means of rows."""
+"""``holdtrue variance``, ``covariance``, ``correlation``, ``auc`` and their like: statistics that are not means of rows."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds
+from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds, read_document
 from holdtrue.command.output import Json, print_json, print_lines, show_progress
 from holdtrue.command.paths import Data, LedgerOption, open_curator
-from holdtrue.requests import Covariance, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
 
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.records import Statistic
     from holdtrue.verbs.pairs import StatisticRequest
 
-__all__ = ["covariance", "variance"]
+__all__ = ["auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "variance"]
 
 Number = Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")]
 Low = Annotated[float, typer.Option(help="The least that a value counts; a missing one counts as it.")]
@@ -58,6 +59,115 @@ def covariance(
     """Ask for the covariance of two columns of numbers, for the price of one question."""
     request = Covariance(first=first, second=second, bounds=_read_all_bounds(bounds))
     _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def correlation(
+    data: Data,
+    first: Number,
+    second: Number,
+    *,
+    bounds: BoundsOption = None,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the correlation of two columns of numbers, for the price of three questions at most."""
+    request = Correlation(first=first, second=second, bounds=_read_all_bounds(bounds))
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def r_squared(
+    data: Data,
+    prediction: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of predictions.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The column that is predicted.")],
+    *,
+    low: Low,
+    high: High,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask which share of a column's variance another column explains, for the price of two questions at most."""
+    request = RSquared(prediction=prediction, target=target, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def gini(
+    data: Data,
+    column: Number,
+    *,
+    low: Low = 0,
+    high: High,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the Gini coefficient of a column of numbers from 0 up, for the price of two questions at most."""
+    request = Gini(column=column, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def auc(
+    data: Data,
+    score: Annotated[str, typer.Argument(metavar="SCORE", help="The column of scores.")],
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="A yes-or-no column or question.")],
+    *,
+    low: Annotated[float | None, typer.Option(help="The least that a score counts; the card's, or 0.")] = None,
+    high: Annotated[float | None, typer.Option(help="The most that a score counts; the card's, or 1.")] = None,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask how often a score orders two rows of unlike labels rightly, for the price of two questions."""
+    request = Auc(score=score, label=label, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def pairs(
+    data: Data,
+    kernel: Annotated[
+        str, typer.Argument(metavar="EXPRESSION", help="An expression in two rows, such as 'abs(a.age - b.age)'.")
+    ],
+    *,
+    low: Annotated[float, typer.Option(help="The least that the expression counts.")] = 0,
+    high: Annotated[float, typer.Option(help="The most that the expression counts.")] = 1,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for the mean of an expression in two rows over pairs of rows, for the price of one question."""
+    request = Pairs(kernel=kernel, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def best_error(
+    data: Data,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The yes-or-no question to predict.")],
+    document: Annotated[Path, typer.Option("--class", metavar="FILE", help="The class of hypotheses, as JSON.")],
+    *,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask how seldom the best hypothesis of a finite class errs, for the price of one question."""
+    from holdtrue.hypotheses import read_class
+
+    learned = read_class(read_document(document))
+    with open_curator(data, ledger) as curator:
+        with show_progress("measuring"):
+            found = curator.best_error(learned, target=target, key=key, analyst=analyst)
+        print_json(found) if as_json else print_statistic(found, curator)
 
 
 def _read_all_bounds(texts: list[str] | None) -> dict[str, tuple[float, float]] | None:

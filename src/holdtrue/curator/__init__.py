@@ -17,6 +17,7 @@ from holdtrue.curator.frame import Frame
 from holdtrue.curator.history import Line, history_of
 from holdtrue.curator.models import Model, Models
 from holdtrue.curator.opening import open_all
+from holdtrue.curator.pairs import PairVerbs
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
@@ -28,14 +29,13 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Table
 from holdtrue.reports import html_report
-from holdtrue.requests import By, Covariance, Cut, Terms, Variance
+from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
-from holdtrue.verbs.pairs import StatisticPrice, StatisticRequest, find_statistic, preview_statistic
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
 from holdtrue.verbs.tables import make_bins, tabulate
@@ -43,7 +43,7 @@ from holdtrue.verbs.tables import make_bins, tabulate
 __all__ = ["Curator"]
 
 
-class Curator:
+class Curator(PairVerbs):
     """Guards one dataset.
 
     Guarantee: everything that leaves, over all analysts, sessions and verbs, is private as the plan says, and if the rows
@@ -336,48 +336,6 @@ class Curator:
             "epsilon": epsilon,
         }
         return read_task(self.pipeline, column, levels, **given).preview(self.pipeline, left=self.budget.asks)
-
-    def variance(
-        self, column: str, *, low: Number, high: Number, key: str | None = None, analyst: str | None = None
-    ) -> Statistic:
-        """Return the variance of a column of numbers in the square of its own units, for the price of one question.
-
-        Values below ``low`` count as low and above ``high`` as high; missing ones count as low. One row moves it by at most
-        (high - low)^2 / rows.
-
-        Guarantee: as for :meth:`ask`, at once with all other answers (U5, S1).
-        Failure: BudgetExceeded with nothing spent.
-        """
-        return self.find_statistic(Variance(column=column, low=low, high=high), key=key, analyst=analyst)  # type: ignore[arg-type]
-
-    def covariance(
-        self,
-        first: str,
-        second: str,
-        *,
-        bounds: Mapping[str, tuple[Number, Number]] | None = None,
-        key: str | None = None,
-        analyst: str | None = None,
-    ) -> Statistic:
-        """Return the covariance of two columns of numbers, for the price of one question; see :meth:`variance`.
-
-        ``bounds`` has the public ends of each column, low and high; those on the card unless given.
-        """
-        request = Covariance(first=first, second=second, bounds=bounds)  # type: ignore[arg-type]  # numbers of any kind
-        return self.find_statistic(request, key=key, analyst=analyst)
-
-    def find_statistic(self, request: StatisticRequest, *, key: str | None = None, analyst: str | None = None) -> Statistic:
-        """Return the statistic that a record asks for: ``Variance(column="bmi", low=14, high=60)``."""
-        self.pipeline.check_open()
-        return find_statistic(self.pipeline, self._asking, request, key=key, analyst=analyst)
-
-    def preview_statistic(self, request: StatisticRequest) -> StatisticPrice:
-        """Return what a statistic would cost, and how wide it would be. Free; no row is read."""
-        self.pipeline.check_open()
-        with self.pipeline.lock_index() as index:
-            standing = index.standing()
-        left = self.plan.cap_units - standing.spent
-        return preview_statistic(self.pipeline, self._asking, request, standing=standing, left=left)
 
     def frame(self) -> Frame:
         """Return the rows as a frame that reads like pandas and writes requests: ``df[df.age > 65].income.median(...)``.

@@ -18,7 +18,7 @@ from holdtrue.engines.bitmaps import MEMORY, Bitmaps, Progress, RowArray
 from holdtrue.engines.cell_sums import CellTotals, Codes, code_type, make_encoder
 from holdtrue.engines.files import FileState
 from holdtrue.engines.fingerprints import Fingerprint
-from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, ReleaseError, RequestError
+from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Flags, Integers, Words
@@ -27,6 +27,7 @@ from holdtrue.queries.cells import CellAxis, DisjointCells
 from holdtrue.queries.columns import open_masked
 from holdtrue.queries.evaluator import Values, evaluate, satisfies
 from holdtrue.queries.features import Feature, Keys, columns_of, read_features
+from holdtrue.queries.pairs import columns_of_pair
 from holdtrue.queries.syntax_tree import MOST_BITS, Boolean, Query, checked_bits
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ CHUNK = 1 << 16
 
 FAILED = "the rows could not be read: the engine failed, or the data changed since they were opened"
 CLOSED = "the engine was closed; open the data again"
+_NO_PAIRS = "this engine cannot bring any two rows together"
 
 T = TypeVar("T")
 
@@ -54,11 +56,13 @@ class Engine(ABC):
     on the request and on public state only. Calls from several threads run at once: sums return while errors are counted;
     ``_lock`` is held while what is kept between calls is read or changed, and never while rows are learned from.
     ``progress``, where given, is told the share of a long call that is done, from 0 to 1. ``ordered`` says whether rows have
-    an order of their own, and ``key`` names a column of public keys, where whoever opened them said so. ``files`` are the
-    files that hold the rows, as they were when they were opened; none where rows came from elsewhere.
+    an order of their own, ``pairs`` whether ``sum_pairs`` can bring any two rows together, and ``key`` names a column of
+    public keys, where whoever opened them said so. ``files`` are the files that hold the rows, as they were when they were
+    opened; none where rows came from elsewhere.
     """
 
     ordered: bool = True
+    pairs: bool = True
     key: str | None = None
     files: tuple[FileState, ...] = ()
 
@@ -109,6 +113,11 @@ class Engine(ABC):
     @abstractmethod
     def _release_rows(self) -> None:
         """Release the rows and whatever else is held."""
+
+    def sum_pairs(self, query: Query, order: Integers, *, bits: int, progress: Progress | None = None) -> int:
+        """Return the sum of an expression in two rows over every row of an order and the next, the last with the first."""
+        del query, order, bits, progress
+        raise NotCertified(_NO_PAIRS)
 
     def sum_values(self, values: object, *, bits: int) -> int:
         """Return the sum of a curator's own numbers, one per row, clamped and rounded as a query's values are."""
@@ -305,6 +314,29 @@ class LocalEngine(Engine):
         """Yield the named columns of all rows, a piece at a time, to another engine that is made of this one."""
         return ((dict(zip(names, cells, strict=True)), rows) for cells, rows in self._yield_pieces(names))
 
+    def sum_pairs(self, query: Query, order: Integers, *, bits: int, progress: Progress | None = None) -> int:
+        """Return the sum of an expression in two rows over every row of an order and the next, the last with the first.
+
+        Law: exact; replacing one row moves it by at most twice what the expression spans, whatever the order. The columns
+        that are read are held in memory meanwhile.
+        """
+        names = columns_of_pair(query)
+        checked_bits(bits)
+
+        def add() -> int:
+            pieces = [cells for cells, _ in self._pass_over(names, progress)]
+            held = [_join_pieces([cells[place] for cells in pieces]) for place in range(len(names))]
+            total = 0
+            for start in range(0, self.rows, CHUNK):
+                first = order[start : start + CHUNK]
+                second = order[np.arange(start + 1, start + 1 + first.size) % self.rows]
+                columns = {f"a.{name}": _take_rows(column, first) for name, column in zip(names, held, strict=True)}
+                columns |= {f"b.{name}": _take_rows(column, second) for name, column in zip(names, held, strict=True)}
+                total += add_exactly(evaluate(query, columns, bits, rows=first.size))
+            return total
+
+        return self._run_masked(add)
+
     def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Whatever]]]:
         """Yield the features of all rows, a piece at a time: one array per feature."""
         names = columns_of(features) or [self.card.columns[0].name]
@@ -329,6 +361,24 @@ class LocalEngine(Engine):
                 self._bitmaps.sort(name for name in chosen if name in known)
 
         self._run_masked(sort)
+
+
+def _join_pieces(pieces: Sequence[Values]) -> Values:
+    """Return the pieces of a column as one; texts as themselves, since each piece may have a list of its own."""
+    if len(pieces) == 1:
+        return pieces[0]
+    valid = [np.ones(len(each.data), dtype=np.bool_) if each.valid is None else each.valid for each in pieces]
+    data = [
+        each.data
+        if each.dictionary is None
+        else np.array([*each.dictionary, None], dtype=object)[np.where(there, each.data, len(each.dictionary))]
+        for each, there in zip(pieces, valid, strict=True)
+    ]
+    return Values(np.concatenate(data), np.concatenate(valid))
+
+
+def _take_rows(column: Values, places: Integers) -> Values:
+    return Values(column.data[places], None if column.valid is None else column.valid[places], column.dictionary)
 
 
 def tally_rows(hypotheses: HypothesisClass, arrays: list[npt.NDArray[Whatever]], totals: Integers) -> None:

@@ -136,6 +136,7 @@ class Rows(Protocol):
     """The rows as verbs have them measured: an engine, which gives exact integers and trained members, and no row."""
 
     ordered: bool
+    pairs: bool
     key: str | None
 
     def sum_values(self, values: object, *, bits: int) -> int:
@@ -144,6 +145,17 @@ class Rows(Protocol):
 
     def sums(self, queries: Sequence[Query], *, bits: int, progress: Callable[[float], None] | None = None) -> list[int]:
         """Return for each query the sum over all rows of its value in units of 2^-bits, all in one pass."""
+        ...
+
+    def sum_pairs(
+        self,
+        query: Query,
+        order: npt.NDArray[np.int64],
+        *,
+        bits: int,
+        progress: Callable[[float], None] | None = None,
+    ) -> int:
+        """Return the sum of an expression in two rows over every row of an order and the next, the last with the first."""
         ...
 
     def error_counts(

@@ -25,12 +25,13 @@ from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, Numbers, default_features, parse_feature, read_given_rows
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Hypothesis, Response
+from holdtrue.records import Certificate, Hypothesis, Response, Statistic
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
-from holdtrue.verbs.asking import NOT_INDEPENDENT
+from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
 from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.statistic_tasks import StatisticRecipe, StatisticTask, plan_tasks
 
-__all__ = ["FIXED", "TRANSFERRED", "Excess", "LearningTask", "LearningTerms", "learn"]
+__all__ = ["FIXED", "TRANSFERRED", "Excess", "LearningTask", "LearningTerms", "bound_best_error", "learn"]
 
 FIXED = "private learning of a class fixed before any answer (N3)"
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
@@ -281,20 +282,48 @@ class LearningTask:
                 anyway=anyway,
                 nonce=nonce,
             )
-            return plan_single(release, answered, measure=self._count_errors)
+            return plan_single(release, answered, measure=self.count_errors)
 
         (found,) = curation.run(Job(plan, key=key, analyst=analyst, slow=True))
         if not isinstance(found, Hypothesis):
             raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
         return found.with_class(partial(self._label_rows, index=found.index))
 
-    def _count_errors(self) -> Measured:
+    def count_errors(self) -> Measured:
+        """Return how many rows each hypothesis gets wrong."""
         engine, progress = self.curation.engine, self.curation.progress
         return engine.error_counts(self.hypotheses, self.features, self.target, progress=progress)
 
     def _label_rows(self, rows: object, *, index: int) -> npt.NDArray[np.bool_]:
         read = read_given_rows(rows, self.features, self.curation.card) if names_of(rows) is not None else rows
         return self.hypotheses.evaluate(read, index)
+
+
+def bound_best_error(task: LearningTask, rule: QuestionRule, *, key: str | None, analyst: str | None) -> Statistic:
+    """Return the least error of a class on these rows, with noise, for the price of one question (U5).
+
+    Law: replacing a row moves every count of errors by at most 1, and so their minimum, which is over the whole class and
+    exact. Its expectation on a fresh sample of as many rows is at most the least error of the class in the population: the
+    lower end of the interval is below both.
+    """
+    if not task.target.boolean:
+        raise InvalidParameter("target", task.target.text, "a yes-or-no question, such as income > 50000")
+    document, rows = _write_document(task.hypotheses), task.curation.card.rows
+    asked = StatisticTask(
+        measure="least error",
+        subject=f"{task.hypotheses.kind} of {task.hypotheses.size:,} for {task.target.text}",
+        target=f"samples of {rows:,} rows: its mean over fresh ones, at most the least error of the class in the population",
+        queries=(task.target,),
+        reckon=min,
+        change=1,
+        sensitivity=1.0,
+        span=(0.0, 1.0),
+        rounding=0.0,
+        count=lambda: [int(number) for number in task.count_errors()],
+        known_as=f"{document or SYSTEM.words(2).tobytes().hex()} {encode(list(task.columns))}",
+    )
+    plan = partial(plan_tasks, task.curation, rule, (asked,), "best_error")
+    return StatisticRecipe((asked,)).combine(task.curation.run(Job(plan, key=key, analyst=analyst, slow=True)))
 
 
 def _join_all(hypotheses: HypothesisClass | Sequence[HypothesisClass], weights: Sequence[Number] | None) -> HypothesisClass:

@@ -1,173 +1,66 @@
-"""Statistics of pairs of rows, which are not means of rows: variance and covariance (U5)."""
+"""Statistics of pairs of rows, which are not means of rows: variance, covariance, differences, and ratios of them (U5)."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from msgspec import Struct
+import numpy as np
+import numpy.typing as npt
 
-from holdtrue.bounds.low_sensitivity import low_sensitivity_gap, low_sensitivity_interval
-from holdtrue.codec import digest_of, encode
-from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.events import NoCost, Repeated
-from holdtrue.exact import ROUNDING, amount
-from holdtrue.planning.plans import Plan, refuse_one_side
+from holdtrue.bounds.low_sensitivity import correlation_in_box, gini_in_box, r_squared_in_box
+from holdtrue.bounds.transfer import ratio_in_box
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
+from holdtrue.exact import ROUNDING, Number, amount
+from holdtrue.planning.plans import refuse_one_side
+from holdtrue.queries.canonical import conjoin_queries
+from holdtrue.queries.pairs import parse_kernel
+from holdtrue.queries.scalars import range_of
 from holdtrue.queries.sql_words import quote_name
-from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Interval, Response, Statistic
-from holdtrue.requests import Covariance, Variance
-from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing
-from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
+from holdtrue.queries.syntax_tree import Boolean, Query
+from holdtrue.records import Statistic
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
+from holdtrue.verbs import Curation, Job, Standing
+from holdtrue.verbs.asking import QuestionRule
 from holdtrue.verbs.means import read_bounds
+from holdtrue.verbs.statistic_tasks import FINE, Ends, StatisticPrice, StatisticRecipe, StatisticTask, plan_tasks
 
-__all__ = ["StatisticPrice", "StatisticRequest", "StatisticTask", "find_statistic", "preview_statistic", "read_statistic"]
+__all__ = ["StatisticRequest", "find_statistic", "preview_statistic", "read_statistic"]
 
-StatisticRequest: TypeAlias = Variance | Covariance
-Ends: TypeAlias = tuple[float, float]
+StatisticRequest: TypeAlias = Variance | Covariance | Correlation | RSquared | Gini | Auc | Pairs
 
-_FINE = 20  # values are counted on a grid of 2^20 steps, so that products of two are whole numbers of 40 bits
-_NEAR = 2.0**-18  # more than rounding two values to that grid, and arithmetic in doubles, changes a square or a product
-_PAIRS = "transfer theorem for statistics that one row moves little (U5)"
-_JOINT_PAIRS = "transfer theorem for statistics that one row moves little, one beta for noise and gap (S1, U5)"
-_NO_THEOREM = "the plan's theorem covers means of rows, not statistics of pairs; plan by the transfer theorem"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StatisticTask:
-    """One statistic, read and checked against the card: what is measured, and how far one row can move it.
-
-    Law: ``reckon`` makes a whole number T of exact sums, and replacing a row moves T by at most ``change``, D. Released is
-    floor(2^bits T / D), which one row moves by at most 2^bits, as it does a plain sum: floor(x + n) = floor(x) + n for whole
-    n. The statistic is c T / (D rows) with c the ``sensitivity``, so that a plain answer's noise times c is its noise. In
-    own units it is ``offset`` + ``scale`` times that; ``span`` is where it can be before, and ``rounding`` what counting on
-    a grid changes. ``by_rows`` says that it is a mean of rows after all, whose interval is T6's.
-    """
-
-    measure: str
-    subject: str
-    target: str
-    queries: tuple[Query, ...]
-    reckon: Callable[[Sequence[int]], int]
-    change: int
-    sensitivity: float
-    span: Ends
-    scale: float = 1.0
-    offset: float = 0.0
-    rounding: float = _NEAR
-    by_rows: bool = False
-
-    @property
-    def part(self) -> str:
-        """Return what the statistic is found again by: its queries and its units."""
-        known = [query.digest for query in self.queries]
-        return f"{self.measure} {digest_of({'queries': known, 'units': [repr(self.scale), repr(self.offset)]})}"
-
-    @property
-    def words(self) -> str:
-        """Return what it is, and of what."""
-        return f"{self.measure} of {self.subject}"
-
-    def measure_rows(self, sums: Sequence[int], *, bits: int) -> int:
-        """Return the whole number that noise is added to, from the sums of the queries in units of 2^-40."""
-        return (self.reckon(sums) << bits) // self.change
-
-    def to_own_units(self, ends: Ends) -> Ends:
-        """Return ends in own units, outward by more than any rounding."""
-        slack = self.scale * self.rounding + (abs(self.scale) + abs(self.offset)) * 2.0**-50
-        low, high = (self.offset + self.scale * min(max(end, self.span[0]), self.span[1]) for end in ends)
-        least, most = (self.offset + self.scale * end for end in self.span)
-        return max(least, low - slack), min(most, high + slack)
-
-    def make_response(self, drawn: int, rule: QuestionRule, certificate: Certificate, *, draw: int, spent: int) -> Statistic:
-        """Say what a noisy number says: the statistic in its own units, and intervals for these rows and for the target."""
-        plan, c = rule.plan, self.sensitivity
-        value = min(max(c * drawn / (rule.rows << plan.bits), self.span[0]), self.span[1])
-        near = c * plan.sample_alpha_at(draw) * ROUNDING
-        rows = Interval(*self.to_own_units((value - near, value + near)), 1 - plan.beta, "sample")
-        ends = self._find_ends(value, rule, draw=draw, spent=spent)
-        theorem = certificate.theorem if self.by_rows else _name_theorem(rule)
-        return Statistic(
-            measure=self.measure,
-            subject=self.subject,
-            value=self.offset + self.scale * value,
-            interval=None if ends is None else Interval(*self.to_own_units(ends), 1 - plan.beta, "population"),
-            sample_interval=rows,
-            sensitivity=c * self.scale,
-            target=self.target,
-            certificate=certificate.with_theorem(None if ends is None else theorem),
-            reason=None if ends is not None else _NO_THEOREM if plan.iid else NOT_INDEPENDENT,
-        )
-
-    def _find_ends(self, value: float, rule: QuestionRule, *, draw: int, spent: int) -> Ends | None:
-        if self.by_rows:
-            return rule.plan.interval(value, draw=draw, spent=spent)
-        terms = rule.plan.transfer_terms(draw=draw, spent=spent)
-        if terms is None:
-            return None
-        noise, epsilon, slack = terms
-        frozen = {"noise": noise, "epsilon": epsilon, "slack": slack}
-        return low_sensitivity_interval(value, sensitivity=self.sensitivity, span=self.span, **frozen)
-
-    def find_alphas(self, rule: QuestionRule, *, draw: int, spent: int) -> tuple[float | None, float]:
-        """Return the half-widths in own units for the target and for these rows, before anything is asked."""
-        plan, wide = rule.plan, self.sensitivity * self.scale
-        terms = plan.transfer_terms(draw=draw, spent=spent)
-        near = wide * plan.sample_alpha_at(draw) + self.scale * self.rounding
-        if terms is None:
-            return None, near
-        return wide * (terms[0] + low_sensitivity_gap(*terms[1:])) + self.scale * self.rounding, near
-
-
-class StatisticPrice(Struct, frozen=True):
-    """What a statistic would cost, and how wide it would be: questions of the plan, cost, and half-widths of its parts.
-
-    ``alphas`` are for the population, None where no theorem speaks of it; ``sensitivities`` are c times the unit of each.
-    """
-
-    text: str
-    questions: int
-    cost: float
-    left: float
-    sensitivities: tuple[float, ...]
-    alphas: tuple[float, ...] | None
-    sample_alphas: tuple[float, ...]
-
-    def __str__(self) -> str:
-        several = f"{self.questions} questions" if self.questions > 1 else "one question"
-        wide = ", ".join(f"{alpha:.4g}" for alpha in self.alphas or self.sample_alphas)
-        moved = ", ".join(f"{each:.4g}" for each in self.sensitivities)
-        who = "population" if self.alphas else "these rows"
-        parts = "its parts " if self.questions > 1 else ""
-        return (
-            f"{self.text}\n  {who}: {parts}within {wide}; one row moves {parts or 'it '}by at most {moved} / rows\n"
-            f"  costs {self.cost:.3g}, the price of {several}; {self.left:.3g} left"
-        )
+_STEPS = 1 << 10  # differences of two values are counted on a grid of so many steps
+_NO_PAIRS = (
+    "any expression in two rows needs rows that this process can bring together, and Spark's are elsewhere; "
+    "ask for variance, covariance, correlation, gini or auc, which need sums only"
+)
 
 
 def find_statistic(
     curation: Curation, rule: QuestionRule, request: StatisticRequest, *, key: str | None, analyst: str | None
 ) -> Statistic:
     """Return a statistic; nothing is charged before every name and every bound was checked."""
-    tasks = read_statistic(curation, request)
-    plan = partial(_plan_tasks, curation, rule, tasks, request)
-    found = curation.run(Job(plan, key, analyst))
-    return found[0]  # type: ignore[return-value]  # the response to a statistic
+    recipe = read_statistic(curation, request)
+    plan = partial(plan_tasks, curation, rule, recipe.tasks, _verb_of(request))
+    return recipe.combine(curation.run(Job(plan, key, analyst)))
 
 
 def preview_statistic(
     curation: Curation, rule: QuestionRule, request: StatisticRequest, *, standing: Standing, left: int
 ) -> StatisticPrice:
     """Return the most that a statistic can cost, and how wide its parts would be. Free; no row is read."""
-    tasks, plan = read_statistic(curation, request), curation.plan
+    recipe, plan = read_statistic(curation, request), curation.plan
+    tasks = recipe.tasks
     found = [
         task.find_alphas(rule, draw=standing.draws + place, spent=standing.spent + place * plan.cost)
         for place, task in enumerate(tasks, start=1)
     ]
     known = tuple(each for each, _ in found if each is not None)
     return StatisticPrice(
-        text=f"{_verb_of(request)} of {tasks[0].subject}",
+        text=f"{_verb_of(request)} of {recipe.subject or tasks[0].subject}",
         questions=len(tasks),
         cost=amount(plan.cost * len(tasks)),
         left=amount(left),
@@ -181,61 +74,12 @@ def _verb_of(request: StatisticRequest) -> str:
     return str(request.__struct_config__.tag)
 
 
-def _name_theorem(rule: QuestionRule) -> str:
-    plan = rule.plan
-    joint = isinstance(plan, Plan) and plan.transfer is not None and plan.transfer.overshoot
-    return _JOINT_PAIRS if joint else _PAIRS
-
-
-def _plan_tasks(
-    curation: Curation, rule: QuestionRule, tasks: Sequence[StatisticTask], request: StatisticRequest, answered: Answered
-) -> Planned:
-    """Plan statistics: those that were not answered before are released together."""
-    fresh = list({task.part: task for task in tasks if not answered.has(task.part)}.values())
-    release = _make_release(rule, fresh, verb=_verb_of(request))
-    parts = tuple(task.part for task in tasks)
-    written = encode({"verb": _verb_of(request), "parts": list(parts)})
-    return Planned(parts, release, written, partial(_measure_tasks, curation, fresh))
-
-
-def _make_release(rule: QuestionRule, tasks: Sequence[StatisticTask], *, verb: str) -> Release:
-    """Return the release of statistics at a plain question's price each, by a plain question's mechanism."""
-    number, event = len(tasks), rule.mechanism.event
-
-    def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
-        first = standing.draws - number + 1
-        return [
-            task.make_response(value, rule, certificate, draw=first + place, spent=standing.spent)
-            for place, (task, value) in enumerate(zip(tasks, drawn, strict=True))
-        ]
-
-    return Release(
-        verb=verb,
-        request={"statistics": [task.subject if task.measure == verb else task.words for task in tasks]},
-        parts=tuple(task.part for task in tasks),
-        event=NoCost() if not number else event if number == 1 else Repeated(event, number),
-        cost=rule.plan.cost * number,
-        draws=number,
-        queries=(),
-        draw=lambda measured: [int(rule.mechanism.release(int(value))) for value in measured],
-        respond=respond,
-    )
-
-
-def _measure_tasks(curation: Curation, tasks: Sequence[StatisticTask]) -> Measured:
-    """Return what noise is added to for each task; the sums of all queries come from one pass."""
-    queries = list({query.digest: query for task in tasks for query in task.queries}.values())
-    found = curation.engine.sums(queries, bits=2 * _FINE, progress=curation.progress) if queries else []
-    sums = {query.digest: total for query, total in zip(queries, found, strict=True)}
-    bits = curation.plan.bits
-    return [task.measure_rows([sums[query.digest] for query in task.queries], bits=bits) for task in tasks]
-
-
-def read_statistic(curation: Curation, request: StatisticRequest) -> list[StatisticTask]:
+def read_statistic(curation: Curation, request: StatisticRequest) -> StatisticRecipe:
     """Return what a request measures, read and checked against the card before anything is charged.
 
     Failure: InvalidParameter for columns that hold no numbers and bounds that make no range; UnknownColumn;
-    InsufficientSamples for a single row; NotCertified where the plan promises one end of every interval only.
+    InsufficientSamples for a single row; NotCertified where the plan promises one end of every interval only, and for an
+    expression in two rows on rows that are not in reach.
     """
     refuse_one_side(curation.plan, "statistics of pairs have")
     if curation.card.rows < len(("one", "other")):
@@ -243,9 +87,20 @@ def read_statistic(curation: Curation, request: StatisticRequest) -> list[Statis
         raise InsufficientSamples(message, required=2)
     match request:
         case Variance(column=column, low=low, high=high):
-            return [_read_variance(curation, _read_column(curation, column, read_bounds(low, high)))]
+            return StatisticRecipe((_read_variance(curation, _read_column(curation, column, read_bounds(low, high))),))
+        case Correlation(first=first, second=second, bounds=bounds):
+            return _read_correlation(curation, *_read_two(curation, first, second, bounds))
+        case RSquared(prediction=first, target=second, low=low, high=high):
+            ends = read_bounds(low, high)
+            return _read_r_squared(curation, *_read_two(curation, first, second, {first: ends, second: ends}))
+        case Auc(score=score, label=label, low=low, high=high):
+            return _read_auc(curation, score, label, low, high)
         case Covariance(first=first, second=second, bounds=bounds):
-            return [_read_covariance(curation, *_read_two(curation, first, second, bounds))]
+            return StatisticRecipe((_read_covariance(curation, *_read_two(curation, first, second, bounds)),))
+        case Gini(column=column, low=low, high=high):
+            return _read_gini(curation, _read_column(curation, column, read_bounds(low, high)))
+        case Pairs(kernel=kernel, low=low, high=high):
+            return StatisticRecipe((_read_pairs(curation, kernel, read_bounds(low, high)),))
         case _:
             raise InvalidParameter("request", type(request).__name__, "a request for a statistic, such as Variance")
 
@@ -268,7 +123,7 @@ class _GridColumn:
         """Return the text of a value's step, a whole number from 0 to 2^20: outside as the nearer end, missing as 0."""
         scaled = f"({quote_name(self.name)} - ({self.low!r})) / {self.width!r}"
         # GREATEST passes over NULL: it has to come first, so that a missing value is 0 and not 1.
-        return f"CAST(LEAST(GREATEST({scaled}, 0.0), 1.0) * {1 << _FINE}.0 + 0.5 AS INTEGER)"
+        return f"CAST(LEAST(GREATEST({scaled}, 0.0), 1.0) * {1 << FINE}.0 + 0.5 AS INTEGER)"
 
     @property
     def words(self) -> str:
@@ -306,8 +161,8 @@ def _find_bounds(curation: Curation, name: str, bounds: Mapping[str, object]) ->
 
 def _multiply(curation: Curation, one: _GridColumn, other: _GridColumn) -> tuple[Query, ...]:
     """Return queries whose sums are those of two columns' steps and of their products, all whole multiples of 2^-40."""
-    whole = f"{1 << _FINE}.0"
-    texts = (f"{one.steps} / {whole}", f"{other.steps} / {whole}", f"({one.steps} * {other.steps}) / {1 << 2 * _FINE}.0")
+    whole = f"{1 << FINE}.0"
+    texts = (f"{one.steps} / {whole}", f"{other.steps} / {whole}", f"({one.steps} * {other.steps}) / {1 << 2 * FINE}.0")
     return tuple(curation.parse(text) for text in texts)
 
 
@@ -316,7 +171,7 @@ def _add_products(sums: Sequence[int], *, rows: int) -> int:
 
     Sums are in units of 2^-40, and x and y themselves are whole multiples of 2^-20.
     """
-    first, second, product = sums[0] >> _FINE, sums[1] >> _FINE, sums[2]
+    first, second, product = sums[0] >> FINE, sums[1] >> FINE, sums[2]
     return rows * product - first * second
 
 
@@ -335,7 +190,7 @@ def _read_covariance(curation: Curation, one: _GridColumn, other: _GridColumn) -
         target=f"the {'variance' if same else 'covariance'} in the population",
         queries=_multiply(curation, one, other),
         reckon=partial(_add_products, rows=rows),
-        change=(rows - 1) << 2 * _FINE,
+        change=(rows - 1) << 2 * FINE,
         sensitivity=1.0,
         span=(0.0 if same else -most, most),
         scale=one.width * other.width,
@@ -344,3 +199,182 @@ def _read_covariance(curation: Curation, one: _GridColumn, other: _GridColumn) -
 
 def _read_variance(curation: Curation, column: _GridColumn) -> StatisticTask:
     return _read_covariance(curation, column, column)
+
+
+def _read_correlation(curation: Curation, one: _GridColumn, other: _GridColumn) -> StatisticRecipe:
+    tasks = _read_covariance(curation, one, other), _read_variance(curation, one), _read_variance(curation, other)
+    subject = f"{one.words} and {other.words}"
+    return StatisticRecipe(tasks, subject, "correlation", correlation_in_box, denominators=(1, 2))
+
+
+def _read_r_squared(curation: Curation, prediction: _GridColumn, target: _GridColumn) -> StatisticRecipe:
+    """Return what a column explains of another: from the mean squared error, a plain question, and the variance."""
+    off = f"({prediction.steps} - {target.steps})"
+    error = StatisticTask(
+        measure="mean squared error",
+        subject=f"{prediction.name} for {target.words}",
+        target="the mean squared error in the population",
+        queries=(curation.parse(f"({off} * {off}) / {1 << 2 * FINE}.0"),),
+        reckon=lambda sums: sums[0],
+        change=1 << 2 * FINE,
+        sensitivity=1.0,
+        span=(0.0, 1.0),
+        scale=target.width**2,
+        by_rows=True,
+    )
+    tasks = error, _read_variance(curation, target)
+    return StatisticRecipe(tasks, error.subject, "explained variance", r_squared_in_box, denominators=(1,))
+
+
+def _read_auc(curation: Curation, score: str, label: str, low: Number | None, high: Number | None) -> StatisticRecipe:
+    """Return the AUC of a score: pairs of unlike labels that it orders rightly, over those and the wrongly ordered ones.
+
+    Law: a tie within one of 1,024 steps counts half on either side. A pair counts 0, 1 or 2 halves, so replacing a row moves
+    the sum over pairs by at most 2 (rows - 1): D is that, and c = 2, for the right and for the wrong pairs; both together
+    are two releases of one plain question each.
+    """
+    known, rows = curation.card.column(score).bounds or (0.0, 1.0), curation.card.rows
+    ends = read_bounds(known[0] if low is None else low, known[1] if high is None else high)
+    column, asked = _read_column(curation, score, ends), curation.parse(label)
+    if not asked.boolean:
+        raise InvalidParameter("label", label, "a yes-or-no column or question, such as income > 50000")
+    steps = [curation.parse(text) for text in _list_thresholds(column)]
+    queries = (asked, *steps, *(conjoin_queries([asked, step]) for step in steps))
+    tasks = [
+        StatisticTask(
+            measure=f"pairs ordered {'rightly' if right else 'wrongly'}",
+            subject=f"{column.words} for {asked.text}",
+            target="that share of two independent rows of the population",
+            queries=queries,
+            reckon=partial(_add_ordered, rows=rows, right=right),
+            change=2 * (rows - 1),
+            sensitivity=2.0,
+            span=(0.0, rows / (2 * (rows - 1)) * ROUNDING),
+        )
+        for right in (True, False)
+    ]
+    return StatisticRecipe(tuple(tasks), tasks[0].subject, "auc", ratio_in_box)
+
+
+def _add_ordered(sums: Sequence[int], *, rows: int, right: bool) -> int:
+    """Return twice the number of pairs of unlike labels that are ordered rightly (or wrongly), each tie counting once.
+
+    Sums are of the label, of scores at or above each step, and of both.
+    """
+    counts = [total >> 2 * FINE for total in sums]
+    reached = np.array([rows, *counts[1 : 1 + _STEPS], 0], dtype=object)
+    labelled = np.array([counts[0], *counts[1 + _STEPS :], 0], dtype=object)
+    yes, no = -np.diff(labelled), -np.diff(reached - labelled)
+    below = np.cumsum(no) - no if right else no.sum() - np.cumsum(no)
+    return int((yes * (2 * below + no)).sum())
+
+
+def _read_mean(curation: Curation, column: _GridColumn) -> StatisticTask:
+    """Return the mean of a column, a plain question in the column's own units."""
+    return StatisticTask(
+        measure="mean",
+        subject=column.words,
+        target="the mean in the population",
+        queries=(curation.parse(f"{column.steps} / {1 << FINE}.0"),),
+        reckon=lambda sums: sums[0] >> FINE,
+        change=1 << FINE,
+        sensitivity=1.0,
+        span=(0.0, 1.0),
+        scale=column.width,
+        offset=column.low,
+        by_rows=True,
+    )
+
+
+def _list_thresholds(column: _GridColumn) -> list[str]:
+    """Return the questions whether a value has reached each of 1,024 steps above the lower end; no for a missing one."""
+    low, width = Fraction(column.low), Fraction(column.high) - Fraction(column.low)
+    points = (float(low + width * Fraction(step, _STEPS)) for step in range(1, _STEPS + 1))
+    return [f"{quote_name(column.name)} >= {point!r}" for point in points]
+
+
+def _read_difference(curation: Curation, column: _GridColumn) -> StatisticTask:
+    """Return the mean of |x - y| over pairs of rows, from how many rows reach each step: sum over steps of n (rows - n).
+
+    Law: with n rows at or above a step, n (rows - n) pairs have it between them; and a value's steps are a whole number from
+    0 to 1,024. Replacing a row changes its difference from each of the others by at most 1,024 steps: D = 1,024 (rows - 1),
+    and c = 2. Steps are rounded down, so a difference is off by less than one of them.
+    """
+    rows = curation.card.rows
+
+    def add_differences(sums: Sequence[int]) -> int:
+        reached = [total >> 2 * FINE for total in sums]
+        return sum(number * (rows - number) for number in reached)
+
+    return StatisticTask(
+        measure="mean difference",
+        subject=column.words,
+        target="the mean difference of two rows of the population",
+        queries=tuple(curation.parse(text) for text in _list_thresholds(column)),
+        reckon=add_differences,
+        change=_STEPS * (rows - 1),
+        sensitivity=2.0,
+        span=(0.0, rows / (2 * (rows - 1)) * ROUNDING),
+        scale=column.width,
+        rounding=(1 + 2.0**-6) / _STEPS,
+    )
+
+
+def _read_gini(curation: Curation, column: _GridColumn) -> StatisticRecipe:
+    if column.low < 0:
+        raise InvalidParameter("low", column.low, "0 or above: a Gini coefficient is of values that are not negative")
+    tasks = _read_difference(curation, column), _read_mean(curation, column)
+    return StatisticRecipe(tasks, column.words, "gini coefficient", gini_in_box, denominators=(1,))
+
+
+def _read_pairs(curation: Curation, kernel: str, bounds: Ends) -> StatisticTask:
+    """Return the mean of an expression over pairs of rows that are neighbours in an order drawn at random.
+
+    Law: each row is in two pairs, once as a and once as b, and the expression, clamped to [0, 1] per pair, spans at most
+    what interval arithmetic finds of it: D is twice that, and c twice its share of [low, high]. The order is uniform and
+    drawn anew, so that nothing rests on how rows are stored: for two tables that differ in one row there is an order of the
+    one for every order of the other that differs in that row's place only, and a mixture of alike pairs of laws is no
+    farther apart than they are. Given the order, it is one fixed statistic of the rows, and U5 holds.
+    """
+    query = parse_kernel(kernel, curation.card)
+    low, high = bounds
+    if query.boolean and bounds != (0.0, 1.0):
+        raise InvalidParameter.saying("low", "leave out low and high: a yes-or-no expression counts 0 or 1")
+    if not curation.engine.pairs:
+        raise NotCertified(_NO_PAIRS)
+    width, words = float(Fraction(high) - Fraction(low)), query.text
+    if not query.boolean:
+        query = parse_kernel(f"(({kernel}) - ({low!r})) / {width!r}", curation.card)
+    most = _find_most(query)
+    if most == 0:
+        raise InvalidParameter.without_value("kernel", "an expression that is above low for some pairs")
+    engine, rows, progress = curation.engine, curation.card.rows, curation.progress
+    return StatisticTask(
+        measure="mean over pairs",
+        subject=f"{words} from {low:,.10g} to {high:,.10g}",
+        target="the mean over two independent rows of the population",
+        queries=(query,),
+        reckon=lambda sums: sums[0],
+        change=2 * most,
+        sensitivity=2 * most / (1 << 2 * FINE),
+        span=(0.0, most / (1 << 2 * FINE)),
+        scale=width,
+        offset=low,
+        count=lambda: [engine.sum_pairs(query, _shuffle_rows(rows), bits=2 * FINE, progress=progress)],
+    )
+
+
+def _find_most(query: Query) -> int:
+    """Return the most that an expression can be, in units of 2^-40; the least is 0, which a missing value counts."""
+    tree = query.tree
+    high = 1.0 if isinstance(tree, Boolean) else min(max(float(range_of(tree).high), 0.0), 1.0)
+    return math.floor(Fraction(high) * (2 << 2 * FINE) + 1) // 2
+
+
+def _shuffle_rows(rows: int) -> npt.NDArray[np.int64]:
+    """Return all positions in an order that is uniform over all: that of random words, drawn again until all differ."""
+    while True:
+        words = SYSTEM.words(rows)
+        order = np.argsort(words)
+        if np.all(np.diff(words[order]) > 0):
+            return order.astype(np.int64)

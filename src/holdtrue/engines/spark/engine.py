@@ -71,6 +71,8 @@ class SparkEngine(Engine):
     every answer. Failure: ReleaseError with a fixed text.
     """
 
+    pairs = False
+
     def __init__(self, card: Card, source: "DataFrame", expressions: Sequence[str], *, key: str | None = None) -> None:
         super().__init__(card)
         self._source = source

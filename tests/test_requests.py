@@ -58,6 +58,7 @@ METHODS = {
             "ledger": "where the terms are written",
             "plan": "made of these numbers",
             "progress": "code",
+            "rehash": "how the data are opened, not what is agreed",
         },
     ),
     "HoldoutTerms": (

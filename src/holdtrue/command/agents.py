@@ -112,7 +112,7 @@ def _open_holdout(where: str, labels: Path | None, column: str | None, results: 
     if (labels is None) == (results is None):
         raise InvalidParameter.saying("--labels", "a holdout needs --labels, or --results where `holdtrue score` created it")
     if labels is None:
-        ids = read_results(results).ids  # type: ignore[arg-type]  # given, since labels are not
+        ids = read_results(results).ids
         return Holdout(np.ones(ids.size), ids=ids, ledger=where)
     from holdtrue.service.holdouts import read_labels
 

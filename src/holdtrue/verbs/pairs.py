@@ -16,7 +16,8 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
 from holdtrue.exact import ROUNDING, Number, amount
 from holdtrue.planning.plans import refuse_one_side
-from holdtrue.queries.canonical import conjoin_queries
+from holdtrue.queries.canonical import to_query
+from holdtrue.queries.checking import conjoin
 from holdtrue.queries.pairs import parse_kernel
 from holdtrue.queries.scalars import range_of
 from holdtrue.queries.sql_words import quote_name
@@ -239,7 +240,7 @@ def _read_auc(curation: Curation, score: str, label: str, low: Number | None, hi
     if not asked.boolean:
         raise InvalidParameter("label", label, "a yes-or-no column or question, such as income > 50000")
     steps = [curation.parse(text) for text in _list_thresholds(column)]
-    queries = (asked, *steps, *(conjoin_queries([asked, step]) for step in steps))
+    queries = (asked, *steps, *(to_query(conjoin([asked.tree, step.tree])) for step in steps))  # type: ignore[list-item]  # conditions
     tasks = [
         StatisticTask(
             measure=f"pairs ordered {'rightly' if right else 'wrongly'}",

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, RequestError
-from holdtrue.holdouts.files.rows import Row, Rows, open_frame, open_rows, refuse_file
-from holdtrue.holdouts.files.tools import TOOLS, Tool, Trial, digest_json, read_any
+from holdtrue.holdouts.files.rows import ResultRows, Row, open_frame, open_rows, refuse_file
+from holdtrue.holdouts.files.tools import TOOLS, Attempt, Tool, digest_json, read_any
 
 __all__ = ["ResultChoice", "Results", "check_ids", "is_result_source", "read_results"]
 
@@ -138,7 +138,7 @@ def _text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _recognise(source: Rows) -> tuple[Rows, Tool, Row]:
+def _recognise(source: ResultRows) -> tuple[ResultRows, Tool, Row]:
     """Return the tool that wrote a file, by its first row, and the rows with that one put back."""
     first = next(source.rows, None)
     if first is None and "eval" not in source.header and not source.columns:
@@ -146,7 +146,7 @@ def _recognise(source: Rows) -> tuple[Rows, Tool, Row]:
     row = dict.fromkeys(source.columns) if first is None else first[1]
     tool = next(tool for tool in TOOLS if tool.recognise(source, row))
     rows = iter(()) if first is None else _put_back(first, source.rows)
-    return Rows(source.kind, source.name, rows, source.header, source.columns, source.unit), tool, row
+    return ResultRows(source.kind, source.name, rows, source.header, source.columns, source.unit), tool, row
 
 
 def _put_back(first: tuple[int, Row], rest: Iterator[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
@@ -155,9 +155,9 @@ def _put_back(first: tuple[int, Row], rest: Iterator[tuple[int, Row]]) -> Iterat
 
 
 class _Gathering:
-    """Trials of one file on their way to one value per case."""
+    """Attempts of one file on their way to one value per case."""
 
-    def __init__(self, source: Rows, choice: ResultChoice) -> None:
+    def __init__(self, source: ResultRows, choice: ResultChoice) -> None:
         self.source, self.tool, first = _recognise(source)
         self.choice, self.metric = choice, choice.score
         self.known: set[str] = set()
@@ -176,10 +176,10 @@ class _Gathering:
 
     def gather(self) -> Results:
         """Return the results, or refuse the file."""
-        for trial in self.read(self.source):
-            if all(self._has(trial, path, value) for path, value in self.choice.where.items()):
-                self._check_variants(trial)
-                self._add(trial)
+        for attempt in self.read(self.source):
+            if all(self._has(attempt, path, value) for path, value in self.choice.where.items()):
+                self._check_variants(attempt)
+                self._add(attempt)
         if not self.values:
             self.refuse("has no cases" + (" for this --where" if self.choice.where else ""))
         names = sorted(self.values)
@@ -190,62 +190,62 @@ class _Gathering:
         values = [math.fsum(value or 0.0 for value in self.values[name].values()) / repeats for name in names]
         if self.outputs and len(self.outputs) != len(names):
             self.refuse("has an output for some cases and not for others")
-        outputs = tuple(digest_json(sorted(self.outputs[name])) for name in names) if self.outputs else None
+        outputs = tuple(_join_digests(self.outputs[name]) for name in names) if self.outputs else None
         clusters = tuple(self.clusters[name] for name in names) if self.choice.cluster else None
         how = (self.tool.name, self.metric or "score", self.labels)
         missing = repeats * len(names) - len(told)
         return Results(np.array(names), np.array(values), outputs, clusters, *how, repeats=repeats, without_score=missing)
 
-    def _has(self, trial: Trial, path: str, value: str) -> bool:
-        found = trial.variants[path] if path in trial.variants else _find(trial.row, path)
+    def _has(self, attempt: Attempt, path: str, value: str) -> bool:
+        found = attempt.variants[path] if path in attempt.variants else _find(attempt.row, path)
         return found is not None and _text_of(found) == value
 
-    def _check_variants(self, trial: Trial) -> None:
+    def _check_variants(self, attempt: Attempt) -> None:
         """Refuse a file that mixes tasks, filters, prompts or providers: their scores are no repeats of each other."""
-        for name, value in trial.variants.items():
+        for name, value in attempt.variants.items():
             seen = self.variants.setdefault(name, set())
             seen.add(value)
             if len(seen) > 1:
                 self.refuse(f"mixes several values of {name}{_list_names(seen)}; choose one with --where {name}=...")
 
-    def _add(self, trial: Trial) -> None:
-        name = self._name(trial)
+    def _add(self, attempt: Attempt) -> None:
+        name = self._name(attempt)
         attempts = self.values.setdefault(name, {})
-        if trial.repeat in attempts:
+        if attempt.repeat in attempts:
             self.refuse(
-                "has the same id twice; ids must be unique, unless a column repeat tells attempts apart", trial.place
+                "has the same id twice; ids must be unique, unless a column repeat tells attempts apart", attempt.place
             )
-        attempts[trial.repeat] = self._score(trial)
-        output = None if self.output is None else _find(trial.row, self.output)
+        attempts[attempt.repeat] = self._score(attempt)
+        output = None if self.output is None else _find(attempt.row, self.output)
         if output is not None:
             self.outputs.setdefault(name, []).append(digest_json(output))
         if self.choice.cluster is not None:
-            self.clusters[name] = _text_of(_find(trial.row, self.choice.cluster))
+            self.clusters[name] = _text_of(_find(attempt.row, self.choice.cluster))
 
-    def _name(self, trial: Trial) -> str:
-        value = trial.id if self.choice.id is None or not trial.row else _find(trial.row, self.choice.id)
+    def _name(self, attempt: Attempt) -> str:
+        value = attempt.id if self.choice.id is None or not attempt.row else _find(attempt.row, self.choice.id)
         if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-            self.refuse("needs an id, a text or a whole number; --id names the field that has it", trial.place)
+            self.refuse("needs an id, a text or a whole number; --id names the field that has it", attempt.place)
         return str(value)
 
-    def _score(self, trial: Trial) -> float | None:
+    def _score(self, attempt: Attempt) -> float | None:
         """Return one attempt's score in [0, 1], None where it has none."""
-        self.known.update(trial.scores)
-        if trial.crashed:
+        self.known.update(attempt.scores)
+        if attempt.crashed:
             return None
-        if self.metric is None and trial.scores:
-            if len(trial.scores) > 1:
+        if self.metric is None and attempt.scores:
+            if len(attempt.scores) > 1:
                 self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
-            self.metric = next(iter(trial.scores))
+            self.metric = next(iter(attempt.scores))
         if self.metric is None:
             return None
         by_name = self.choice.score is None or self.metric in self.known
-        value = trial.scores.get(self.metric) if by_name else _find(trial.row, self.metric)
+        value = attempt.scores.get(self.metric) if by_name else _find(attempt.row, self.metric)
         if value is None:
-            if trial.scores and self.choice.score is None:
+            if attempt.scores and self.choice.score is None:
                 self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
             return None
-        return self._scale(value, trial.place)
+        return self._scale(value, attempt.place)
 
     def _scale(self, value: object, place: int) -> float:
         low, high = self.choice.scale
@@ -257,6 +257,10 @@ class _Gathering:
         if not 0 <= scaled <= 1:
             self.refuse(_RANGE + _SCALE, place)
         return scaled
+
+
+def _join_digests(digests: list[str]) -> str:
+    return digests[0] if len(digests) == 1 else digest_json(sorted(digests))
 
 
 def _to_number(value: object) -> float | None:

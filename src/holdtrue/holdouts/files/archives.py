@@ -45,11 +45,12 @@ def open_archive(path: Path) -> tuple[dict[str, Any], Iterator[bytes]]:
 def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if info.file_size > _LARGEST:
         refuse_file(str(path), "has a sample of more than 1 GiB")
+    if info.compress_type == _ZSTD:
+        _check_zstd(path)
     try:
         if info.compress_type != _ZSTD:
             return archive.read(info)
-        packed = _read_packed(path, archive.fp, info)
-        text = _unpack_zstd(path, packed, info.file_size)
+        text = _unpack_zstd(_read_packed(archive.fp, info), info.file_size)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError):
         text = None
     if text is None or len(text) != info.file_size or zlib.crc32(text) != info.CRC:
@@ -57,17 +58,17 @@ def _read_member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) ->
     return text
 
 
-def _read_packed(path: Path, content: IO[bytes] | None, info: zipfile.ZipInfo) -> bytes:
+def _read_packed(content: IO[bytes] | None, info: zipfile.ZipInfo) -> bytes:
     """Return the packed bytes of a member: they follow its local header, which has a length of its own."""
     if content is None:
-        refuse_file(str(path), _CUT)
+        raise EOFError
     content.seek(info.header_offset)
     local = content.read(_LOCAL_HEADER)
     content.seek(int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little"), 1)
     return content.read(info.compress_size)
 
 
-def _unpack_zstd(path: Path, packed: bytes, size: int) -> bytes:
+def _check_zstd(path: Path) -> None:
     import pyarrow as pa  # type: ignore[import-untyped]
 
     if not pa.Codec.is_available("zstd"):
@@ -76,5 +77,10 @@ def _unpack_zstd(path: Path, packed: bytes, size: int) -> bytes:
             "is packed with zstd, which this build of pyarrow cannot read; install pyarrow from PyPI, or write the log "
             "with --log-format json",
         )
+
+
+def _unpack_zstd(packed: bytes, size: int) -> bytes:
+    import pyarrow as pa
+
     with pa.input_stream(pa.py_buffer(packed), compression="zstd") as unpacked:
         return bytes(unpacked.read(size + 1))

@@ -18,7 +18,7 @@ import msgspec
 
 from holdtrue.errors import RequestError
 
-__all__ = ["Row", "Rows", "decode_json", "open_frame", "open_rows", "refuse_file"]
+__all__ = ["ResultRows", "Row", "decode_json", "open_frame", "open_rows", "refuse_file"]
 
 Row: TypeAlias = Mapping[str, Any]
 _Numbered: TypeAlias = Iterator[tuple[int, Row]]
@@ -31,8 +31,8 @@ _BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows with their places (a line, or a number from 1), and what stands once in the file.
+class ResultRows:
+    """ResultRows with their places (a line, or a number from 1), and what stands once in the file.
 
     ``kind`` is "lines", "document", "table", "junit" or "samples"; ``name`` and ``unit`` are what errors call the source and
     a place in it.
@@ -53,7 +53,7 @@ def refuse_file(name: str, reason: str, *, line: int | None = None, unit: str = 
     raise RequestError(message)
 
 
-def open_rows(path: Path) -> Rows:
+def open_rows(path: Path) -> ResultRows:
     """Return the rows of a file. Fails: RequestError for what cannot be read, also later, while rows are taken."""
     from holdtrue.holdouts.files.archives import open_archive
 
@@ -62,7 +62,7 @@ def open_rows(path: Path) -> Rows:
     text = head.removeprefix(_MARK).lstrip()
     if head.startswith(b"PK"):
         header, members = open_archive(path)
-        return Rows("samples", str(path), _read_list(str(path), members), header)
+        return ResultRows("samples", str(path), _read_list(str(path), members), header)
     if head.startswith(b"PAR1"):
         return _open_parquet(path)
     if head.startswith((b"\x28\xb5\x2f\xfd", b"\x1f\x8b")):
@@ -76,7 +76,7 @@ def open_rows(path: Path) -> Rows:
     return _open_csv(path)
 
 
-def open_frame(frame: Any) -> Rows:  # noqa: ANN401 - whatever turns out to be a data frame
+def open_frame(frame: Any) -> ResultRows:  # noqa: ANN401 - whatever turns out to be a data frame
     """Return the rows of a data frame of pandas, Polars, Arrow or another library that Narwhals knows."""
     import narwhals.stable.v2 as nw
 
@@ -86,7 +86,7 @@ def open_frame(frame: Any) -> Rows:  # noqa: ANN401 - whatever turns out to be a
         message = f"results must be a path or a data frame; got {type(frame).__name__}"
         raise RequestError(message) from None
     rows = enumerate(found.iter_rows(named=True), start=1)
-    return Rows("table", "the data frame", rows, {}, tuple(map(str, found.columns)))
+    return ResultRows("table", "the data frame", rows, {}, tuple(map(str, found.columns)))
 
 
 def decode_json(text: Any) -> Any:  # noqa: ANN401 - bytes in, any JSON value out
@@ -101,7 +101,7 @@ def decode_json(text: Any) -> Any:  # noqa: ANN401 - bytes in, any JSON value ou
         return None
 
 
-def _open_json(path: Path) -> Rows:
+def _open_json(path: Path) -> ResultRows:
     with path.open("rb") as content:
         whole = mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ)
     start = len(_MARK) if whole[: len(_MARK)] == _MARK else 0
@@ -109,16 +109,16 @@ def _open_json(path: Path) -> Rows:
     if document is None:
         first = next(_cut_lines(whole, start))[1]
         if path.suffix.lower() in _LINES or isinstance(decode_json(first), dict):
-            return Rows("lines", str(path), _read_lines(str(path), whole, start), {}, unit="line")
+            return ResultRows("lines", str(path), _read_lines(str(path), whole, start), {}, unit="line")
         document = decode_json(memoryview(whole)[start:])  # NaN, or no JSON at all
     if not isinstance(document, (dict, list)):
         refuse_file(str(path), "is not valid JSON; if it was cut short, write it again")
     if isinstance(document, list):
-        return Rows("document", str(path), _read_list(str(path), iter(document)), {})
+        return ResultRows("document", str(path), _read_list(str(path), iter(document)), {})
     return _open_document(path, document)
 
 
-def _open_document(path: Path, parts: dict[str, Any]) -> Rows:
+def _open_document(path: Path, parts: dict[str, Any]) -> ResultRows:
     """Return the rows of an object: those of the list that a tool has in it; without one it is a row itself."""
     found: Any = None
     for name in _LISTS:
@@ -127,9 +127,9 @@ def _open_document(path: Path, parts: dict[str, Any]) -> Rows:
         found = inner if isinstance(inner, list) else found
     if found is None:
         row = {name: _open_part(part, Any) for name, part in parts.items()}
-        return Rows("lines", str(path), iter([(1, row)]), {}, unit="line")
+        return ResultRows("lines", str(path), iter([(1, row)]), {}, unit="line")
     header = {name: _open_part(part, Any) for name, part in parts.items() if name not in _LISTS}
-    return Rows("document", str(path), _read_list(str(path), iter(found)), header)
+    return ResultRows("document", str(path), _read_list(str(path), iter(found)), header)
 
 
 def _open_part(part: Any, kind: Any) -> Any:  # noqa: ANN401 - a value, decoded as far as wanted
@@ -168,10 +168,10 @@ def _read_lines(name: str, whole: mmap.mmap, start: int) -> _Numbered:
         yield number, row
 
 
-def _open_csv(path: Path) -> Rows:
+def _open_csv(path: Path) -> ResultRows:
     lines = _read_csv(path)
     _, names = next(lines)
-    return Rows("table", str(path), lines, {}, tuple(names), "line")
+    return ResultRows("table", str(path), lines, {}, tuple(names), "line")
 
 
 def _read_csv(path: Path) -> _Numbered:
@@ -186,7 +186,7 @@ def _read_csv(path: Path) -> _Numbered:
             refuse_file(str(path), "is not valid CSV", line=rows.line_num)
 
 
-def _open_parquet(path: Path) -> Rows:
+def _open_parquet(path: Path) -> ResultRows:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -204,10 +204,10 @@ def _open_parquet(path: Path) -> Rows:
         found = pq.ParquetFile(path)
     except (pa.ArrowException, OSError):
         refuse_file(str(path), "is not valid Parquet; if it was cut short, write it again")
-    return Rows("table", str(path), read(), {}, tuple(found.schema_arrow.names))
+    return ResultRows("table", str(path), read(), {}, tuple(found.schema_arrow.names))
 
 
-def _open_junit(path: Path) -> Rows:
+def _open_junit(path: Path) -> ResultRows:
     """Return test cases, each with ``suite`` (the outermost name), ``classname``, ``name`` and ``outcome``."""
     found: list[dict[str, str]] = []
     open_case: dict[str, str] = {}
@@ -243,4 +243,4 @@ def _open_junit(path: Path) -> Rows:
             parser.ParseFile(content)
     except expat.ExpatError as error:
         refuse_file(str(path), "is not valid XML", line=error.lineno)
-    return Rows("junit", str(path), enumerate(found, start=1), {})
+    return ResultRows("junit", str(path), enumerate(found, start=1), {})

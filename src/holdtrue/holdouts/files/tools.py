@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdtrue.holdouts.files.rows import Row, Rows, refuse_file
+from holdtrue.holdouts.files.rows import ResultRows, Row, refuse_file
 
-__all__ = ["TOOLS", "Tool", "Trial", "digest_json", "read_any"]
+__all__ = ["TOOLS", "Attempt", "Tool", "digest_json", "read_any"]
 
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _DIGEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Attempt:
     """One attempt at one case, as a file has it.
 
     ``scores`` are by metric, unchecked; an attempt without any, or that ``crashed``, counts as 0. ``repeat`` tells attempts
@@ -41,15 +41,15 @@ class Tool:
     """A tool: its name, how its files are recognised from the first row, how they are read, where labels stand in them."""
 
     name: str
-    recognise: Callable[[Rows, Row], bool]
-    read: Callable[[Rows], Iterator[Trial]]
+    recognise: Callable[[ResultRows, Row], bool]
+    read: Callable[[ResultRows], Iterator[Attempt]]
     labels: str | None = None
 
 
 def digest_json(value: object) -> str:
-    """Return a digest of a JSON value that does not depend on the order of keys."""
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    """Return a digest of a JSON value whatever the order of its keys. Kept submissions have it: never change it."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).hexdigest()
 
 
 def _inside(row: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
@@ -63,16 +63,16 @@ def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _read_lm_eval(source: Rows) -> Iterator[Trial]:
+def _read_lm_eval(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         names = row.get("metrics")
         scores = {name: row.get(name) for name in names if isinstance(name, str)} if isinstance(names, list) else {}
         case = f"{row.get('doc_id')}:{str(row.get('doc_hash'))[:_DIGEST]}"
         variants = {name: str(row[name]) for name in ("task_name", "filter") if name in row}
-        yield Trial(place, row, case, scores, variants=variants)
+        yield Attempt(place, row, case, scores, variants=variants)
 
 
-def _read_inspect(source: Rows) -> Iterator[Trial]:
+def _read_inspect(source: ResultRows) -> Iterator[Attempt]:
     wanted = {str(name) for name in _inside(source.header, "eval", "dataset", "sample_ids") or ()}
     place = 0
     for place, row in source.rows:
@@ -82,29 +82,29 @@ def _read_inspect(source: Rows) -> Iterator[Trial]:
             parts = {f"{name}.{part}": held for part, held in value.items()} if isinstance(value, dict) else {name: value}
             scores |= {part: _GRADES.get(held, held) if isinstance(held, str) else held for part, held in parts.items()}
         wanted.discard(str(row.get("id")))
-        yield Trial(place, row, row.get("id"), scores, repeat=row.get("epoch"))
+        yield Attempt(place, row, row.get("id"), scores, repeat=row.get("epoch"))
     for number, case in enumerate(sorted(wanted), start=place + 1):  # never run
-        yield Trial(number, {}, case, {}, repeat=1)
+        yield Attempt(number, {}, case, {}, repeat=1)
 
 
-def _read_every_eval_ever(source: Rows) -> Iterator[Trial]:
+def _read_every_eval_ever(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         scores = {"score": _inside(row, "evaluation", "score")}
         variants = {name: str(row.get(name)) for name in ("evaluation_name", "model_id")}
         found = row.get("evaluation_result_id")
         variants |= {} if found is None else {"evaluation_result_id": str(found)}
         crashed, repeat = row.get("error") is not None, _inside(row, "metadata", "epoch")
-        yield Trial(place, row, row.get("sample_id"), scores, repeat=repeat, crashed=crashed, variants=variants)
+        yield Attempt(place, row, row.get("sample_id"), scores, repeat=repeat, crashed=crashed, variants=variants)
 
 
-def _read_lighteval(source: Rows) -> Iterator[Trial]:
+def _read_lighteval(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         doc = _mapping(row.get("doc"))
         case, variants = f"{doc.get('task_name')}:{doc.get('id')}", {"task_name": str(doc.get("task_name"))}
-        yield Trial(place, row, case, _mapping(row.get("metric")), variants=variants)
+        yield Attempt(place, row, case, _mapping(row.get("metric")), variants=variants)
 
 
-def _read_helm(source: Rows) -> Iterator[Trial]:
+def _read_helm(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         scores = {}
         for stat in row.get("stats") or ():
@@ -112,10 +112,10 @@ def _read_helm(source: Rows) -> Iterator[Trial]:
             if isinstance(name, str) and count:
                 scores[name] = stat["sum"] / count if isinstance(stat.get("sum"), (int, float)) else None
         variants = {"perturbation": str(_inside(row, "perturbation", "name") or "none")}
-        yield Trial(place, row, row.get("instance_id"), scores, repeat=row.get("train_trial_index"), variants=variants)
+        yield Attempt(place, row, row.get("instance_id"), scores, repeat=row.get("train_trial_index"), variants=variants)
 
 
-def _read_promptfoo(source: Rows) -> Iterator[Trial]:
+def _read_promptfoo(source: ResultRows) -> Iterator[Attempt]:
     """Read promptfoo's rows. Its own index counts repeats too, so that a case is known by its variables.
 
     What a case is compared with is its label, and no part of the id.
@@ -127,10 +127,10 @@ def _read_promptfoo(source: Rows) -> Iterator[Trial]:
         provider = _inside(row, "provider", "label") or _inside(row, "provider", "id") or row.get("provider")
         variants = {"provider": str(provider), "prompt": str(_inside(row, "prompt", "label"))}
         scores, failed = {"score": row.get("score")}, row.get("failureReason") == crashed
-        yield Trial(place, row, case, scores, repeat=row.get("testIdx"), crashed=failed, variants=variants)
+        yield Attempt(place, row, case, scores, repeat=row.get("testIdx"), crashed=failed, variants=variants)
 
 
-def _read_openai_evals(source: Rows) -> Iterator[Trial]:
+def _read_openai_evals(source: ResultRows) -> Iterator[Attempt]:
     """Read an event log: "match" and "metrics" events are scores; a sample that has neither crashed."""
     unscored: dict[str, tuple[int, Row]] = {}
     scored: set[str] = set()
@@ -143,16 +143,16 @@ def _read_openai_evals(source: Rows) -> Iterator[Trial]:
             continue
         scored.add(case)
         scores = {"correct": data.get("correct")} if kind == "match" else data
-        yield Trial(place, row, case, scores)
+        yield Attempt(place, row, case, scores)
     for case in sorted(unscored.keys() - scored):
-        yield Trial(*unscored[case], case, {})
+        yield Attempt(*unscored[case], case, {})
 
 
-def _read_deepeval(source: Rows) -> Iterator[Trial]:
+def _read_deepeval(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         data = [part for part in row.get("metricsData") or () if isinstance(part, Mapping)]
         scores = {str(part.get("name")): part.get("score") for part in data if part.get("error") is None}
-        yield Trial(place, row, row.get("name"), scores)
+        yield Attempt(place, row, row.get("name"), scores)
 
 
 def _name_scores(row: Row, start: str, *ends: str) -> list[str]:
@@ -160,23 +160,23 @@ def _name_scores(row: Row, start: str, *ends: str) -> list[str]:
     return [name for name, held in row.items() if name.startswith(start) and name.endswith(ends) and held == held]  # noqa: PLR0124 - NaN
 
 
-def _read_langsmith(source: Rows) -> Iterator[Trial]:
+def _read_langsmith(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
         scores = {name.removeprefix("feedback."): row[name] for name in _name_scores(row, "feedback.", "")}
         failed = isinstance(row.get("error"), str) and row["error"] != ""
-        yield Trial(place, row, str(row.get("example_id")), scores, repeat=row.get("id"), crashed=failed)
+        yield Attempt(place, row, str(row.get("example_id")), scores, repeat=row.get("id"), crashed=failed)
 
 
-def _read_mlflow(source: Rows) -> Iterator[Trial]:
+def _read_mlflow(source: ResultRows) -> Iterator[Attempt]:
     """Read a results table of MLflow. Traces are new in every run, so that a case is known by its inputs."""
     for place, row in source.rows:
         scores = {name.rpartition("/")[0]: row[name] for name in _name_scores(row, "", "/value", "/score")}
         asked = next((row[name] for name in ("request", "inputs") if row.get(name) is not None), None)
         case = None if asked is None else f"request {digest_json(asked)}"
-        yield Trial(place, row, case, scores, crashed=row.get("state") == "ERROR")
+        yield Attempt(place, row, case, scores, crashed=row.get("state") == "ERROR")
 
 
-def _read_junit(source: Rows) -> Iterator[Trial]:
+def _read_junit(source: ResultRows) -> Iterator[Attempt]:
     """Read test cases: the id is classname.name. promptfoo puts the provider into the class name, which is then no part."""
     for place, row in source.rows:
         named = [part for part in (row["classname"], row["name"]) if part]
@@ -185,39 +185,39 @@ def _read_junit(source: Rows) -> Iterator[Trial]:
         if found is not None:
             case, variants = row["name"], {"provider": found[1], "prompt": found[2]}
         scores = {} if row["outcome"] in ("error", "skipped") else {"passed": row["outcome"] == "passed"}
-        yield Trial(place, row, case, scores, variants=variants)
+        yield Attempt(place, row, case, scores, variants=variants)
 
 
-def read_any(source: Rows) -> Iterator[Trial]:
+def read_any(source: ResultRows) -> Iterator[Attempt]:
     """Read rows of no tool: ``id``, ``score`` or ``passed``, ``repeat`` or ``epoch``, each where it is there."""
     for place, row in source.rows:
         told = [row[name] for name in ("score", "passed") if row.get(name) is not None]
         scores = {"score": told[0]} if len(told) == 1 else {}
         repeat = next((row[name] for name in ("repeat", "epoch") if row.get(name) is not None), None)
-        yield Trial(place, row, row.get("id"), scores, repeat=repeat)
+        yield Attempt(place, row, row.get("id"), scores, repeat=repeat)
 
 
-def _read_plain(source: Rows) -> Iterator[Trial]:
+def _read_plain(source: ResultRows) -> Iterator[Attempt]:
     missing = "id" not in source.columns or not {"score", "passed"} & set(source.columns)
     if missing and (source.columns or source.kind == "table"):
         refuse_file(source.name, "needs columns id and score, or id and passed; --id and --score name others", line=1)
-    for trial in read_any(source):
-        if not trial.scores:
+    for attempt in read_any(source):
+        if not attempt.scores:
             reason = "needs a score or passed, one of them; --score names another field"
-            refuse_file(source.name, reason, line=trial.place, unit=source.unit)
-        yield trial
+            refuse_file(source.name, reason, line=attempt.place, unit=source.unit)
+        yield attempt
 
 
-def _has(*names: str) -> Callable[[Rows, Row], bool]:
+def _has(*names: str) -> Callable[[ResultRows, Row], bool]:
     return lambda _, row: all(name in row for name in names)
 
 
-def _is_langsmith(source: Rows, row: Row) -> bool:
+def _is_langsmith(source: ResultRows, row: Row) -> bool:
     del row
     return "example_id" in source.columns and any(name.startswith("feedback.") for name in source.columns)
 
 
-def _is_mlflow(source: Rows, row: Row) -> bool:
+def _is_mlflow(source: ResultRows, row: Row) -> bool:
     names = [name for name in source.columns if name.endswith(("/value", "/score"))]
     return bool(names) and ("request" in row or "inputs" in row)
 

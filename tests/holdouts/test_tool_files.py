@@ -136,3 +136,63 @@ def test_a_choice_is_asked_for_with_the_names_to_choose_from(score):
     wrong = score(FILES / "helm_first.json", "--check", "--score", "f1")
     assert (wrong.code, "has no score 'f1'" in wrong.err) == (2, True)
     assert "'exact_match'" in wrong.err
+
+
+def shape_of(value):
+    """Return a JSON value's keys and types, without its values."""
+    match value:
+        case dict():
+            return {key: shape_of(held) for key, held in value.items()}
+        case list():
+            return [shape_of(held) for held in value]
+        case _:
+            return type(value).__name__
+
+
+def test_aggregates_have_the_shape_that_every_eval_ever_validated(score, tmp_path):
+    (tmp_path / "a.csv").write_text("id,score\n" + "".join(f"{case},{case % 2}\n" for case in range(3000)))
+    words = ("a.csv", "--holdout", "sums.holdout", "--write-every-eval-ever", ".", "--model", "openai/gpt-first", "--json")
+    told = json.loads(score(*words, "--create", "--looks", 20).out)
+    assert re.fullmatch(r"data/sums/openai/gpt-first/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f-]{21}\.json", told["written"])
+    made = json.loads((tmp_path / told["written"]).read_text())
+    assert shape_of(made) == shape_of(json.loads((FILES / "every_eval_ever_aggregate.json").read_text()))
+    details, ends = made["evaluation_results"][0]["score_details"], told["score"]["interval"]
+    found = details["uncertainty"]["confidence_interval"]
+    assert (details["score"], found["lower"], found["upper"]) == (told["score"]["value"], ends["low"], ends["high"])
+    assert (found["confidence_level"], details["uncertainty"]["num_samples"]) == (ends["confidence"], 3000)
+
+
+def test_an_aggregate_that_cannot_be_written_is_refused_before_the_charge(score, tmp_path):
+    (tmp_path / "a.csv").write_text("id,score\n" + "".join(f"{case},{case % 2}\n" for case in range(3000)))
+    base = ("a.csv", "--holdout", "sums.holdout", "--create", "--looks", 20)
+    for words in (
+        ("--write-every-eval-ever", "."),
+        ("--model", "a/b"),
+        ("--write-every-eval-ever", "nowhere", "--model", "a/b"),
+        ("--write-every-eval-ever", ".", "--model", "name"),
+        ("--write-every-eval-ever", ".", "--model", "../b"),
+        ("--write-every-eval-ever", ".", "--model", "a/b", "--yes", 2),
+    ):
+        assert score(*base, *words).code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert score(*base, "--yes", 2).code == 0
+    late = score("a.csv", "--holdout", "sums.holdout", "--write-every-eval-ever", ".", "--model", "a/b")
+    assert (late.code, "which tells no score" in late.err) == (2, True)
+
+
+def test_the_command_takes_the_same_look_from_every_file_of_a_submission(score, tmp_path):
+    for name, options in {"inspect_first.eval": (), "inspect_first.json": ()}.items():
+        done = score(FILES / name, "--holdout", "e.holdout", "--check", *options)
+        assert done.code == 0
+    few = score(FILES / "inspect_first.eval", "--holdout", "e.holdout", "--create", "--looks", 50)
+    assert (few.code, "too few" in few.err) == (2, True)
+    assert not (tmp_path / "e.holdout").exists()
+    made = score(FILES / "inspect_first.eval", "--holdout", "g.holdout", "--create", "--looks", 4, "--yes", 2)
+    assert made.code == 0, made.err
+    said = score(FILES / "inspect_second.json", "--holdout", "g.holdout", "--submission", "commit 2")
+    assert said.code == 1
+    assert "read as" in said.out
+    again = score(FILES / "every_eval_ever_second.jsonl", "--holdout", "g.holdout", "--submission", "commit 2")
+    assert (again.code, "asked before" in again.out) == (1, True)  # the same ids, whoever wrote the file
+    other = score(FILES / "deepeval_second.json", "--holdout", "g.holdout", "--score", "Exact", "--id", "input")
+    assert (other.code, "6 of the 6 ids in these results" in other.err) == (3, True)

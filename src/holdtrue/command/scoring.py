@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["score"]
 
 _NOT_BETTER = 1
+_NO_SCORE = "left out on a gate, which tells no score"
 _ROUNDING = 1e-12
 
 
@@ -59,7 +60,9 @@ Check = Annotated[
 EveryEvalEver = Annotated[
     Path | None,
     typer.Option(
-        "--write-every-eval-ever", metavar="FILE", help="Write the score and its interval as an Every Eval Ever aggregate."
+        "--write-every-eval-ever",
+        metavar="FOLDER",
+        help="Write the score and its interval as an aggregate of Every Eval Ever, under data/ in this folder.",
     ),
 ]
 Model = Annotated[str | None, typer.Option(help="With --write-every-eval-ever: the model's id, developer/name.")]
@@ -151,8 +154,8 @@ def score(
         raise InvalidParameter.without_value("--holdout", "given: the ledger that counts the looks, or --check")
     if not create and (unseen or (looks, beta, yes) != (None, None, None)):
         raise InvalidParameter.without_value("--looks", "left out without --create, as must --beta, --yes and --unseen")
-    _check_writing(write, model)
-    made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, write, model)
+    place = _place_aggregate(write, model, holdout, yes)
+    made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, place, model)
     terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
     with _open_holdout(made, holdout, terms) as held:
         if held.facts.mode in ("gate", "private gate"):
@@ -184,12 +187,17 @@ def _read_choice(
     return ResultChoice(case_id, metric, {path: value for path, _, value in pairs}, (low, high), output)
 
 
-def _check_writing(write: Path | None, model: str | None) -> None:
-    """Refuse a place that cannot be written to before anything is charged."""
-    if (write is None) != (model is None):
+def _place_aggregate(folder: Path | None, model: str | None, holdout: str, yes: int | None) -> Path | None:
+    """Return the file of the aggregate; refuse a place that cannot be written to before anything is charged."""
+    from holdtrue.holdouts.every_eval_ever import place_aggregate
+
+    if (folder is None) != (model is None):
         raise InvalidParameter.without_value("--model", "given together with --write-every-eval-ever")
-    if write is not None and (write.is_dir() or not write.parent.is_dir()):
-        raise InvalidParameter("--write-every-eval-ever", str(write), "a file in a folder that exists")
+    if folder is None or model is None:
+        return None
+    if yes is not None:
+        raise InvalidParameter.without_value("--write-every-eval-ever", _NO_SCORE)
+    return place_aggregate(folder, model=model, evaluation=Path(holdout).stem)
 
 
 def _describe_reading(found: "Results") -> dict[str, Any]:
@@ -227,7 +235,7 @@ class _ScoredSubmission:
     margin: float
     incumbent: bool
     analyst: str | None
-    write: Path | None = None
+    place: Path | None = None
     model: str | None = None
 
     @property
@@ -292,6 +300,7 @@ def _check_known(where: str, cases: int) -> None:
 
 
 def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Report:
+    from holdtrue.holdouts.every_eval_ever import write_aggregate
     from holdtrue.holdouts.named_submissions import Kept, Names
 
     names = None if (made.name, made.against) == (None, None) else Names(where)
@@ -302,8 +311,6 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
         # Without outputs nothing but the scores can be compared, so single results are not kept.
         values = None if results.outputs is None else tuple(results.values.tolist())
         names.keep(Kept(made.name, found.certificate.entry, found.certificate.digest, values, results.outputs))
-    if made.write is not None:
-        _write_aggregate(made, found, where)
     free = "; this one was free, as it was scored before" if found.repeated else ""
     lines = [
         ("score", f"{found.value:.4f}"),
@@ -313,6 +320,10 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
         ("receipt", print_receipt(found.certificate)),
     ]
     document: dict[str, Any] = {"score": found, "name": made.name, "sentence": found.sentence}
+    if made.place is not None and made.model is not None:
+        write_aggregate(made.place, found, results, model=made.model, evaluation=Path(where).stem)
+        lines.append(("written", str(made.place)))
+        document["written"] = str(made.place)
     if before is None:
         return lines, document, None
     known = _compare_submissions(held, made, found, before)
@@ -322,14 +333,6 @@ def _report_score(held: "Holdout", made: _ScoredSubmission, where: str) -> _Repo
     ends = f"{known['low']:+.4f} to {known['high']:+.4f} ({100 * known['confidence']:.4g}%), for {known['about']}"
     lines.insert(-1, ("against", f"{verdict} than {before.name}: {ends}; by {how}"))
     return lines, document | {"against": {"name": before.name} | known, "better": better}, better
-
-
-def _write_aggregate(made: _ScoredSubmission, found: "Score", where: str) -> None:
-    from holdtrue.holdouts.every_eval_ever import describe_score
-
-    if made.write is not None:
-        document = describe_score(found, made.results, model=str(made.model), evaluation=Path(where).stem)
-        made.write.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _say_ends(ends: "Interval") -> str:
@@ -393,8 +396,8 @@ def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: 
 
     if (made.name, made.against, made.confidence) != (None, None, None):
         raise InvalidParameter.without_value("--name", "left out on a gate, as must --against and --confidence")
-    if made.write is not None:
-        raise InvalidParameter.without_value("--write-every-eval-ever", "left out on a gate, which tells no score")
+    if made.place is not None:
+        raise InvalidParameter.without_value("--write-every-eval-ever", _NO_SCORE)
     results = made.results.values
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:

@@ -1,14 +1,43 @@
 """A score as an aggregate of Every Eval Ever (schema 0.3), with the holdout's interval as its uncertainty."""
 
+import json
 import time
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+from holdtrue.entropy import SYSTEM
+from holdtrue.errors import InvalidParameter
 from holdtrue.holdouts.records import Score
 from holdtrue.holdouts.result_files import Results
 
-__all__ = ["describe_score"]
+__all__ = ["describe_score", "place_aggregate", "write_aggregate"]
 
 _SCHEMA = "0.3.0"
+_UNKNOWN = dict.fromkeys(("deployment_type", "model_availability"), "unknown")
+
+
+def place_aggregate(folder: Path, *, model: str, evaluation: str) -> Path:
+    """Return where Every Eval Ever has an aggregate: data/evaluation/developer/model/uuid.json, and make the folders."""
+    developer, _, name = model.partition("/")
+    if not folder.is_dir() or not all(
+        part and part.strip(".") and "/" not in part for part in (developer, name, evaluation)
+    ):
+        raise InvalidParameter.saying(
+            "model", "an Every Eval Ever aggregate needs a folder that exists, and a model such as developer/name"
+        )
+    place = folder / "data" / evaluation / developer / name
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError):
+        raise InvalidParameter.without_value("--write-every-eval-ever", "a folder that can be written to") from None
+    return place / f"{UUID(bytes=SYSTEM.words(2).tobytes(), version=4)}.json"
+
+
+def write_aggregate(place: Path, score: Score, results: Results, *, model: str, evaluation: str) -> None:
+    """Write what :func:`describe_score` returns."""
+    document = describe_score(score, results, model=model, evaluation=evaluation)
+    place.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def describe_score(score: Score, results: Results, *, model: str, evaluation: str) -> dict[str, Any]:
@@ -41,7 +70,7 @@ def describe_score(score: Score, results: Results, *, model: str, evaluation: st
             "evaluator_relationship": "other",
         },
         "eval_library": {"name": results.tool, "version": "unknown"},
-        "model_info": {"name": model, "id": model},
+        "model_info": {"name": model, "id": model, "additional_details": _UNKNOWN},
         "evaluation_results": [result],
     }
 

@@ -74,6 +74,12 @@ def test_what_crashed_is_counted_and_worth_nothing(tool):
     assert [read(tool, model).without_score for model in MODELS] == [0, repeats if tells else 0]
 
 
+def test_a_file_says_where_its_labels_stand(tool):
+    known = {"inspect_ai": "target", "lm-evaluation-harness": "target", "Every Eval Ever": "input.reference"}
+    known |= {"promptfoo": "testCase.assert", "DeepEval": "expectedOutput", "OpenAI evals": "data.expected"}
+    assert read(tool, "first").labels == (known | {"lighteval": "doc.gold_index"}).get(tool[0])
+
+
 def test_scores_comparisons_and_gates_are_those_of_a_plain_file(tool, tmp_path):
     first, second = (read(tool, model) for model in MODELS)
     plain = [tmp_path / "first.csv", tmp_path / "second.csv"]

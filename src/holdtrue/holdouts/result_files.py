@@ -25,6 +25,7 @@ _YES, _NO = ("1", "1.0", "true", "yes", "passed"), ("0", "0.0", "false", "no", "
 _RANGE = "needs passed to be 1 or 0, true or false, and a score to be a number in [0, 1]"
 _SCALE = "; --scale LOW,HIGH maps another range, such as --scale 0,100"
 _SHOWN = 12
+_LABELS = ("label", "labels", "target", "expected", "expected_output", "gold", "reference", "y_true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class _Gathering:
         plain = self.tool.name == "plain"
         self.read = read_any if plain and (choice.id or choice.score) else self.tool.read
         self.output = choice.output or ("output" if plain else None)
-        self.labels = _find_labels(first) if plain else self.tool.labels
+        self.labels = _find_labels(first, _LABELS) if plain else None
 
     def refuse(self, reason: str, place: int | None = None) -> NoReturn:
         """Refuse the file, or an entry of it."""
@@ -180,6 +181,7 @@ class _Gathering:
             if all(self._has(attempt, path, value) for path, value in self.choice.where.items()):
                 self._check_variants(attempt)
                 self._add(attempt)
+                self.labels = self.labels or _find_labels(attempt.row, self.tool.labels)
         if not self.values:
             self.refuse("has no cases" + (" for this --where" if self.choice.where else ""))
         names = sorted(self.values)
@@ -277,6 +279,9 @@ def _list_names(names: set[str]) -> str:
     return f" ({', '.join(map(repr, shown[:_SHOWN]))}{more})" if shown else ""
 
 
-def _find_labels(row: Row) -> str | None:
-    known = ("label", "labels", "target", "expected", "expected_output", "gold", "reference", "y_true")
-    return next((name for name in known if name in row), None)
+def _find_labels(row: Row, known: tuple[str, ...]) -> str | None:
+    """Return where labels stand in a row: the first of these paths that it has, also as the start of a column's name."""
+    for path in known:
+        if _find(row, path) is not None or any(name.startswith(f"{path}.") for name in row):
+            return path
+    return None

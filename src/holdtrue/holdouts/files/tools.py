@@ -43,7 +43,7 @@ class Tool:
     name: str
     recognise: Callable[[ResultRows, Row], bool]
     read: Callable[[ResultRows], Iterator[Attempt]]
-    labels: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 def digest_json(value: object) -> str:
@@ -212,6 +212,11 @@ def _has(*names: str) -> Callable[[ResultRows, Row], bool]:
     return lambda _, row: all(name in row for name in names)
 
 
+def _is_openai_evals(source: ResultRows, row: Row) -> bool:
+    del source
+    return "spec" in row or {"run_id", "sample_id"} <= row.keys()
+
+
 def _is_langsmith(source: ResultRows, row: Row) -> bool:
     del row
     return "example_id" in source.columns and any(name.startswith("feedback.") for name in source.columns)
@@ -224,18 +229,16 @@ def _is_mlflow(source: ResultRows, row: Row) -> bool:
 
 TOOLS: tuple[Tool, ...] = (
     Tool("JUnit", lambda source, _: source.kind == "junit", _read_junit),
-    Tool("inspect_ai", lambda source, _: "eval" in source.header, _read_inspect, "target"),
-    Tool("lm-evaluation-harness", _has("doc_id", "filter", "metrics"), _read_lm_eval, "target"),
-    Tool("Every Eval Ever", _has("schema_version", "sample_id", "evaluation"), _read_every_eval_ever, "input.reference"),
-    Tool("promptfoo", _has("testCase", "promptIdx"), _read_promptfoo, "testCase.assert"),
-    Tool("DeepEval", _has("metricsData", "name"), _read_deepeval, "expectedOutput"),
+    Tool("inspect_ai", lambda source, _: "eval" in source.header, _read_inspect, ("target",)),
+    Tool("lm-evaluation-harness", _has("doc_id", "filter", "metrics"), _read_lm_eval, ("target",)),
+    Tool("Every Eval Ever", _has("schema_version", "sample_id", "evaluation"), _read_every_eval_ever, ("input.reference",)),
+    Tool("promptfoo", _has("testCase", "promptIdx"), _read_promptfoo, ("testCase.assert",)),
+    Tool("DeepEval", _has("metricsData", "name"), _read_deepeval, ("expectedOutput",)),
     Tool("HELM", _has("instance_id", "stats"), _read_helm),
-    Tool(
-        "OpenAI evals", lambda _, row: "spec" in row or {"run_id", "sample_id"} <= row.keys(), _read_openai_evals, "expected"
-    ),
-    Tool("lighteval", _has("doc", "metric"), _read_lighteval, "doc.gold_index"),
-    Tool("LangSmith", _is_langsmith, _read_langsmith, "reference"),
-    Tool("MLflow", _is_mlflow, _read_mlflow, "expectations"),
+    Tool("OpenAI evals", _is_openai_evals, _read_openai_evals, ("data.expected",)),
+    Tool("lighteval", _has("doc", "metric"), _read_lighteval, ("doc.gold_index",)),
+    Tool("LangSmith", _is_langsmith, _read_langsmith, ("reference",)),
+    Tool("MLflow", _is_mlflow, _read_mlflow, ("expectations",)),
     Tool("plain", lambda _, __: True, _read_plain),
 )
 """Every tool that is read unchanged, in the order in which a file is tried; the last takes any."""

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 import holdtrue as ht
-from holdtrue.command import agents
-from service.agents import MODES, ask, call, child
+from service.agents import MODES, SCRIPT, ask, call, child
 
 CASES = [{"id": f"case {number:03}", "passed": number % 2 == 0} for number in range(200)]
 
@@ -101,26 +100,17 @@ def test_a_gate_of_the_command_says_yes_to_what_is_better(tmp_path, call_in):
 @pytest.fixture
 def call_in():
     def run(folder, *words):
-        script = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
-        command = [sys.executable, "-c", script, *map(str, words)]
+        command = [sys.executable, "-c", SCRIPT, *map(str, words)]
         return subprocess.run(command, cwd=folder, check=False, timeout=120, capture_output=True).returncode  # noqa: S603
 
     return run
 
 
-def test_lines_that_are_no_messages_are_answered_in_one_line(place):
-    script = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    lines = [
-        "{",
-        "[1, 2]",
-        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
-        '{"jsonrpc": "2.0", "id": 2, "method": 5}',
-        "\x00\xff" * 1000,
-        json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "ask", "arguments": 5}}),
-    ]
-    command = [sys.executable, "-c", script, "mcp", "people.ledger"]
-    with subprocess.Popen(command, cwd=place, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+def talk_in_lines(folder, lines, *words):
+    """Return what `holdtrue mcp` answers to each line, and what it said on standard error."""
+    command = [sys.executable, "-c", SCRIPT, "mcp", *words]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, cwd=folder, text=True, **pipes) as process:  # noqa: S603 - our own command
         answers = []
         for line in lines:
             process.stdin.write(line + "\n")
@@ -128,11 +118,50 @@ def test_lines_that_are_no_messages_are_answered_in_one_line(place):
             answers.append(json.loads(process.stdout.readline()))
         process.stdin.close()
         assert process.wait(60) == 0
-    told = [answer["error"]["message"] for answer in answers if "error" in answer]
-    assert len(told) == 5
-    assert [each for each in told[:4] if "\n" in each or "JSON-RPC" not in each] == []
-    assert told[4] == "arguments must be an object or null, not a whole number"
-    assert ht.Curator(place / "people.parquet", ledger=place / "people.ledger").budget.asks == 30
+        return answers, process.stderr.read()
+
+
+def message(number, method, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+HELLO = message(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "plain", "version": "1"})
+
+
+def test_lines_that_are_no_messages_are_answered_in_one_line(place):
+    wrong = [
+        "{",
+        "[1, 2]",
+        '{"jsonrpc": "2.0", "id": 2, "method": 5}',
+        "\x00\xff" * 1000,
+        '{"jsonrpc": "2.0", "method": NaN}',
+    ]
+    last = message(3, "tools/call", name="ask", arguments=5)
+    (hello, *answers), said = talk_in_lines(place, [HELLO, *wrong, last], "people.ledger")
+    assert hello["result"]["serverInfo"]["name"] == "holdtrue"
+    told = [answer["error"]["message"] for answer in answers]
+    assert set(told[:-1]) == {"the line is no JSON-RPC message: send one object with jsonrpc, method, id and params"}
+    assert told[-1] == "arguments must be an object or null, not a whole number"
+    assert said == ""
+    with ht.Curator(place / "people.parquet", ledger=place / "people.ledger") as curator:
+        assert curator.budget.asks == 30
+
+
+def test_p8_no_row_is_on_either_stream(tmp_path):
+    canary, number = "kanarienvogel", 86_753_091
+    rows = "".join(f"{age},note {age}\n" for age in range(100)) * 20
+    (tmp_path / "people.csv").write_text(f"age,note\n{rows}{number},{canary}\n")
+    with ht.Curator(tmp_path / "people.csv", queries=20, iid=True, ledger=tmp_path / "people.ledger"):
+        pass
+    queries = ["note LIKE 'k%'", "CAST(note AS INTEGER) > 1", "1 // (age - 99)", "note", "age / 0 > 1", "nobody > 1"]
+    asked = [message(7, "tools/call", name="ask", arguments={"query": each, "key": each}) for each in queries]
+    asked += [message(8, "tools/call", name=each, arguments={}) for each in ("columns", "history", "budget", "verify")]
+    asked += [message(9, "tools/call", name="mean", arguments={"column": "age", "low": 0, "high": 1e8, "key": "m"})]
+    answers, said = talk_in_lines(tmp_path, [HELLO, *asked], "people.ledger")
+    assert any(not answer["result"]["isError"] for answer in answers[1:])
+    for text in (json.dumps(answers), said):
+        assert canary not in text
+        assert str(number) not in text
 
 
 def test_the_command_says_what_is_missing(call, place, monkeypatch):
@@ -146,6 +175,6 @@ def test_the_command_says_what_is_missing(call, place, monkeypatch):
     with ht.Holdout([0, 1] * 50, looks=3, ledger=place / "exam.ledger"):
         pass
     assert "a holdout needs --labels" in call("mcp", "exam.ledger").err
-    monkeypatch.setattr(agents, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     found = call("mcp", "people.ledger")
     assert (found.code, found.err) == (6, "error: holdtrue mcp needs an extra package: pip install 'holdtrue[mcp,server]'\n")

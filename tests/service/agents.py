@@ -9,6 +9,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+SCRIPT = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
 MODES = ("auto", "legacy")  # the protocol with and without a handshake
 
 
@@ -25,8 +26,7 @@ async def agent(url, key, *, mode="auto"):
 
 def child(*words, folder, mode="auto"):
     """Return a client that starts `holdtrue mcp` in a folder as its child."""
-    script = "import sys; from holdtrue.command import main; sys.argv[0] = 'holdtrue'; main()"
-    arguments = ["-c", script, "mcp", *map(str, words)]
+    arguments = ["-c", SCRIPT, "mcp", *map(str, words)]
     return Client(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ), cwd=folder), mode=mode)
 
 

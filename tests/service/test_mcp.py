@@ -1,10 +1,14 @@
 """The door for agents at /mcp: derived tools, the rules of every other door, refusals as data, text of others as data."""
 
 import asyncio
+import contextlib
+import http.client
 import io
+import itertools
 import json
 import logging
 import math
+import sys
 from typing import get_args
 
 import httpx
@@ -14,8 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from mcp import Client
 
-from holdtrue import requests
-from holdtrue.service import mcp as door_of_service
+from holdtrue import audit_timing, requests
 from holdtrue.service.http.telemetry import configure_logs
 from holdtrue.service.identity import Caller
 from holdtrue.service.mcp.door import create_server
@@ -24,6 +27,7 @@ from service.agents import MODES, agent, ask, call
 from service.conftest import CANARY, CANARY_NUMBER, PEOPLE, closed, made
 from service.living import living
 from service.test_ticking import TICK, timed
+from service.test_timing import SURE, memory, two_services  # noqa: F401 - memory is a fixture
 
 SPENDING = {"ask", "table", "mean", "sum", "quantile", "select", "learn", "predict", "score", "gate", "compare", "submit"}
 FREE = {"columns", "preview", "preview_quantile", "budget", "history", "verify", "holdout", "standings"}
@@ -155,6 +159,46 @@ def test_sixteen_agents_at_once_get_exactly_the_cap(served, service_url):
     assert served.service.registry.open_dataset("cap").curator.budget.asks == 0
 
 
+def test_p5_sixteen_identical_calls_are_one_charge_and_one_answer(served, service_url):
+    register(served, "identical")
+    before = entries(served, "identical")
+
+    async def one(_):
+        async with agent(service_url, served.keys["analyst"]) as client:
+            return await ask(client, "age > 50 AND smoker", "the same key", dataset="identical")
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, range(16)))
+
+    outcomes = run(all_of_them())
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+    assert outcomes[0][1]["questions_left"] == 39
+    assert entries(served, "identical") == before + 2  # the charge and its response
+
+
+def test_what_fails_after_its_charge_says_so_and_no_more(tmp_path, log):
+    held = made(tmp_path)
+    curator = held.service.registry.open_dataset("people").curator
+
+    def fail(*_, **__):
+        raise RuntimeError(CANARY)
+
+    curator.pipeline.engine.sums = fail
+
+    async def one():
+        found = await Tools(held.service).call(
+            "ask", {"dataset": "people", "query": "age > 5", "key": "k"}, {"caller": Caller("ann", "analyst", "")}
+        )
+        return found.refused, found.document
+
+    refused, document = run(one())
+    assert refused
+    assert "cost" not in document
+    assert document["problem"]["status"] >= 500
+    assert CANARY not in json.dumps(document) + log.getvalue()
+    closed(held)
+
+
 def test_the_cost_of_a_result_is_what_the_ledger_charged(served, service_url):
     register(served, "costs", reserve=0.5, labels={"note": ["note 1", "note 2"]})
     budget = served.service.registry.open_dataset("costs").curator
@@ -189,7 +233,9 @@ def test_holdouts_are_counted_in_looks(served, service_url):
     labels = [number % 2 for number in range(400)]
     register_holdout = served.service.registry.register_holdout
     register_holdout("exam", {"y_true": labels, "looks": 2})
-    register_holdout("door", {"y_true": labels, "looks": 5, "yes": 2, "incumbent": [0] * 400})
+    # Cases of its own: while a gate is open, nothing else is told of its cases.
+    others = [int(number % 3 == 0) for number in range(400)]
+    register_holdout("door", {"y_true": others, "looks": 5, "yes": 2, "incumbent": [0] * 400})
     register_holdout("board", {"y_true": labels, "submissions": 5, "kind": "leaderboard"})
 
     async def looks():
@@ -198,7 +244,7 @@ def test_holdouts_are_counted_in_looks(served, service_url):
                 await call(client, "score", holdout="exam", y_pred=given, key=key)
                 for key, given in (("a", labels), ("a", labels), ("b", [0] * 400), ("c", [1] * 400))
             ]
-            gate = await call(client, "gate", holdout="door", y_pred=labels, key="g")
+            gate = await call(client, "gate", holdout="door", y_pred=others, key="g")
             card = await call(client, "holdout", holdout="door")
             board = await call(client, "submit", holdout="board", y_pred=labels, key="s", name="second")
             standings = await call(client, "standings", holdout="board")
@@ -459,6 +505,31 @@ def test_p9_over_http_every_response_leaves_on_the_tick_in_one_piece(tmp_path):
     closed(still)
 
 
+def test_p9_the_time_of_a_call_tells_nothing_with_the_tick(request):
+    """As over HTTP: two services over neighbouring tables, one of which alone has rows beyond 1."""
+    numbers = itertools.count(1)
+    with contextlib.ExitStack() as stack:
+        services = stack.enter_context(two_services(request.getfixturevalue("memory"), tick=0.05, engine="ours"))
+        connections = [
+            stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port))))
+            for port, _ in services
+        ]
+
+        def ask_one(side):
+            number = next(numbers)
+            asked = {"dataset": "rows", "query": f"x > {1 + number / 1e6}", "key": str(number)}
+            headers = {"Authorization": f"Bearer {services[side][1]}", "Content-Type": "application/json"}
+            content = json.dumps(message(name="ask", arguments=asked))
+            connections[side].request("POST", "/mcp", content, headers | {"Accept": "application/json"})
+            assert not json.loads(connections[side].getresponse().read())["result"]["isError"]
+
+        for side in (0, 1) * 3:
+            ask_one(side)  # the library is loaded for the first call, which may take longer than a connection is kept
+            connections[side].close()
+        found = audit_timing(ask_one, 0, 1, samples=100, confidence=SURE)
+    assert not found.violated
+
+
 def test_p9_over_standard_streams_too(held):
     async def call_times(tick):
         loop, found = asyncio.get_running_loop(), []
@@ -476,7 +547,7 @@ def test_p9_over_standard_streams_too(held):
 
 def test_without_the_extra_the_address_says_so_and_all_else_works(tmp_path, monkeypatch):
     held = made(tmp_path)
-    monkeypatch.setattr(door_of_service, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     with living(held.app) as client:
         held.url = str(client.base_url).rstrip("/")
         found = post(held, json.dumps(question()).encode())

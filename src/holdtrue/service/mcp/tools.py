@@ -45,7 +45,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _KEY_WORDS = "1 to 128 printable ASCII characters, different for each new request"
 _LONGEST_KEY = 128
 _REFUSED = 400
-_CHARGED = 502
+_FAILED = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,8 @@ class Tools:
             refusal = to_problem(error, request_id=scope.get("request_id"))
             status, document = refusal.status_code, msgspec.json.decode(refusal.body)
         refused = status >= _REFUSED
-        charge = {} if status == _CHARGED else {"cost": _find_cost(tool, document) if tool.keyed and not refused else 0}
+        # What failed, rather than was refused, may have been charged: its problem names the entry, where there is one.
+        charge = {} if status >= _FAILED else {"cost": _find_cost(tool, document) if tool.keyed and not refused else 0}
         left = {} if place is None else await self._read_left(tool, place, scope)
         return Outcome(charge | left | {"problem" if refused else "result": document}, refused)
 
@@ -136,14 +137,8 @@ class Tools:
     ) -> tuple[int, Any]:
         """Send a request to its route, as the caller, and return the status and the JSON of the response."""
         place, _, query = path.partition("?")
-        scope: dict[str, Any] = {
-            "type": "http",
-            "method": method,
-            "scheme": "http",
-            "path": place,
-            "raw_path": place.encode(),
-        }
-        scope |= {"query_string": query.encode(), "headers": headers, "root_path": "", "http_version": "1.1"}
+        scope: dict[str, Any] = {"type": "http", "http_version": "1.1", "scheme": "http", "root_path": "", "method": method}
+        scope |= {"path": place, "raw_path": place.encode(), "query_string": query.encode(), "headers": headers}
         scope |= {name: outer[name] for name in ("caller", "request_id") if name in outer}
         waiting: list[Message] = [{"type": "http.disconnect"}, {"type": "http.request", "body": content}]
         sent: list[Message] = []

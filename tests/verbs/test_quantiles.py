@@ -41,7 +41,7 @@ from holdtrue.planning.quantiles import (
     score_ranks,
 )
 from holdtrue.records import Response
-from holdtrue.verbs.quantiles import plan_curve, read_task
+from holdtrue.verbs.quantiles import make_thresholds, plan_curve, read_task
 
 ROWS = 6000
 EVERYBODY = ShareReading(1.0, 1.0, 1.0, 1.0, 1.0)
@@ -756,3 +756,16 @@ def test_a_grid_reads_steps_as_decimals():
     assert read_levels(np.array([0.1, 0.9])) == (0.1, 0.9)
     for each in (grid, read_grid(Fraction(1, 3), Fraction(4, 3), 0.25), read_grid(0, 1, Fraction(1, 3))):
         assert rebuild_grid(each.find_point(0), each.find_point(each.last), each.points) == each
+
+
+@pytest.mark.parametrize("where", [None, "age > 3", "smoker OR age > 3", "hours > 3", "TRUE", "hours <= 1 AND NOT smoker"])
+@pytest.mark.parametrize("ends", [(-4, 4, 1), (-0.5, 0.5, 0.125), (-(10**19), 10**19, 10**18), (-1e300, 1e300, 1e299)])
+def test_thresholds_are_the_queries_of_their_texts(where, ends):
+    """The ledger finds again what was asked in words."""
+    rows = {"hours": np.arange(2000) % 60, "age": np.arange(2000.0) % 90, "smoker": np.arange(2000) % 3 == 0}
+    with ht.Curator(rows, queries=50, iid=True) as curator:
+        for column in ("hours", "age"):
+            task = read_task(curator.pipeline, column, 0.5, low=ends[0], high=ends[1], step=ends[2], where=where)
+            make = make_thresholds(curator.pipeline, task)
+            for place in range(task.grid.points):
+                assert make(place) == curator.pipeline.parse(task.write_threshold(place))

@@ -81,8 +81,12 @@ class QuantileGrid:
 
     def write_point(self, place: int) -> str:
         """Return the point at a place as a number of the query language."""
+        return repr(self.find_constant(place))
+
+    def find_constant(self, place: int) -> int | float:
+        """Return the point at a place as queries hold it: as a whole number where it is one."""
         point = self.find_point(place)
-        return str(int(point)) if point.is_integer() and abs(point) < 2**53 else repr(point)
+        return int(point) if point.is_integer() and abs(point) < 2**53 else point
 
 
 def read_grid(low: object, high: object, step: object) -> QuantileGrid:

@@ -49,7 +49,7 @@ from holdtrue.queries.syntax_tree import (
     unfold_chain,
 )
 
-__all__ = ["HEAVIEST", "digest_of", "render", "to_query", "too_heavy", "weigh", "write_head"]
+__all__ = ["HEAVIEST", "digest_of", "render", "render_operand", "to_query", "too_heavy", "weigh", "write_head"]
 
 _VERSION = "holdtrue-query-1"
 HEAVIEST = 4096
@@ -168,6 +168,11 @@ def render(tree: Tree) -> Piece:  # noqa: C901 - one case for each kind of condi
             return _add_negation(found) if negated else found
         case _:
             return _render_scalar(tree)
+
+
+def render_operand(tree: Tree) -> str:
+    """Return the text of a condition as it stands between ANDs."""
+    return render(tree).bracket(_AND + 1).text
 
 
 def _render_scalar(tree: Text | Missing | Arithmetic | Negate | Convert | CaseWhen | Function) -> Piece:

@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
+from operator import itemgetter
 from typing import NamedTuple
 
-from holdtrue.queries.canonical import HEAVIEST, render, to_query, weigh, write_head
+from holdtrue.queries.canonical import HEAVIEST, render, render_operand, to_query, weigh, write_head
 from holdtrue.queries.cards import Type
 from holdtrue.queries.checking import conjoin
 from holdtrue.queries.scalars import case
@@ -28,7 +29,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["CellAxis", "DisjointCells", "make_axis"]
+__all__ = ["CellAxis", "DisjointCells", "Restriction", "make_axis"]
 
 _AROUND = 16  # more bytes, nodes and weight than an AND, or a CASE around a condition, adds for each that it joins
 
@@ -180,6 +181,36 @@ class DisjointCells:
             elif self.value is not None:
                 yield _choose_inside(inside, self.value)
             yield from others
+
+
+class Restriction:
+    """Tests of one column, each among the rows of a base that stays the same.
+
+    Law: ``join`` gives the query that the texts of the base and of the test, joined by AND, parse to.
+    """
+
+    def __init__(self, base: Query | None, column: str, kind: Type) -> None:
+        self._base = base
+        self._parts: list[tuple[str, Tree, str]] | None = None
+        if base is None or isinstance(base.tree, Constant) or column in base.columns:
+            return
+        # No test of one column has more than 64 nodes, or is as long as 40 digits and the longest name.
+        if _Size.join([_Size.of(base), _Size(2048, 64, 4, 64)]).fits():
+            children: Sequence[Tree] = base.tree.children if isinstance(base.tree, And) else (base.tree,)
+            self._parts = [(notation(child), child, render_operand(child)) for child in children]
+            types = dict(sorted((columns(base.tree) | {column: kind}).items()))
+            self._names, self._head = tuple(types), write_head(types)
+
+    def join(self, test: Boolean) -> Query:
+        """Return the query of the rows that meet the base and a comparison of the column with a constant."""
+        if self._base is None:
+            return to_query(test)
+        if self._parts is None or isinstance(test, Constant):
+            return to_query(conjoin([self._base.tree, test]))  # type: ignore[list-item]  # a condition
+        parts = sorted([*self._parts, (notation(test), test, render_operand(test))], key=itemgetter(0))
+        tree = And(tuple([part for _, part, _ in parts]))  # type: ignore[misc]  # conditions
+        text = " AND ".join([text for _, _, text in parts])
+        return Query(tree, text, _hash_text(self._head + notation(tree)), boolean=True, columns=self._names)
 
 
 def _choose_inside(inside: Boolean, value: Query) -> Scalar:

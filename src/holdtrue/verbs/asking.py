@@ -79,7 +79,10 @@ class QuestionRule:
 
     def plan_queries(self, texts: Sequence[str], parse: Callable[[str], Query], answered: Answered) -> Planned:
         """Plan questions in text: those that were not answered before are released together."""
-        queries = [parse(text) for text in texts]
+        return self.plan_parsed([parse(text) for text in texts], answered)
+
+    def plan_parsed(self, queries: Sequence[Query], answered: Answered) -> Planned:
+        """Plan questions that were read already."""
         parts = tuple([part_of(query) for query in queries])
         fresh = {part: query for part, query in zip(parts, queries, strict=True) if not answered.has(part)}
         request = encode({"queries": [query.text for query in queries], "verb": "ask"})

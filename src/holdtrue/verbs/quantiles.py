@@ -4,10 +4,10 @@ By a search of plain questions, or by a curve: the shares up to every point of t
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +37,11 @@ from holdtrue.planning.quantiles import (
     read_levels,
     score_ranks,
 )
+from holdtrue.queries.cells import Restriction
+from holdtrue.queries.checking import make_comparison
 from holdtrue.queries.parser import find_column
+from holdtrue.queries.syntax_tree import Field, Query
+from holdtrue.queries.syntax_tree import Number as Point
 from holdtrue.records import Answer, Certificate, Quantiles, Response
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
@@ -58,6 +62,7 @@ __all__ = [
 METHODS = ("search", "curve", "exponential")
 _BY_ITSELF = "exponential mechanism and transfer theorem, for this response by itself (U3.3, S2)"
 _NEAR = 10  # a search stops where answers differ by less than this fraction of alpha
+_WHERE = -1  # the place of the question about the condition, below all thresholds
 _MOST_LOOKED_UP = 512  # points of a grid of which all that were answered before are looked up at the start
 
 
@@ -151,11 +156,25 @@ def read_task(  # noqa: PLR0913 - one request
         price_curve(plan, task.cells, rows=rows)
     if where is not None and not curation.parse(where).boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
-    curation.parse(task.write_threshold(0))
+    make_thresholds(curation, task)(0)
     return task
 
 
-@dataclass(slots=True, eq=False)
+def make_thresholds(curation: Curation, task: QuantileTask) -> Callable[[int], Query]:
+    """Return what makes the query of the threshold at a place: the one that its text parses to, without parsing it."""
+    if task.column not in curation.card:  # of units, an expression of their rows
+        return lambda place: curation.parse(task.write_threshold(place))
+    field = Field(task.column, curation.card.column(task.column).type)
+    base = None if task.where is None else curation.parse(task.where)
+    restricted = Restriction(base, field.column, field.type)
+
+    def make(place: int) -> Query:
+        return restricted.join(make_comparison("<=", field, Point(task.grid.find_constant(place))))
+
+    return make
+
+
+@dataclass(eq=False)
 class QuantileSearch:
     """A search for quantiles: a program of plain questions, each charged, cached and answered once as any other (U3.1).
 
@@ -171,15 +190,17 @@ class QuantileSearch:
     key: str | None
     analyst: str | None
     known: dict[int, ShareReading] = field(default_factory=dict)
-    answers: dict[str, Answer] = field(default_factory=dict)
-    paid: set[str] = field(default_factory=set)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    paid: set[int] = field(default_factory=set)
     refusal: BudgetExceeded | None = None
+    queries: dict[int, Query] = field(default_factory=dict)
 
     def run(self) -> Quantiles:
         """Return the quantiles; BudgetExceeded where the budget pays for nothing and nothing was answered before."""
         self._bind_key()
         if self.task.where is not None:
-            self._ask_all([self.task.where])
+            self.queries[_WHERE] = self.curation.parse(self.task.where)
+            self._ask_all([_WHERE])
         if self.refusal is None:
             self._look_up_known()
             near = self.curation.plan.alpha / _NEAR
@@ -189,12 +210,16 @@ class QuantileSearch:
             raise self.refusal
         return self._make_record()
 
+    @cached_property
+    def _make_threshold(self) -> Callable[[int], Query]:
+        return make_thresholds(self.curation, self.task)
+
     @property
     def _whole(self) -> ShareReading:
         """Return the share of rows that are looked at; nothing is known of it before it is asked."""
         if self.task.where is None:
             return ShareReading(1.0, 1.0, 1.0, 1.0, 1.0)
-        answer = self.answers.get(self.task.where)
+        answer = self.answers.get(_WHERE)
         return ShareReading(1.0, 0.0, 1.0, 0.0, 1.0) if answer is None else _to_reading(answer)
 
     def _bind_key(self) -> None:
@@ -211,8 +236,8 @@ class QuantileSearch:
         """
         if self.task.grid.points > _MOST_LOOKED_UP:
             return
-        texts = {place: self.task.write_threshold(place) for place in range(self.task.grid.last)}
-        parts = {place: part_of(self.curation.parse(text)) for place, text in texts.items()}
+        self._make_queries(range(self.task.grid.last))
+        parts = {place: part_of(query) for place, query in self.queries.items() if place != _WHERE}
         with self.curation.lock_index() as index:
             seen = [
                 place
@@ -221,45 +246,52 @@ class QuantileSearch:
             ]
         self._ask_places(seen)
 
+    def _make_queries(self, places: Iterable[int]) -> None:
+        make = self._make_threshold
+        self.queries |= {place: make(place) for place in places if place not in self.queries}
+
     def _ask_places(self, places: Sequence[int]) -> None:
         """Ask about thresholds, all in one batch; those that the budget does not pay for stay unknown."""
-        texts = {place: self.task.write_threshold(place) for place in places}
-        self._ask_all(list(texts.values()))
-        self.known |= {place: _to_reading(self.answers[text]) for place, text in texts.items() if text in self.answers}
+        self._make_queries(places)
+        self._ask_all(places)
+        self.known |= {place: _to_reading(self.answers[place]) for place in places if place in self.answers}
 
-    def _ask_all(self, texts: Sequence[str]) -> None:
+    def _ask_all(self, places: Sequence[int]) -> None:
         """Ask questions as requests of their own, in one batch; what was answered before is read from the ledger."""
-        parts = {text: part_of(self.curation.parse(text)) for text in texts}
+        parts = {place: part_of(self.queries[place]) for place in places}
         with self.curation.lock_index() as index:
-            answered = {text: index.answer(part) for text, part in parts.items() if index.has(part)}
-        for text, answer in answered.items():
+            answered = {place: index.answer(part) for place, part in parts.items() if index.has(part)}
+        for place, answer in answered.items():
             if isinstance(answer, Answer):
-                self._take_answer(text, answer, own=self.key is not None and self._was_paid(text))
-        fresh = [text for text in texts if text not in self.answers]
-        jobs = [Job(partial(self._plan_question, text), self._key_of(text), self.analyst) for text in fresh]
-        for text, outcome in zip(fresh, self.curation.run_all(jobs), strict=True):
+                self._take_answer(place, answer, own=self._was_paid(place))
+        fresh = [place for place in places if place not in self.answers]
+        jobs = [Job(partial(self._plan_question, place), self._key_of(place), self.analyst) for place in fresh]
+        for place, outcome in zip(fresh, self.curation.run_all(jobs), strict=True):
             if isinstance(outcome, BudgetExceeded):
                 self.refusal = outcome
             elif isinstance(outcome, HoldtrueError):
                 raise outcome
             elif isinstance(outcome[0], Answer):
-                self._take_answer(text, outcome[0], own=not outcome[0].repeated)
+                self._take_answer(place, outcome[0], own=not outcome[0].repeated)
 
-    def _plan_question(self, text: str, answered: Answered) -> Planned:
-        return self.rule.plan_queries((text,), self.curation.parse, answered)
+    def _plan_question(self, place: int, answered: Answered) -> Planned:
+        return self.rule.plan_parsed((self.queries[place],), answered)
 
-    def _key_of(self, text: str) -> str | None:
+    def _key_of(self, place: int) -> str | None:
         """Return the key of one question of this request."""
-        return None if self.key is None else f"quantile {digest_of({'key': self.key, 'question': text})}"
+        if self.key is None:
+            return None
+        text = self.task.where if place == _WHERE else self.task.write_threshold(place)
+        return f"quantile {digest_of({'key': self.key, 'question': text})}"
 
-    def _was_paid(self, text: str) -> bool:
-        key = self._key_of(text)
+    def _was_paid(self, place: int) -> bool:
+        key = self._key_of(place)
         return key is not None and self.curation.used_for(key) is not None
 
-    def _take_answer(self, text: str, answer: Answer, *, own: bool) -> None:
-        self.answers[text] = answer
+    def _take_answer(self, place: int, answer: Answer, *, own: bool) -> None:
+        self.answers[place] = answer
         if own:
-            self.paid.add(text)
+            self.paid.add(place)
 
     def _make_record(self) -> Quantiles:
         """Say what the answers prove of each level, in the column's own units."""
@@ -273,7 +305,7 @@ class QuantileSearch:
             thresholds=tuple(task.grid.find_point(place) for place in places),
             shares=tuple(self.known[place].value for place in places),
             asks=len(self.paid),
-            cost=sum(self.answers[text].certificate.cost for text in self.paid),
+            cost=sum(self.answers[place].certificate.cost for place in self.paid),
             certificate=newest.certificate,
             complete=self.refusal is None,
             reason=newest.reason,
@@ -289,7 +321,7 @@ def plan_curve(curation: Curation, task: QuantileTask) -> Release:
     level, also of one that is chosen afterwards, follow from it for nothing.
     """
     plan, rows = curation.plan, curation.card.rows
-    queries = [curation.parse(task.write_threshold(place)) for place in range(task.grid.last)]
+    queries = list(map(make_thresholds(curation, task), range(task.grid.last)))
     queries += [] if task.where is None else [curation.parse(task.where)]
     price, root, unit = price_curve(plan, task.cells, rows=rows), factorise(task.cells), 1 << plan.bits
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * root.sensitivity, sensitivity=root.sensitivity)
@@ -358,7 +390,7 @@ def plan_picks(curation: Curation, task: QuantileTask) -> Release:
             f"with epsilon {float(price.epsilon):.3g} for each end, intervals are from low to high; give a larger epsilon"
         )
         raise InsufficientSamples(message, required=None)
-    queries = [curation.parse(task.write_threshold(place)) for place in range(task.grid.last)]
+    queries = list(map(make_thresholds(curation, task), range(task.grid.last)))
     mechanism = Exponential(epsilon=price.epsilon, sensitivity=1)
     asked = {"levels": list(task.levels), "epsilon": str(task.epsilon)}
 

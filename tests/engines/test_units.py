@@ -97,7 +97,7 @@ def _first(bag, place):
     return min(found, default=None)
 
 
-def _table(rows, key=int):
+def make_table(rows, key=int):
     columns = list(zip(*rows, strict=True))
     keys = pa.array([None if value is None else key(value) for value in columns[0]])
     days = [None if value is None else date(1970, 1, 1) + timedelta(days=value) for value in columns[4]]
@@ -113,7 +113,7 @@ def _table(rows, key=int):
     )
 
 
-def _many(rng):
+def make_many(rng):
     """Units of very different sizes: one of 10^5 rows, many of one row."""
     rows = list(ROWS)
     for number in range(LARGE):
@@ -124,7 +124,7 @@ def _many(rng):
     return rows
 
 
-def _open_rows(kind, table, folder):
+def open_rows_with(kind, table, folder):
     declared = Declared(bounds=BOUNDS)
     match kind:
         case "arrow":
@@ -141,11 +141,11 @@ def _open_rows(kind, table, folder):
             return open_relation(duckdb.connect().from_arrow(table), declared=declared)
 
 
-def _registry(units, key=int):
+def open_registry(units, key=int):
     return open_table({"id": [key(unit) for unit in units], "age": list(range(len(units)))}, declared=Declared())
 
 
-def _expected(rows, units):
+def expect(rows, units):
     bags = {unit: [] for unit in units}
     for row in rows:
         if row[0] in bags:
@@ -156,7 +156,7 @@ def _expected(rows, units):
     }
 
 
-def _ask(engine):
+def ask_all(engine):
     texts = [*CONDITIONS, *NUMBERS]
     return dict(zip(texts, engine.sums([parse(text, engine.card) for text in texts], bits=BITS), strict=True))
 
@@ -168,28 +168,28 @@ ENGINES = ["arrow", "pandas", "parquet", "relation"]
 @pytest.mark.parametrize("kind", ENGINES)
 def test_adversarial_bags_have_the_values_of_the_table_in_u4(kind, key, tmp_path):
     units = [3, 0, 6, 1, 5, 2, 4]
-    rows = _open_rows(kind, _table(ROWS, key), tmp_path / "rows")
-    engine = open_units("id", _registry(units, key), {"visits": rows})
+    rows = open_rows_with(kind, make_table(ROWS, key), tmp_path / "rows")
+    engine = open_units("id", open_registry(units, key), {"visits": rows})
     assert engine.rows == len(units)
-    assert _ask(engine) == _expected(ROWS, units)
+    assert ask_all(engine) == expect(ROWS, units)
     engine.close()
-    alone = open_units("id", None, {"": _open_rows(kind, _table(ROWS, key), tmp_path / "rows")})
+    alone = open_units("id", None, {"": open_rows_with(kind, make_table(ROWS, key), tmp_path / "rows")})
     assert alone.rows == 7
-    assert _ask(alone) == _expected(ROWS, [0, 1, 2, 3, 4, 5, 7])
+    assert ask_all(alone) == expect(ROWS, [0, 1, 2, 3, 4, 5, 7])
     alone.close()
 
 
 def test_order_and_files_make_no_difference(tmp_path):
     rng = np.random.default_rng(20261116)
-    rows = _many(rng)
-    table = _table(rows)
+    rows = make_many(rng)
+    table = make_table(rows)
     shuffled = table.take(rng.permutation(table.num_rows))
     keys = sorted({row[0] for row in rows if row[0] is not None})
-    expected = _expected(rows, keys)
+    expected = expect(rows, keys)
     found = {}
     for kind, given in (("arrow", table), ("arrow", shuffled), ("parquet", shuffled), ("relation", table)):
-        engine = open_units("id", None, {"": _open_rows(kind, given, tmp_path / "rows")})
-        found[kind, given is table] = _ask(engine)
+        engine = open_units("id", None, {"": open_rows_with(kind, given, tmp_path / "rows")})
+        found[kind, given is table] = ask_all(engine)
         engine.close()
     first, *others = found.values()
     assert all(other == first for other in others)
@@ -199,7 +199,7 @@ def test_order_and_files_make_no_difference(tmp_path):
 
 
 def test_columns_are_made_again_when_there_is_no_room_for_all():
-    engine = open_units("id", None, {"": _open_rows("arrow", _table(ROWS), None)}, memory=4 * 9 * 7 * 2)
+    engine = open_units("id", None, {"": open_rows_with("arrow", make_table(ROWS), None)}, memory=4 * 9 * 7 * 2)
     first = [engine.sums([parse(text, engine.card)], bits=BITS) for text in CONDITIONS]
     assert first == [engine.sums([parse(text, engine.card)], bits=BITS) for text in CONDITIONS]
     assert len(engine._aggregates) <= 4
@@ -207,9 +207,9 @@ def test_columns_are_made_again_when_there_is_no_room_for_all():
 
 
 def test_registry_columns_and_two_tables_together():
-    visits = _open_rows("arrow", _table(ROWS), None)
+    visits = open_rows_with("arrow", make_table(ROWS), None)
     labs = open_table({"id": [0, 0, 3], "level": [1, 2, 3]}, declared=Declared())
-    engine = open_units("id", _registry([0, 1, 2, 3]), {"visits": visits, "labs": labs})
+    engine = open_units("id", open_registry([0, 1, 2, 3]), {"visits": visits, "labs": labs})
     queries = ["visits.ANY(ill) AND labs.COUNT(*) >= 1", "age >= 2 AND NOT labs.ANY(level > 2)", "labs.COUNT(*) / 2"]
     found = engine.sums([parse(text, engine.card) for text in queries], bits=1)
     assert found == [2 * 2, 1 * 2, 2 + 1]
@@ -218,13 +218,15 @@ def test_registry_columns_and_two_tables_together():
 
 def test_fingerprints_know_the_tables_and_the_unit_but_no_order():
     def take(rows, registry=None):
-        opened = open_units("id", registry and _registry(registry), {"visits": _open_rows("arrow", _table(rows), None)})
+        opened = open_units(
+            "id", registry and open_registry(registry), {"visits": open_rows_with("arrow", make_table(rows), None)}
+        )
         return opened.fingerprint(b"k" * 16)
 
     assert take(ROWS) == take(ROWS[::-1])
     assert take(ROWS, [1, 2]) == take(ROWS[::-1], [1, 2])
     different = [take(ROWS), take(ROWS[:-1]), take(ROWS, [1, 2]), take(ROWS, [1, 3])]
-    different.append(_open_rows("arrow", _table(ROWS), None).fingerprint(b"k" * 16))
+    different.append(open_rows_with("arrow", make_table(ROWS), None).fingerprint(b"k" * 16))
     assert len(set(different)) == len(different)
 
 
@@ -250,7 +252,7 @@ def test_keys_that_make_no_units_are_refused(registry, table, words):
 
 
 def test_a_table_without_rows_gives_empty_bags():
-    empty = open_table(_table(ROWS).slice(0, 0), declared=Declared(bounds=BOUNDS))
-    engine = open_units("id", _registry([0, 1]), {"visits": empty})
-    assert _ask(engine) == _expected([], [0, 1])
+    empty = open_table(make_table(ROWS).slice(0, 0), declared=Declared(bounds=BOUNDS))
+    engine = open_units("id", open_registry([0, 1]), {"visits": empty})
+    assert ask_all(engine) == expect([], [0, 1])
     engine.close()

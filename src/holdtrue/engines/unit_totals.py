@@ -51,6 +51,10 @@ class UnitTotal(Protocol):
         """Add rows, each with the number of its unit, or -1."""
         ...
 
+    def add_up(self) -> Values:
+        """Return what rows came to so far, which merges with that of other rows: by + for counts and sums."""
+        ...
+
     def finish(self) -> Values:
         """Return the value of each unit."""
         ...
@@ -76,8 +80,10 @@ class _Counted:
         kept = (owners >= 0) & satisfies(self._aggregate.where, cells, rows=len(owners))
         np.add.at(self._counts, owners[kept], 1)
 
-    def finish(self) -> Values:
+    def add_up(self) -> Values:
         return make_column(self._counts)
+
+    finish = add_up
 
 
 def make_column(data: npt.NDArray[Any]) -> Values:
@@ -114,6 +120,9 @@ class _Summed:
             # Halves up: floor(y + 1/2) is floor((floor(2 y) + 1) / 2).
             clamped = (np.floor(np.ldexp(clamped, self._scale + 1)).astype(np.int64) + 1) >> 1
         np.add.at(self._sums, owned, clamped)
+
+    def add_up(self) -> Values:
+        return make_column(self._sums)
 
     def finish(self) -> Values:
         return make_column(scale_sums(self._aggregate, self._sums))
@@ -157,8 +166,10 @@ class _Extreme:
         (np.maximum if self._aggregate.name == "MAX" else np.minimum).at(self._ends, owned, data)
         self._found[owned] = True
 
-    def finish(self) -> Values:
+    def add_up(self) -> Values:
         return Values(np.where(self._found, self._ends, 0) + self._ends.dtype.type(0), self._found)
+
+    finish = add_up
 
 
 class _FirstText:
@@ -174,7 +185,7 @@ class _FirstText:
         self._owned.append(owned)
         self._places.append(known[data])
 
-    def finish(self) -> Values:
+    def add_up(self) -> Values:
         listed = sorted(self._words)
         ranks = np.zeros(len(listed) + 1, dtype=np.int64)
         ranks[[self._words[word] for word in listed]] = np.arange(len(listed))
@@ -183,6 +194,8 @@ class _FirstText:
             np.minimum.at(least, owned, ranks[places])
         found = least < len(listed)
         return Values(np.where(found, least, -1).astype(np.int32), found, tuple(listed) or ("",))
+
+    finish = add_up
 
 
 def find_least_place(first: Aggregate) -> Aggregate:

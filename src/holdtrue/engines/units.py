@@ -268,8 +268,9 @@ def group_rows(engine: Engine, unit: str) -> GroupedRows:
     """Return the rows of an engine to be grouped by unit."""
     if isinstance(engine, LocalEngine):
         return LocalGroups(engine, unit)
-    message = "units are read by DuckDB or from memory; Spark cannot group them yet"
-    raise RequestError(message)
+    from holdtrue.engines.spark.groups import SparkGroups
+
+    return SparkGroups(engine, unit)  # type: ignore[arg-type]  # the only other engine
 
 
 def _check_registry_keys(unit: str, cells: Values) -> npt.NDArray[Any]:
@@ -288,8 +289,9 @@ def _check_registry_keys(unit: str, cells: Values) -> npt.NDArray[Any]:
 def read_registry(engine: Engine) -> dict[str, tuple[str, Values]]:
     """Return all columns of an engine in memory, each with its type."""
     if not isinstance(engine, LocalEngine):
-        message = "the registry of units is read by DuckDB or from memory, not by Spark"
-        raise RequestError(message)
+        from holdtrue.engines.spark import groups
+
+        return groups.read_registry(engine)  # type: ignore[arg-type]  # the only other engine
     named = [(column.name, column.type) for column in engine.card.columns]
     pieces = [cells for cells, _ in engine.read_pieces([name for name, _ in named])]
     return {name: (kind, _join_pieces([cells[name] for cells in pieces])) for name, kind in named}

@@ -31,6 +31,7 @@ from holdtrue.engines.spark.tasks import (
     TALLY,
     Fingerprinting,
     Fitting,
+    Grouping,
     Merging,
     Naming,
     Reading,
@@ -210,6 +211,48 @@ class SparkEngine(Engine):
                 whole.merge((line["rows"], left, right))
             self._check_rows(whole.totals()[0])
             return whole.finish()
+
+        return self._run_masked(take)
+
+    def read_keys(self, unit: str) -> "pa.Table":
+        """Return the different keys of all rows, NULL among them where there is one."""
+        return self._run_masked(
+            lambda: self._collect_rows(lambda: self._frame.select(*_name_columns([unit])).distinct(), None)
+        )
+
+    def read_all(self) -> "pa.Table":
+        """Return all rows, for an engine of units that has one for each."""
+
+        def take() -> "pa.Table":
+            found = self._collect_rows(lambda: self._frame, None)
+            self._check_rows(found.num_rows)
+            return found
+
+        return self._run_masked(take)
+
+    def reduce_groups(self, task: Grouping) -> "pa.Table":
+        """Return a row for each key with what its rows come to, merged over partitions."""
+
+        def made() -> "DataFrame":
+            from pyspark.sql import functions
+
+            grouped = self._frame.select(*_name_columns([name for name, _ in task.schema]))
+            merged = [functions.sum("rows").alias("rows")]
+            for number, found in enumerate(task.aggregates):
+                name = f"value{number}"
+                if found.order is not None:
+                    # By place, then values that are there, then the least: NULL would come first otherwise.
+                    whole = functions.min(functions.struct(f"place{number}", f"lacks{number}", name))
+                    merged.append(whole[name].alias(name))
+                else:
+                    merge = {"MIN": functions.min, "MAX": functions.max}.get(found.name, functions.sum)
+                    merged.append(merge(name).alias(name))
+            return grouped.mapInArrow(_wrap_task(task), task.output).groupBy("key").agg(*merged)
+
+        def take() -> "pa.Table":
+            found = self._collect_rows(made, None)
+            self._check_rows(sum(found.column("rows").to_pylist()))
+            return found
 
         return self._run_masked(take)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from holdtrue.engines.base import tally_rows
 from holdtrue.engines.fingerprints import Fingerprint
+from holdtrue.engines.unit_totals import find_least_place, start_total, where_valid
 from holdtrue.ensembles.parts import hash_rows
 from holdtrue.ensembles.saving import member_to_bytes
 from holdtrue.ensembles.training import Recipe, fit_part
@@ -25,6 +26,7 @@ from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import read_stored
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.features import Feature, Keys, columns_of, read_features
+from holdtrue.queries.syntax_tree import Aggregate
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -37,6 +39,7 @@ __all__ = [
     "Arrays",
     "Fingerprinting",
     "Fitting",
+    "Grouping",
     "Merging",
     "Naming",
     "Reading",
@@ -226,6 +229,71 @@ class Fitting:
         except Exception:  # noqa: BLE001, S110 - raised again below, outside, so that it carries no context
             pass
         raise RuntimeError(_FAILED)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Adds rows to the aggregates of their units: of each batch one row per key, to be merged by key."""
+
+    unit: str
+    aggregates: tuple[Aggregate, ...]
+    schema: tuple[tuple[str, str], ...]
+
+    @property
+    def output(self) -> str:
+        """Return the columns of what is yielded: the key, its rows, and each aggregate; FIRST has its place before it."""
+        kinds = {"integer": "bigint", "real": "double", "text": "string", "date": "bigint", "timestamp": "bigint"}
+        listed = [f"key {kinds[dict(self.schema)[self.unit]]}", "rows bigint"]
+        for number, found in enumerate(self.aggregates):
+            if found.order is not None:
+                listed.append(f"place{number} {kinds[found.order.type]}, lacks{number} boolean")
+            listed.append(f"value{number} {'bigint' if found.name == 'SUM' else kinds[found.type]}")
+        return ", ".join(listed)
+
+    @_mask_errors
+    def __call__(self, batches: Batches) -> Batches:
+        """Yield the keys of each batch with what their rows come to."""
+        for batch in batches:
+            if batch.num_rows:
+                yield self._group_batch(dict(zip(dict(self.schema), _read_cells(batch, self.schema), strict=True)))
+
+    def _group_batch(self, cells: dict[str, Values]) -> "pa.RecordBatch":
+        import pyarrow as pa
+
+        keys = cells[self.unit]
+        there = where_valid(keys)
+        used, places = np.unique(keys.data[there], return_inverse=True)
+        owners = np.full(len(there), used.size, dtype=np.int32)  # the last group is of rows without a key
+        owners[there] = places
+        groups = used.size + (not there.all())
+        known = used.tolist() if keys.dictionary is None else [keys.dictionary[place] for place in used.tolist()]
+        kind = pa.int64() if keys.dictionary is None else pa.string()
+        columns = [pa.array([*known, None][:groups], kind), pa.array(np.bincount(owners, minlength=groups))]
+        for found in self.aggregates:
+            first = None
+            if found.order is not None:
+                least = start_total(find_least_place(found), groups)
+                least.add(owners, cells)
+                first = least.add_up()
+            total = start_total(found, groups, first)
+            total.add(owners, cells)
+            values = total.add_up()
+            if first is not None:
+                columns += [pa.array(first.data), pa.array(~where_valid(values))]
+            columns.append(_write_values(values))
+        return pa.record_batch(columns, names=[part.split()[0] for part in self.output.split(", ")])
+
+
+def _write_values(values: Values) -> "pa.Array":
+    """Return values as Arrow has them, NULL where there is none."""
+    import pyarrow as pa
+
+    there = where_valid(values)
+    if values.dictionary is None:
+        return pa.array(values.data, mask=~there)
+    return pa.array(
+        [values.dictionary[place] if here else None for place, here in zip(values.data, there, strict=True)], pa.string()
+    )
 
 
 def _read_cells(batch: "pa.RecordBatch", schema: Sequence[tuple[str, str]]) -> list[Values]:

@@ -79,3 +79,31 @@ def test_what_cannot_be_opened_leaves_no_ledger(call, rows, words, said):
     assert (done.code, done.out) == (2, "")
     assert said.lower() in done.err.lower()
     assert not (rows / "rows.ledger").exists()
+
+
+def test_units_are_opened_and_asked_with_their_tables(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = ["patient_id,age", *(f"{person},{person % 90}" for person in range(2_000))]
+    visits = ["patient_id,cost", *(f"{person},{person % 7}" for person in range(2_000) for _ in range(person % 3))]
+    (tmp_path / "patients.csv").write_text("\n".join(people), encoding="utf-8")
+    (tmp_path / "visits.csv").write_text("\n".join(visits), encoding="utf-8")
+    words = ("--unit", "patient_id", "--table", "visits=visits.csv", "--queries", 20, "--iid", *PRIVACY)
+    shown = call("open", "patients.csv", *words)
+    assert "patient_id: 2,000 units; intervals are about a random patient_id" in shown.out
+    assert "visits.cost" in shown.out
+    monkeypatch.chdir(tmp_path.parent)
+    answer = call("ask", tmp_path / "patients.csv", "visits.COUNT(*) >= 1", "--json").json
+    assert answer["certificate"]["unit"] == "patient_id"
+    assert "a random patient_id" in call("preview", tmp_path / "patients.csv", "visits.ANY(cost > 3)").out
+    alone = call(
+        "open", tmp_path / "visits.csv", "--unit", "patient_id", "--queries", 5, "--iid", "--second-budget", "--json"
+    )
+    assert alone.json["card"]["rows"] == 1_333
+
+
+@pytest.mark.parametrize("table", ["visits", "=visits.csv", "a b=visits.csv", "visits="])
+@pytest.mark.usefixtures("rows")
+def test_tables_are_named_with_their_file(call, table):
+    refused = call("open", DATA, "--queries", 5, "--unit", "age", "--table", table)
+    assert refused.code == 2
+    assert "NAME=FILE" in refused.err

@@ -312,6 +312,7 @@ def preview(source: Source, questions: Questions, *, as_json: Json = False) -> N
         cost = "nothing: asked before" if seen.repeated else f"{seen.cost:.3g} {unit}; {seen.left:.3g} left"
         wide = "no interval: rows not declared independent draws" if seen.alpha is None else f"within {seen.alpha:.4g}"
         wide = {"low": "lower end ", "high": "upper end "}.get(seen.side, "") + wide
+        wide += "" if seen.population is None else f"; {seen.population}"
         lines = [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)]
         print_lines(seen.text, lines + ([("note", _CLAMPED)] if _is_number(seen.text, card) else []))
 
@@ -393,9 +394,10 @@ def list_costs(response: "Choice | Hypothesis | Prediction", curator: "Curator")
 
 
 def _say_cost(certificate: "Certificate", curator: "Curator", *, repeated: bool) -> str:
+    about = f"; population: {certificate.population}" if certificate.population else ""
     if repeated:
-        return "nothing: asked before"
-    return f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left"
+        return f"nothing: asked before{about}"
+    return f"{certificate.cost:.3g} {curator.budget.unit}; {certificate.left:.3g} left{about}"
 
 
 def print_receipt(certificate: "Certificate") -> str:

@@ -14,8 +14,10 @@ from holdtrue.command.paths import (
     check_spark,
     hide_password,
     keep_spark,
+    keep_tables,
     place_ledger,
     read_rows,
+    read_tables,
 )
 from holdtrue.errors import InvalidParameter
 
@@ -99,6 +101,21 @@ ClusterFile = Annotated[
         help="A TOML file about the cluster: master, secret_file, wait and a table settings.",
     ),
 ]
+Unit = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN",
+        help="Protect all rows with one key in this column together, such as a person's. Questions are about units then.",
+    ),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="NAME=FILE",
+        help="Rows that units own, such as visits=visits.csv; DATA has one row for each unit then. Repeat it for more.",
+    ),
+]
 RowKey = Annotated[str | None, typer.Option(metavar="COLUMN", help="A column that numbers the rows, for `train` on Spark.")]
 InsecureCluster = Annotated[
     bool,
@@ -122,6 +139,8 @@ def open_data(
     side: Side = "both",
     card: CardFile = None,
     header: Header = None,
+    unit: Unit = "row",
+    table: Tables = None,
     second_budget: SecondBudget = False,
     engine: EngineName = "local",
     master: Master = None,
@@ -140,12 +159,17 @@ def open_data(
     declared = _read_card(card) if card is not None else {}
     declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
     declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side}
+    tables = read_tables(table or [])
+    if tables and spark is not None:
+        raise InvalidParameter.saying("table", "leave out --table with --engine spark; open such units from Python")
+    declared |= {"unit": unit, "tables": tables}
     check_free(where)
     with read_rows(data, spark) as rows, show_progress(f"reading {data}"):
         from holdtrue.curator import Curator
 
         curator = Curator(rows, ledger=where, header=header, second_budget=second_budget, progress=TICKER, **declared)
         keep_spark(where, spark)
+        keep_tables(where, tables)
     with curator:
         if as_json:
             print_json({"ledger": hide_password(where), "plan": curator.plan, "card": curator.card})
@@ -154,10 +178,14 @@ def open_data(
 
 
 def _print_opened(curator: "Curator", where: str) -> None:
-    columns = curator.card.columns
+    card = curator.card
+    listed = [column for columns in (card.columns, *(table.columns for table in card.tables)) for column in columns]
+    lines = [(*named, _say_declared(column)) for named, column in zip(card.list_columns(), listed, strict=True)]
     typer.echo(str(curator.plan))
-    typer.echo(f"{'data':>10}  {len(columns)} columns, as the ledger now has them:\n")
-    print_table(("column", "type", "declared"), ((column.name, column.type, _say_declared(column)) for column in columns))
+    if card.unit is not None:
+        typer.echo(f"{'unit':>10}  {card.unit}: {card.rows:,} units; intervals are about {card.population}")
+    typer.echo(f"{'data':>10}  {len(lines)} columns, as the ledger now has them:\n")
+    print_table(("column", "type", "declared"), lines)
     typer.echo(f"created {hide_password(where)}", err=True)
 
 

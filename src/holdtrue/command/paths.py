@@ -39,11 +39,13 @@ __all__ = [
     "hide_password",
     "is_data",
     "keep_spark",
+    "keep_tables",
     "name_missing",
     "open_curator",
     "open_view",
     "place_ledger",
     "read_rows",
+    "read_tables",
 ]
 
 Data = Annotated[
@@ -76,7 +78,8 @@ SparkSettings = dict[str, Any]
 _DATA = re.compile(r"\.(parquet|pq|csv|tsv|txt|json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[]")
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
-_SUFFIX = ".spark.toml"
+_SPARK = ".spark.toml"
+_TABLES = ".tables.toml"
 
 
 def is_data(source: str) -> bool:
@@ -145,14 +148,17 @@ def check_free(where: str) -> None:
 def open_curator(data: str, ledger: str | None, *, rehash: bool = False) -> "Iterator[Curator]":
     """Yield a curator of data that have a ledger already."""
     named = ledger is not None or not ("://" in data or _PATTERN.search(data))
-    spark = _read_spark(place_ledger(data, ledger, on_spark=True)) if named else None
+    spark = _read_kept(place_ledger(data, ledger, on_spark=True), _SPARK) if named else None
     where = place_ledger(data, ledger, on_spark=spark is not None)
-    _open_existing(where).close()
+    account = _open_existing(where)
+    unit = json.loads(account.terms.card).get("unit", "row")
+    account.close()
     with read_rows(data, spark) as rows:
         with show_progress(f"reading {data}"):
             from holdtrue.curator import Curator
 
-            curator = Curator(rows, ledger=where, progress=TICKER, rehash=rehash)
+            tables = _read_kept(where, _TABLES)
+            curator = Curator(rows, ledger=where, progress=TICKER, unit=unit, tables=tables, rehash=rehash)
         with curator:
             yield curator
 
@@ -183,7 +189,8 @@ class LedgerView:
 
         query = parse(text, self.card)
         repeated = self.index.has(part_of(query))
-        return preview_of(query, self.plan, draws=self.index.draws, spent=self.ledger.spent, repeated=repeated)
+        counts: dict[str, Any] = {"draws": self.index.draws, "spent": self.ledger.spent, "repeated": repeated}
+        return preview_of(query, self.plan, population=self.card.population, **counts)
 
 
 @contextmanager
@@ -224,15 +231,32 @@ def check_spark(
 
 def keep_spark(where: str, settings: SparkSettings | None) -> None:
     """Keep the settings for Spark in a file beside the ledger."""
+    _keep_beside(where, _SPARK, settings, "How Spark reads the data of this ledger.")
+
+
+def keep_tables(where: str, tables: dict[str, str]) -> None:
+    """Keep where the tables of units are in a file beside the ledger."""
+    absolute = {name: str(Path(path).absolute()) for name, path in tables.items()}
+    _keep_beside(where, _TABLES, absolute or None, "The tables with the rows of this ledger's units.")
+
+
+def read_tables(given: list[str]) -> dict[str, str]:
+    """Return tables by name, of NAME=FILE each."""
+    found = dict(each.partition("=")[::2] for each in given)
+    if len(found) < len(given) or not all(name.isidentifier() and path for name, path in found.items()):
+        raise InvalidParameter("table", given, "NAME=FILE, such as visits=visits.csv, each name once")
+    return found
+
+
+def _keep_beside(where: str, suffix: str, settings: SparkSettings | None, title: str) -> None:
     if settings is not None and "://" not in where:
-        lines = ["# How Spark reads the data of this ledger.\n"]
-        lines += [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
-        Path(f"{where}{_SUFFIX}").write_text("".join(lines), encoding="utf-8")
+        lines = [f"# {title}\n", *(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())]
+        Path(f"{where}{suffix}").write_text("".join(lines), encoding="utf-8")
 
 
-def _read_spark(where: str) -> SparkSettings | None:
-    """Return the settings for Spark that are kept beside a ledger; None if this machine reads its data."""
-    place = Path(f"{where}{_SUFFIX}")
+def _read_kept(where: str, suffix: str) -> SparkSettings | None:
+    """Return what is kept beside a ledger: settings for Spark, or the tables of units; None where there is nothing."""
+    place = Path(f"{where}{suffix}")
     if "://" in where or not place.exists():
         return None
     try:

@@ -1,0 +1,57 @@
+"""What units promise, end to end: coverage of clustered rows and privacy of persons, where charging by rows fails (U4)."""
+
+import numpy as np
+
+import holdtrue as ht
+
+PERSONS, EACH, QUESTIONS, RUNS = 400, 50, 20, 200
+SURE = 0.999
+
+
+def _misses(answers):
+    return not all(0.5 in answer.interval for answer in answers)
+
+
+def test_rows_of_one_person_alike_break_row_intervals_and_no_unit_interval():
+    """400 persons of 50 equal rows, 20 questions whose share is a half: U4's negative control."""
+    random = np.random.default_rng(20261116)
+    given = {"queries": QUESTIONS, "beta": 0.05, "reserve": 0, "method": "transfer-gaussian"}
+    by_rows, by_units = ht.plan(rows=PERSONS * EACH, **given), ht.plan(rows=PERSONS, **given)
+    assert abs(by_rows.alpha / 0.0468 - 1) < 0.01
+    assert abs(by_units.alpha / 0.330 - 1) < 0.01
+    owners = np.repeat(np.arange(PERSONS), EACH)
+    missed = {"rows": 0, "units": 0}
+    for _ in range(RUNS):
+        said = random.random((PERSONS, QUESTIONS)) < 0.5
+        rows = {f"q{place}": np.repeat(said[:, place], EACH) for place in range(QUESTIONS)}
+        with ht.Curator(rows, plan=by_rows) as curator:
+            missed["rows"] += _misses(curator.ask(list(rows)))
+        with ht.Curator(rows | {"person": owners}, plan=by_units, unit="person") as curator:
+            missed["units"] += _misses(curator.ask([f"ANY({name})" for name in rows]))
+    assert missed["rows"] > 0.6 * RUNS
+    assert missed["units"] == 0
+
+
+def _run_with(plan, query, **given):
+    def run(data, count):
+        found = []
+        for _ in range(count):
+            with ht.Curator(data, plan=plan, **given) as curator:
+                found.append(curator.ask(query).value)
+        return np.array(found)
+
+    return run
+
+
+def test_a_person_is_hidden_by_units_and_not_by_rows():
+    """Neighbours differ in all 50 rows of one person: a ledger of units keeps its claim, that of one of rows is refuted."""
+    persons = 20
+    owners = np.repeat(np.arange(persons), EACH)
+    left = {"person": owners, "ill": owners < persons // 2}
+    right = {"person": owners, "ill": owners < persons // 2 + 1}
+    claim = {"epsilon": 1.0, "delta": 1e-6}
+    asked = {"queries": 1, "beta": 0.05, "iid": False, "cap": "privacy", "reserve": 0} | claim
+    units = _run_with(ht.plan(rows=persons, **asked), "ANY(ill)", unit="person")
+    rows = _run_with(ht.plan(rows=persons * EACH, **asked), "ill")
+    assert not ht.audit_privacy(units, left, right, **claim, samples=400, confidence=SURE).violated
+    assert ht.audit_privacy(rows, left, right, **claim, samples=400, confidence=SURE).violated

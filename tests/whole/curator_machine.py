@@ -1,6 +1,7 @@
 """A curator with crashes, retries and two workers, step by step against a reference in memory."""
 
 import shutil
+from typing import ClassVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -44,6 +45,8 @@ def rows():
 class CuratorMachine(RuleBasedStateMachine):
     """Two workers on one ledger; the reference is a dictionary of what was told, and the ledger's own entries."""
 
+    beside: ClassVar[dict[str, object]] = {}
+
     @initialize()
     def start(self):
         self.folder = folder()
@@ -56,7 +59,7 @@ class CuratorMachine(RuleBasedStateMachine):
 
     def open(self):
         terms = {"queries": QUERIES, "epsilon": 8, "delta": 1e-6, "reserve": 0.5, "iid": True, "cap": "privacy"}
-        curator = ht.Curator(self.rows, ledger=self.path, **terms)
+        curator = ht.Curator(self.rows, ledger=self.path, **terms, **self.beside)
         if not self.trained:
             # All parts agree, so that every screen lets a point through; kept beside the ledger for every worker.
             curator.train("m", DecisionTreeClassifier(max_depth=1), target="z", features=["x"], parts=PARTS, key="id")
@@ -249,3 +252,43 @@ class CuratorMachine(RuleBasedStateMachine):
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"
+
+
+def visits():
+    """Return rows that units own: none, one or many each, and some that nobody owns."""
+    source = np.random.default_rng(6)
+    owners = np.concatenate([source.integers(0, ROWS, ROWS), np.full(300, 7), np.full(20, 10 * ROWS)])
+    return {"id": source.permutation(owners), "cost": source.integers(0, 9, owners.size)}
+
+
+class UnitMachine(CuratorMachine):
+    """The same of units: each row of the reference is a person, who owns rows in another table."""
+
+    beside: ClassVar[dict[str, object]] = {"unit": "id", "tables": {"visits": visits()}, "bounds": {"visits.cost": (0, 8)}}
+
+    @rule(
+        place=WORKER,
+        text=st.sampled_from(
+            ["visits.ANY(cost > 3)", "visits.COUNT(*) >= 2", "visits.AVG(cost) / 8", "visits.MIN(cost) > 2"]
+        ),
+        key=KEY,
+        step=st.sampled_from([None, *STEPS]),
+    )
+    def ask_about_rows_of_units(self, place, text, key, step):
+        if step is None:
+            self.ask_text(place, text, key)
+        else:
+            with at(self.workers[place], step, kill):
+                self.ask_text(place, text, key)
+            self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, text)
+
+    @rule()
+    def open_as_rows(self):
+        """A ledger of units is refused to rows, with nothing spent."""
+        try:
+            ht.Curator(self.rows, ledger=self.path)
+        except ht.RequestError:
+            return
+        message = "a ledger of units was opened for rows"
+        raise AssertionError(message)

@@ -17,6 +17,7 @@ from holdtrue.entropy import SYSTEM
 from holdtrue.errors import NotCertified, UnknownName
 from holdtrue.events import Event
 from holdtrue.mechanisms import Exponential, Gaussian
+from holdtrue.verbs import pairs as pair_verbs
 from holdtrue.verbs import tables
 
 OWN = (*MECHANISMS, *VERBS)
@@ -24,6 +25,7 @@ NAMED = {mechanism.name: mechanism for mechanism in OWN}
 # Curators draw from the system's bits only, so a run can fail by chance: by this much and no more.
 SURE = 1 - 1e-7
 FEW = {"ASK, normal noise": 4000, "ASK, Laplace noise": 3000, "PREDICT": 2000, "Above threshold": 3000}
+FEW |= {"VARIANCE": 3000, "PAIRS": 3000}
 FEW |= dict.fromkeys(("TABLE", "MEAN", "QUANTILE, curve", "QUANTILE, search"), 700)
 
 
@@ -117,6 +119,13 @@ def test_u1_a_table_that_charges_one_unit_is_caught_by_both_audits(monkeypatch, 
     claimed = compose([decode(charge.event, Event)], delta=table.delta).epsilon
     assert claimed < 0.7 * table.epsilon
     assert replace(table, epsilon=claimed).audit(samples=3000, confidence=0.999).violated
+
+
+def test_u5_pairs_charged_for_one_of_a_row_s_two_pairs_are_caught(monkeypatch):
+    """Planted: c = 1 in place of 2, so that the noise is half of what both of a row's pairs need."""
+    find = pair_verbs._find_most
+    monkeypatch.setattr(pair_verbs, "_find_most", lambda query: find(query) // 2)
+    assert NAMED["PAIRS"].audit(samples=4000, confidence=0.999).violated
 
 
 def test_u1_cells_that_overlap_are_caught(monkeypatch):

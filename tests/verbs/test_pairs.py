@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import holdtrue as ht
-from holdtrue.bounds.low_sensitivity import low_sensitivity_gap
+from holdtrue.bounds.low_sensitivity import low_sensitivity_gap, low_sensitivity_interval
+from holdtrue.bounds.transfer import ratio_in_box
 from holdtrue.codec import decode, encode
 from holdtrue.engines import open_engine
 from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, NotCertified, UnknownColumn
@@ -319,3 +321,75 @@ def test_one_row_one_side_and_an_empty_budget_are_refused():
         curator.variance("bmi", low=14, high=60)
         with pytest.raises(BudgetExceeded):
             curator.variance("bmi", low=14, high=61)
+
+
+def find_ends(plan, answer, *, c, span):
+    noise, epsilon, slack = plan.transfer_terms(draw=1, spent=0)
+    return low_sensitivity_interval(answer, sensitivity=c, noise=noise, epsilon=epsilon, slack=slack, span=span)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_u5_an_analyst_who_asks_for_aucs_and_then_for_the_majority_s_is_not_fooled(noisy, request):
+    """Scores that know nothing: every box holds in 200 runs; without noise the usual interval of the last misses."""
+    rows, features, runs = 4000, 101, 200
+    plan = ht.plan(queries=2 * features + 2, rows=rows)
+    random = np.random.default_rng(list(request.node.name.encode()))
+    usual = 3.7 * math.sqrt(1 / (3 * rows))  # normal, for all of them at once
+    missed = fooled = 0
+    for _ in range(runs):
+        bits, label = random.random((rows, features), dtype=np.float32) < 0.5, random.random(rows) < 0.5
+        ones, yes = bits[label].sum(0), int(label.sum())
+        wrong = bits[~label].sum(0)
+        right = (
+            (ones * (rows - yes - wrong) + (ones * wrong + (yes - ones) * (rows - yes - wrong)) / 2) * 2 / rows / (rows - 1)
+        )
+        noise = noisy * random.normal(0, 2 * plan.sigma, (2, features + 1))
+        asked = right + noise[0, :-1]
+        signs = np.where(asked > 0.25, 1, -1)
+        score = bits @ signs
+        order = np.argsort(score + random.random(rows) / 2)
+        ranks = np.empty(rows)
+        ranks[order] = np.arange(rows)
+        over = (ranks[label].sum() - yes * (yes - 1) / 2) * 2 / rows / (rows - 1)
+        under = 2 * yes * (rows - yes) / rows / (rows - 1) - over
+        answers = over + noise[0, -1], under + noise[1, -1]
+        first, second = (find_ends(plan, float(answer), c=2, span=(0.0, 0.51)) for answer in answers)
+        low, high = ratio_in_box(first, second)
+        ends = np.array([find_ends(plan, float(answer), c=2, span=(0.0, 0.51)) for answer in asked])
+        missed += not (low <= 0.5 <= high and np.all(ends[:, 0] <= 0.25) and np.all(ends[:, 1] >= 0.25))
+        fooled += answers[0] / (answers[0] + answers[1]) - 0.5 > usual
+    if noisy:
+        assert missed == 0
+    else:
+        assert fooled > 0.9 * runs
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_u5_an_analyst_who_asks_for_variances_and_then_for_the_widest_is_not_fooled(noisy, request):
+    """Columns that are 1 for a fifth of the population; the last is 1 where those that looked wide are."""
+    rows, columns, runs = 4000, 101, 200
+    plan = ht.plan(queries=columns + 1, rows=rows)
+    random = np.random.default_rng(list(request.node.name.encode()))
+    missed = fooled = 0
+    for _ in range(runs):
+        bits = random.random((rows, columns), dtype=np.float32) < 0.2
+        noise = noisy * random.normal(0, plan.sigma, columns + 1)
+        asked = bits.var(0, ddof=1) + noise[:-1]
+        signs = np.where(asked > 0.16, 1, -1)
+        plus = int((signs > 0).sum())
+        law = np.convolve(
+            binom.pmf(np.arange(plus + 1), plus, 0.2), binom.pmf(np.arange(columns - plus + 1), columns - plus, 0.2)[::-1]
+        )
+        reached = np.cumsum(law[::-1])[::-1]  # how likely the sum of signed columns is to be so large
+        edge = int(np.argmin(np.abs(reached - 0.2)))
+        truth = reached[edge] * (1 - reached[edge])
+        last = (bits @ signs >= edge - (columns - plus)).var(ddof=1) + noise[-1]
+        low, high = find_ends(plan, float(last), c=1, span=(0.0, 0.26))
+        ends = np.array([find_ends(plan, float(answer), c=1, span=(0.0, 0.26)) for answer in asked])
+        missed += not (low <= truth <= high and np.all(ends[:, 0] <= 0.16) and np.all(ends[:, 1] >= 0.16))
+        usual = 3.6 * abs(1 - 2 * reached[edge]) * math.sqrt(truth / rows)
+        fooled += last - truth > usual
+    if noisy:
+        assert missed == 0
+    else:
+        assert fooled > 0.9 * runs

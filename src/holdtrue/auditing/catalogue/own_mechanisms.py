@@ -192,6 +192,19 @@ def _find_medians(curator: Curator, count: int, method: str) -> Iterator[Quantil
     return (curator.median("x", low=low, high=high, method=method) for low, high in ends)
 
 
+def _release_variances(data: _Table, count: int, *, under: OpenPlan) -> list[float]:
+    """Take the variance of x between 0 and 1, or a little more; the row that moves differs from all others, or does not."""
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        return [curator.variance("x", low=0, high=1 + number / 10**6).value for number in range(count)]
+
+
+def _release_pairs(data: _Table, count: int, *, under: OpenPlan) -> list[float]:
+    """Take the mean over pairs of what the row that moves decides in both of its pairs, and is a half in all others."""
+    with Curator({"x": data[:, 0]}, plan=under) as curator:
+        kernels = (f"CASE WHEN a.x + b.x > {number}e-6 THEN a.x + b.x - 1 ELSE 0.5 END" for number in range(count))
+        return [curator.pairs(kernel).value for kernel in kernels]
+
+
 _ROWS = 24
 _ASKING, _ASKING_PURE = _make_plan(_ROWS), _make_plan(_ROWS, pure=True)
 _ONE_ASK, _ONE_PURE_ASK = epsilon_at(_ASKING.event, _SLACK), epsilon_at(_ASKING_PURE.event, 0)
@@ -243,6 +256,22 @@ VERBS: tuple[AuditedMechanism, ...] = (
         _PEOPLE,
         _ONE_PURE_ASK,
         truth=_ONE_PURE_ASK,
+        **_SOME,
+    ),
+    _verb(
+        "VARIANCE",
+        _make_law(_release_variances, _ASKING, _QUESTIONS),
+        (_make_column(0, _ROWS), _make_column(1, _ROWS)),
+        _ONE_ASK,
+        delta=_SLACK,
+        **_SOME,
+    ),
+    _verb(
+        "PAIRS",
+        _make_law(_release_pairs, _ASKING, _QUESTIONS),
+        (_make_column(1, _ROWS), 2 * _make_column(1, _ROWS)),
+        _ONE_ASK,
+        delta=_SLACK,
         **_SOME,
     ),
     _verb("SELECT", _make_law(_release_choices, _make_plan(7), _CHOICES), _PAIR, _EPSILON, **_FEW),

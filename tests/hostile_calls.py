@@ -98,7 +98,7 @@ def _planners() -> list[Target]:
             {"epsilon": 1.0, "alpha": 0.1, "beta": 0.05, "size": 100},
             (*predicted, "method", "ledger"),
         ),
-        Target("plan_holdout", ht.plan_holdout, {"cases": 500, "looks": 20, "beta": 0.05}, held),
+        Target("plan_holdout", ht.plan_holdout, {"cases": 500, "looks": 20, "beta": 0.05}, (*held, "gain", "discordant")),
         Target("Plan.decode", lambda text: decode(text, ht.Plan), {"text": encode(made)}),
         Target("read_plan", read_plan, {"text": encode(made)}),
         Target(

@@ -195,7 +195,8 @@ def test_v1_betting_rises_with_the_margin_and_its_end_is_where_it_stands(request
 
 def test_v1_a_threshold_is_passed_by_hits():
     assert threshold_tail(0, cases=10, threshold=0.0) == 0.0
-    assert threshold_tail(1, cases=10, threshold=0.0) == -700.0
+    assert threshold_tail(1, cases=10, threshold=0.0) == -math.inf
+    assert threshold_tail(9_000, cases=10_000, threshold=0.5) == pytest.approx(-3680.6, abs=0.1)  # Chernoff's
     assert threshold_tail(5, cases=10, threshold=0.5) == 0.0
     assert math.exp(threshold_tail(9, cases=10, threshold=0.5)) == pytest.approx(11 / 1024)
 

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import largest_float, smallest
-from holdtrue.bounds.accuracy import binomial_tail
+from holdtrue.accounting.closed_forms import largest_float, smallest, smallest_float
+from holdtrue.bounds.accuracy import binary_divergence, binomial_tail
 from holdtrue.errors import PreconditionError
 from holdtrue.exact import Number, count, probability, round_down
 
@@ -39,7 +39,8 @@ _TERM_ERROR = 2.0**-43  # of one ln(1 + bet (x - t)), which is at least ln .02: 
 _LONGEST = 690.0  # ln of the smallest level that the recursion holds in floats
 _MOST_STEPS = 1 << 24
 _MOST_COUNTED = 100
-_DEEPEST = -700.0  # below this a tail is zero as a float: it counts as this much
+_MOST_TRIED = 1 << 16
+_DEEPEST = 650.0
 
 
 def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0) -> float:
@@ -109,7 +110,7 @@ def pairs_tail(wins: int, differing: int) -> float:
     alike, by submissions made without sight of them (given the number that differ, wins are binomial), or a set of
     differing cases that is public (wins are a sum of unlike coins with mean at most half: Hoeffding 1956) (V1.2).
     """
-    return max(_DEEPEST, binomial_tail(differing, wins, 0.5)) if wins else 0.0
+    return _log_tail(differing, wins, 0.5)
 
 
 def threshold_tail(hits: int, *, cases: int, threshold: float) -> float:
@@ -117,7 +118,15 @@ def threshold_tail(hits: int, *, cases: int, threshold: float) -> float:
 
     Needs: scores of 0 and 1, independent and not necessarily alike; p is 1 below cases threshold + 1 hits.
     """
-    return max(_DEEPEST, binomial_tail(cases, hits, threshold)) if hits else 0.0
+    return _log_tail(cases, hits, threshold)
+
+
+def _log_tail(rows: int, hits: int, chance: float) -> float:
+    """Return ln of the binomial tail, rounded up; by Chernoff's bound where it is too small for floats."""
+    tail = binomial_tail(rows, hits, chance) if hits else 0.0
+    if tail > -math.inf or not chance:
+        return tail
+    return -rows * binary_divergence(hits / rows, chance) * (1 - 2.0**-40)
 
 
 def betting_tail(values: npt.ArrayLike, *, margin: float, counts: npt.ArrayLike | None = None, least: float = -1.0) -> float:
@@ -170,6 +179,12 @@ def wins_needed(differing: int, *, level: float, cases: int | None = None, margi
 def depth_width(cases: int, *, level: float, threshold: float = 0.5) -> float | None:
     """Return by how much a score must be above a threshold for a yes at a level; None where no score is enough (V1.3)."""
     number = count("cases", cases)
+    if number > _MOST_TRIED or level > _DEEPEST:  # by Chernoff's bound, a hair above
+        if -number * math.log(threshold) < level:
+            return None
+        return smallest_float(
+            lambda width: number * binary_divergence(threshold + width, threshold) >= level, 0.0, 1 - threshold
+        )
     found = smallest(
         lambda hits: threshold_tail(hits, cases=number, threshold=threshold) <= -level,
         math.ceil(number * threshold),

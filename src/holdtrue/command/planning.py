@@ -1,5 +1,6 @@
 """``holdtrue plan``: how many rows, how many questions, how wide, how private. Reads no data."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -191,14 +192,22 @@ def show_holdout_plan(
     alpha: Annotated[
         float | None, typer.Option(help="The half-width you want, used for the advice; 0.1 unless given.")
     ] = None,
+    gain: Annotated[
+        float | None, typer.Option(help="For a gate: the true gain to be found; without --cases, how many cases find it.")
+    ] = None,
+    discordant: Annotated[
+        float | None, typer.Option(help="For a gate: the share of cases in which two submissions differ.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Plan for a holdout: every mode's width before the first look. For several sizes, or none, print a table."""
     from holdtrue.planning.holdout_plan import plan_holdout
 
+    wish = {"yes": yes, "overfits": overfits, "beta": beta, "private": private, "alpha": alpha}
+    sizes: Sequence[int | None] = cases or (_CASES if gain is None else (None,))
     plans = [
-        plan_holdout(cases=size, looks=number, yes=yes, overfits=overfits, beta=beta, private=private, alpha=alpha)
-        for size in cases or _CASES
+        plan_holdout(cases=size, looks=number, gain=gain, discordant=discordant, **wish)  # type: ignore[arg-type]  # by name
+        for size in sizes
         for number in looks or _LOOKS
     ]
     if as_json:

@@ -9,13 +9,15 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha
+from holdtrue.bounds.gate_levels import depth_level, depth_width
 from holdtrue.bounds.sparse_vector import SparseVectorBound, above_threshold_alpha, private_ladder_alpha
-from holdtrue.bounds.transcripts import gate_alpha, guess_and_check_alpha, ladder_alpha, rounding_alpha
-from holdtrue.errors import InsufficientSamples, InvalidParameter, UnknownName
+from holdtrue.bounds.transcripts import guess_and_check_alpha, ladder_alpha, rounding_alpha
+from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.exact import Number, count, probability, round_down, truth
 from holdtrue.planning.asking import plan
+from holdtrue.planning.gate_power import cases_for_gain, find_gain, gate_power
 
-__all__ = ["HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
+__all__ = ["GatePlan", "HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
 
 _WISH = 0.1
 _MOST_CASES = 1 << 40
@@ -52,12 +54,50 @@ class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
         return f"{width:>8}  {self.mode:<16}  {kept:<11}  {tells}  [{self.theorem}]"
 
 
+class GatePlan(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a gate finds, by exact pairs with margin 0: at the first look, and at the last yes (V1.3).
+
+    ``power`` is how often a true ``gain`` has a yes where so large a share of cases is ``discordant``, ``cases`` how many
+    find it 80 % of the time, None where no reasonable number does; ``finds`` is the smallest gain that the cases at hand
+    find so often, None where not even a win in every differing case is enough. Without a gain, the first two are unset.
+    """
+
+    discordant: float
+    finds: float | None
+    finds_last: float | None
+    gain: float | UnsetType = UNSET
+    power: float | UnsetType = UNSET
+    power_last: float | UnsetType = UNSET
+    cases: int | UnsetType | None = UNSET
+    cases_last: int | UnsetType | None = UNSET
+
+    def __str__(self) -> str:
+        share = f"Where {self.discordant:.0%} of the cases differ"
+        found = (
+            f"these cases find a gain of {self.finds:.3f} 80% of the time"
+            if self.finds
+            else "no gain is found 80% of the time"
+        )
+        last = f"{self.finds_last:.3f}" if self.finds_last else "none"
+        lines = [f"{share}, {found} at the first look; at the last yes {last}."]
+        if isinstance(self.gain, float):
+            needed, needed_last = (
+                f"{each:,}" if isinstance(each, int) else "no number of" for each in (self.cases, self.cases_last)
+            )
+            lines.append(
+                f"A gain of {self.gain:g} is found {self.power:.0%} of the time at the first look, {self.power_last:.0%} at "
+                f"the last yes; {needed} cases find it 80% of the time, {needed_last} at the last yes."
+            )
+        return "\n".join(lines)
+
+
 class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="holdout"):
     """Every mode of a holdout side by side, from public numbers, before the first look.
 
     Guarantee: in ``mode``, with probability 1 - beta all that is told in ``looks`` adaptive looks is within ``alpha`` of the
     truth at once, None where the cases are too few for any promise. ``private`` says whether it keeps the cases' secrets,
-    ``enough`` whether it is within the wish, ``advice`` the same in words, and if not, what would do.
+    ``enough`` whether it is within the wish, ``advice`` the same in words, and if not, what would do. ``gate`` is what a
+    gate finds, where it was asked for.
     """
 
     cases: int
@@ -72,6 +112,22 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
     enough: bool
     advice: str
     modes: tuple[ModeWidth, ...]
+    gate: GatePlan | UnsetType = UNSET
+
+    @property
+    def power(self) -> float | None:
+        """Return how often a gate says yes at its first look to the gain that was asked about."""
+        found = self.gate.power if isinstance(self.gate, GatePlan) else UNSET
+        return found if isinstance(found, float) else None
+
+    def alpha_at(self, look: int, yes: int = 0) -> float | None:
+        """Return by how much a score must be above one half for a yes of the gate at a look, after so many yes.
+
+        None where no score is enough. A look after as many yes is the same at any time (V1.1).
+        """
+        number = count("look", look, most=self.looks)
+        before = count("yes", yes, least=0, most=min(self.yes, number) - 1)
+        return depth_width(self.cases, level=depth_level(self.looks, yes=self.yes, beta=self.beta, after=before))
 
     def __getitem__(self, mode: str) -> ModeWidth:
         for line in self.modes:
@@ -86,7 +142,8 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
     def __str__(self) -> str:
         title = f"{self.cases:,} cases, {self.looks:,} looks, {1 - self.beta:.0%} sure of all that is told"
         lines = [f"{'->' if line.mode == self.mode else '  '} {line}" for line in self.modes]
-        return "\n".join([title, *lines, self.advice, f"Opened by {self[self.mode].opened}."])
+        found = [str(self.gate)] if isinstance(self.gate, GatePlan) else []
+        return "\n".join([title, *lines, self.advice, *found, f"Opened by {self[self.mode].opened}."])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +156,15 @@ class _Wish:
 
 def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     *,
-    cases: int,
+    cases: int | None = None,
     looks: int,
     yes: int | None = None,
     overfits: int | None = None,
     beta: Number = 0.05,
     private: bool | None = None,
     alpha: Number | None = None,
+    gain: Number | None = None,
+    discordant: Number | None = None,
 ) -> HoldoutPlan:
     """Return every mode's width for so many cases and looks, and the mode that fits what is wished for.
 
@@ -114,10 +173,16 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     secrets, False for the narrowest whatever it gives away; left out, scores and the reusable holdout are private and the
     gate is not. ``alpha`` is the half-width wished for, 0.1 unless given; it decides nothing but the advice.
 
+    For a gate, ``discordant`` is the share of cases in which a submission and the incumbent are expected to differ: the plan
+    then says which gain these cases find 80 % of the time. With a ``gain`` as well it says how often that one is found and
+    how many cases it needs; without ``cases`` that number is planned for.
+
     >>> round(plan_holdout(cases=5000, looks=200, yes=10)["gate"].alpha, 3)
-    0.069
+    0.063
+    >>> plan_holdout(gain=0.05, discordant=0.1, looks=100, yes=5).cases
+    759
     """
-    size, number = count("cases", cases), count("looks", looks)
+    number = count("looks", looks)
     if yes is not None and overfits is not None:
         raise InvalidParameter("overfits", overfits, "left out when yes is given: a gate or a reusable holdout")
     shown = max(1, number // _YES_SHARE)
@@ -128,6 +193,8 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     if private is not None:
         truth("private", private)
     wish = _Wish(number, most, wrong, round_down(probability("beta", beta)))
+    pair = _read_pair(gain, discordant, gate=yes is not None and not private)
+    size = _solve_cases(wish, pair) if cases is None else count("cases", cases)
     lines = tuple(_line(mode, size, wish) for mode in _MODES)
     found = {line.mode: line.alpha for line in lines}
     mode = _choose_modes(found, gate=yes is not None, reusable=overfits is not None, private=private)
@@ -147,7 +214,52 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         enough=width is not None and width <= target,
         advice=advice,
         modes=lines,
+        gate=UNSET if pair is None else _plan_gate(size, wish, *pair),
     )
+
+
+def _read_pair(gain: Number | None, discordant: Number | None, *, gate: bool) -> tuple[float, float | None] | None:
+    """Return the share of cases that differ, and the gain that is asked about; None where neither is given."""
+    if gain is None and discordant is None:
+        return None
+    if not gate:
+        raise InvalidParameter.saying("discordant", "gain and discordant are for a gate that is not private: give yes")
+    if discordant is None:
+        raise InvalidParameter.saying("discordant", "gain needs discordant, the share of cases that are expected to differ")
+    share = probability("discordant", discordant, one=True)
+    wanted = None if gain is None else probability("gain", gain, one=True)
+    if wanted is not None and wanted > share:
+        message = f"gain must be at most {float(share):g}, the share of cases that differ; got {float(wanted):g}"
+        raise PreconditionError(message)
+    return float(share), None if wanted is None else float(wanted)
+
+
+def _levels(wish: _Wish) -> tuple[float, float]:
+    """Return the levels of a gate's first look and of its last yes."""
+    first, last = (depth_level(wish.looks, yes=wish.yes, beta=wish.beta, after=after) for after in (0, wish.yes - 1))
+    return first, last
+
+
+def _solve_cases(wish: _Wish, pair: tuple[float, float | None] | None) -> int:
+    if pair is None or pair[1] is None:
+        raise InvalidParameter.saying("cases", "give cases, or for a gate gain and discordant, which cases are planned for")
+    found = cases_for_gain(discordant=pair[0], gain=pair[1], level=_levels(wish)[0])
+    if found is None:
+        message = (
+            "no reasonable number of cases finds so small a gain in so many looks; ask for fewer looks, or a larger gain"
+        )
+        raise InsufficientSamples(message, required=None)
+    return found
+
+
+def _plan_gate(cases: int, wish: _Wish, share: float, gain: float | None) -> GatePlan:
+    levels = _levels(wish)
+    finds, finds_last = (find_gain(cases, discordant=share, level=level) for level in levels)
+    if gain is None:
+        return GatePlan(share, finds, finds_last)
+    power, power_last = (gate_power(cases, discordant=share, gain=gain, level=level) for level in levels)
+    needed, needed_last = (cases_for_gain(discordant=share, gain=gain, level=level) for level in levels)
+    return GatePlan(share, finds, finds_last, gain, power, power_last, needed, needed_last)
 
 
 def _choose_modes(found: dict[str, float | None], *, gate: bool, reusable: bool, private: bool | None) -> str:
@@ -257,9 +369,9 @@ _MODES = {
     ),
     "gate": _ModeRule(
         "yes or no",
-        "transcripts counted by place (S5, S6)",
+        "levels by depth (V1)",
         private=False,
-        width=lambda cases, wish: gate_alpha(cases, looks=wish.looks, yes=wish.yes, beta=wish.beta / 2),
+        width=lambda cases, wish: depth_width(cases, level=_levels(wish)[1]),
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
     ),
     "private gate": _ModeRule(

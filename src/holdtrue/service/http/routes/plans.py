@@ -99,13 +99,15 @@ class PlanHoldout(StrictModel):
     """Every mode's width before the first look."""
 
     # The work grows with looks and with yes: what takes longer than a few seconds is planned on one's own machine.
-    cases: Annotated[int, Field(ge=1, le=10**9)]
+    cases: Annotated[int | None, Field(ge=1, le=10**9)] = None
     looks: Annotated[int, Field(ge=1, le=20_000)]
     yes: Annotated[int | None, Field(ge=1, le=1_000)] = None
     overfits: Annotated[int | None, Field(ge=1, le=50)] = None
     beta: Beta = 0.05
     private: bool | None = None
     alpha: Share = None
+    gain: Share = None
+    discordant: Share = None
 
 
 async def _make_plan(make: Callable[..., Any], form: StrictModel) -> Response:

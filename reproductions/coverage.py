@@ -111,20 +111,20 @@ _ANALYSTS = {"sign aggregation": _signs, "hill climbing": _climbing, "random sea
 
 
 def _gates(runs: int) -> list[str]:
-    """Climb through a gate of 5,000 cases, 200 looks and 10 yes; the incumbent is certified at the end."""
+    """Climb through a gate of 5,000 cases, 200 looks and 10 yes; the incumbent is certified at the end. A yes is a miss."""
     cases, looks, began, missed, naive = 5000, 200, time.perf_counter(), 0, 0
     for seed in range(runs):
         random = np.random.default_rng([_SEED, 9, seed])  # noqa: TID251 - likewise
         best = random.integers(0, 2, cases)
         with Holdout(random.integers(0, 2, cases), looks=looks, yes=10, incumbent=best) as holdout:
-            intervals = [holdout.incumbent]
+            intervals, false = [holdout.incumbent], False
             while holdout.looks_left:
                 changed = np.where(random.random(cases) < 0.4, random.integers(0, 2, cases), best)
                 told = holdout.gate(changed, margin=0.005)
                 intervals.append(told.interval)
-                best = changed if told.yes else best
+                best, false = changed if told.yes else best, false or told.yes
             score = holdout.certify()
         ends = [*intervals, score.interval]
-        missed += any(interval is None or 0.5 not in interval for interval in ends)
+        missed += false or any(interval is None or 0.5 not in interval for interval in ends)
         naive += abs(score.value - 0.5) > hoeffding_alpha(cases, beta=0.05)
     return _line("gate: 5,000 cases, 200 looks, 10 yes", runs, missed, naive, time.perf_counter() - began)

@@ -157,12 +157,41 @@ def test_v1_one_certificate_named_before_it_is_computed(what):
         assert score.metric == ("accuracy" if what == "score" else "gain")
         assert gate.certify(what).repeated
         other = "gain" if what == "score" else "score"
-        with pytest.raises(ht.RefusedError, match="one certificate only"):
+        with pytest.raises(ht.RefusedError, match="closed by another certificate"):
             gate.certify(other)
         (charge,) = [entry for entry in gate.ledger.entries() if entry.kind == "charge" and entry.verb == "certify"]
         assert f'"what":"{what}"' in charge.body
         with pytest.raises(ht.RefusedError, match="closed"):
             gate.gate(winning(81, 10))
+
+
+def test_v1_two_workers_tell_one_certificate(tmp_path):
+    """What was charged first is told; the other is refused, before its charge or, at the same time, before it measures."""
+    path = tmp_path / "a.ledger"
+    with gate_of(ledger=path) as one, Holdout(TRUTH, ledger=path) as other:
+        assert one.gate(winning(80, 10))
+        kill_during(lambda: one.certify("score"))
+        with pytest.raises(ht.RefusedError, match="closed by another certificate"):
+            other.certify("gain")
+        with pytest.raises(ht.RefusedError, match="closed when its incumbent was certified"):
+            other.gate(winning(81, 10))
+        assert not other.certify("score").repeated  # under the charge that was never answered
+        assert one.certify("score").repeated
+    path = tmp_path / "b.ledger"
+    with gate_of(ledger=path) as one, Holdout(TRUTH, ledger=path) as other:
+        assert one.gate(winning(80, 10))
+        follow = one._mode.plan_certificate
+
+        def beside(*given):
+            one._mode.plan_certificate = follow
+            planned = follow(*given)
+            other.certify("score")  # after this one has read the ledger
+            return planned
+
+        one._mode.plan_certificate = beside
+        with pytest.raises(ht.ReleaseError):
+            one.certify("gain")
+        assert one.certify("score").repeated
 
 
 def test_v1_a_gain_needs_a_first_incumbent():

@@ -125,6 +125,8 @@ class DepthGate(Gate):
         def measure() -> Measured:
             self._follow()
             mine = self.transcript.find_unanswered(given.request_id(part))
+            if mine is not None:  # others may have been charged before it
+                self.refuse_second_certificate(what, mine.number)
             values = given.asked.values()
             if first is not None:
                 values -= first[1].values()

@@ -220,14 +220,22 @@ class Gate(Mode[Verdict]):
                 message = "there is no incumbent to certify: no submission had a yes yet"
                 raise RefusedError(message)
             part = f"certify {name}" if what == "score" else f"certify {name} {what}"
-            if state.closed and not self.pipeline.index.has(part) and known is None:
-                message = "this gate was closed, and tells one certificate only"
-                raise RefusedError(message)
             given = Submission(against, name, key=key, analyst=analyst)
+            if known is None and not self.pipeline.index.has(part):
+                mine = self.transcript.find_unanswered(given.request_id(part))
+                self.refuse_second_certificate(what, math.inf if mine is None else mine.number)
             planned = self.plan_certificate(given, part, state, what)
             found = self.run(planned, given.request_id(part), bound=key is not None, analyst=analyst)
             said = self.score(given, found, self._moment(key))
             return msgspec.structs.replace(said, looks_left=0, metric=said.metric if what == "score" else what)
+
+    def refuse_second_certificate(self, what: str, before: float = math.inf) -> None:
+        """Refuse to certify one thing where another one was charged before an entry; the same again is one statement."""
+        looks = (*self.transcript.looks, *self.transcript.unanswered.values())
+        certified = [look for look in looks if look.verb == "certify" and look.number < before]
+        if any(look.request.get("what", "score") != what for look in certified):
+            message = "this gate was closed by another certificate, and tells one only"
+            raise RefusedError(message)
 
     @property
     def incumbent(self) -> Interval:

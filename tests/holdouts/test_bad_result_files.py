@@ -3,6 +3,7 @@
 # ruff: noqa: PD011 - values of results, not of data frames
 import io
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,6 @@ from hypothesis import strategies as st
 
 import holdtrue as ht
 from holdtrue.errors import FingerprintMismatch, HoldtrueError, InvalidParameter, RequestError
-from holdtrue.holdouts.files import rows
 from holdtrue.holdouts.result_files import ResultChoice, read_results
 
 FILES = Path(__file__).parent / "tool_files"
@@ -162,16 +162,28 @@ def test_zstd_without_support_says_what_to_do(monkeypatch):
         read_results(FILES / "inspect_first.eval")
 
 
-def test_lines_and_documents_are_never_read_whole(tmp_path, monkeypatch):
-    """Only a map of the file is made; a row is decoded when it is its turn."""
-    path = write(tmp_path, "a.jsonl", lines(*({"id": number, "score": 1, "note": "x" * 1000} for number in range(2000))))
-    longest = []
-    decode = rows.decode_json
-    monkeypatch.setattr(rows, "decode_json", lambda text: longest.append(len(bytes(text))) or decode(text))
-    monkeypatch.setattr(Path, "read_bytes", None)
-    monkeypatch.setattr(Path, "read_text", None)
-    assert read_results(path).number == 2000
-    assert max(longest) < 1200
+@pytest.mark.parametrize("shape", ["lines", "list", "samples", "archive"])
+def test_a_large_file_is_never_held_whole(tmp_path, shape):
+    """32 MB of 64 cases: a map of the file, and one case at a time."""
+    held = [{"id": number, "score": 1, "scores": {"s": {"value": "C"}}, "note": "x" * 500_000} for number in range(64)]
+    match shape:
+        case "lines":
+            content = lines(*held)
+        case "list":
+            content = json.dumps(held)
+        case "samples":
+            content = json.dumps({"eval": {}, "samples": held})
+        case _:
+            content = archive(**{"header.json": {"eval": {}}} | {f"samples/{row['id']}.json": row for row in held})
+    path = write(tmp_path, "a.jsonl", content)
+    del content, held
+    tracemalloc.start()
+    try:
+        assert read_results(path).number == 64
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
 
 
 # Data frames, with the columns that LangSmith's and MLflow's documentation names.

@@ -141,7 +141,8 @@ class Holdout:
         Predictions are public, so the same ones again are known and cost nothing. Results are made with the labels, and
         telling that two are equal would tell about the cases: in every mode each ``cases=`` is a look, unless ``name``, a
         public name of the submission (a commit, say), was scored before; then what was told is told again, whatever the
-        results are now. Results are clamped to [0, 1].
+        results are now. Results are clamped to [0, 1]. ``cases`` may also be the path (a pathlib.Path) of a file that an
+        eval tool wrote, a data frame, or what ``holdouts.result_files.read_results`` returned; the holdout then has ids.
 
         ``key`` names this request: sent again under it, the look is told once more what was told first, and never paid for
         twice; another submission under it is refused. Results without a name are known by their key.

@@ -84,6 +84,12 @@ BAD = {
     "an empty list": ("[]", "has no cases"),
     "a list of texts": (f'["{CANARY}"]', "entry 1: is not a JSON object"),
     "ids that are lists": (lines({"id": [CANARY], "score": 1}), "needs an id"),
+    "an id with a NUL": (lines({"id": "a\0", "score": 1}), "needs an id"),
+    "an id that is half a character": ('{"id": "\\ud800", "score": 1}\n', "needs an id"),
+    "sums that are no numbers": (
+        lines({"instance_id": "a", "stats": [{"name": {"name": "m"}, "count": 1, "sum": 1e999}]}),
+        "in [0, 1]",
+    ),
     "a Parquet file of others": (table(a=[CANARY]), "needs columns id and score"),
 }
 
@@ -141,6 +147,19 @@ def test_repeats_are_averaged_and_missing_ones_count_as_nothing(tmp_path):
     path = write(tmp_path, "a.csv", "id,repeat,score\na,1,1\na,2,0\nb,1,1\n")
     found = read_results(path)
     assert (found.values.tolist(), found.repeats, found.without_score) == ([0.5, 0.5], 2, 1)
+
+
+def test_odd_rows_of_tables_and_tools_are_read_or_refused(tmp_path):
+    assert read_results(write(tmp_path, "a.csv", "id,score\na,1,x,y\n")).values.tolist() == [1.0]
+    odd = {"instance_id": "a", "stats": 5, "train_trial_index": [1]}
+    assert read_results(write(tmp_path, "a.json", json.dumps([odd]))).values.tolist() == [0.0]
+    counts = [{"name": {"name": "m"}, "count": count, "sum": 10**400} for count in ("2", 0, None)]
+    assert read_results(write(tmp_path, "a.json", json.dumps([odd | {"stats": counts}]))).without_score == 1
+    assert read_results(write(tmp_path, "a.json", json.dumps([{"name": "a", "metricsData": 3}]))).without_score == 1
+    frame = pd.DataFrame([["a", 1.0]])
+    with pytest.raises(RequestError, match="needs columns"):
+        read_results(frame)
+    assert read_results(frame, ResultChoice("0", "1")).values.tolist() == [1.0]
 
 
 def test_samples_that_were_never_run_count_as_nothing(tmp_path):
@@ -276,7 +295,7 @@ KEYS = [
         "evaluation",
     ),
     *("testCase", "promptIdx", "vars", "provider", "metricsData", "name", "instance_id", "stats", "spec", "run_id", "type"),
-    *("data", "doc", "metric", "scores", "epoch", "error", "samples", "eval", "results", "testCases", "metadata", "row"),
+    *("data", "doc", "metric", "scores", "epoch", "error", "samples", "eval", "results", "testCases", "metadata", "repeat"),
 ]
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 ROW = st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8)

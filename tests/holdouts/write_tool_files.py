@@ -118,9 +118,9 @@ def _run_promptfoo(place, tests, name, models, repeats):
     return out
 
 
-def write_every_eval_ever(folder):
+def write_every_eval_ever(folder, python):
     """Convert the logs of inspect_ai, one aggregate and one file of samples each; only the latter is kept."""
-    python, out = make_environment(folder, "every_eval_ever", python="python3.12"), folder / "every_eval_ever-out"
+    made_with, out = make_environment(folder, "every_eval_ever", python), folder / "every_eval_ever-out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     made = []
@@ -129,16 +129,15 @@ def write_every_eval_ever(folder):
         log.write_text((FILES / log.name).read_text(encoding="utf-8").replace("mockllm/", "openai/gpt-"), encoding="utf-8")
         words = ["--log_path", log, "--output_dir", out / model]
         words += ["--source_organization_name", "none", "--evaluator_relationship", "other"]
-        run(python, "-m", "every_eval_ever", "convert", "inspect", *words, cwd=folder)
+        run(made_with, "-m", "every_eval_ever", "convert", "inspect", *words, cwd=folder)
         (samples,) = (out / model).rglob("*_samples.jsonl")
         made.append(shutil.copy(samples, out / f"every_eval_ever_{model}.jsonl"))
     return made
 
 
-def validate_aggregate(folder, path):
+def validate_aggregate(folder, python, path):
     """Have every_eval_ever validate what ``holdtrue score --write-every-eval-ever`` wrote."""
-    python = make_environment(folder, "every_eval_ever", python="python3.12")
-    run(python, "-m", "every_eval_ever", "validate", path)
+    run(make_environment(folder, "every_eval_ever", python), "-m", "every_eval_ever", "validate", path)
 
 
 def keep_file(made):
@@ -155,16 +154,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("tools", nargs="*", default=[*PACKAGES, "promptfoo"])
     parser.add_argument("--folder", type=Path, default=Path("/tmp/holdtrue-eval-tools"))  # noqa: S108 - of this script alone
+    parser.add_argument("--newer-python", default="python3.12", help="for Every Eval Ever, which needs 3.12")
     parser.add_argument("--validate", type=Path, help="an aggregate that Holdtrue wrote, for every_eval_ever to validate")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     FILES.mkdir(exist_ok=True)
     if given.validate is not None:
-        validate_aggregate(given.folder, given.validate)
+        validate_aggregate(given.folder, given.newer_python, given.validate)
         return
-    others = {"promptfoo": write_promptfoo, "every_eval_ever": write_every_eval_ever}
     for tool in given.tools:
-        made = others[tool](given.folder) if tool in others else write_files(given.folder, tool)
+        match tool:
+            case "promptfoo":
+                made = write_promptfoo(given.folder)
+            case "every_eval_ever":
+                made = write_every_eval_ever(given.folder, given.newer_python)
+            case _:
+                made = write_files(given.folder, tool)
         for path in made:
             keep_file(path)
 

@@ -135,6 +135,11 @@ def _find(row: Any, path: str) -> Any:  # noqa: ANN401 - JSON
     return None
 
 
+def _is_plain(text: str) -> bool:
+    """Return whether text is there, and can be stored anywhere: no NUL, no half of a character."""
+    return bool(text) and "\0" not in text and text.encode("utf-8", "ignore").decode() == text
+
+
 def _text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -163,7 +168,7 @@ class _Gathering:
         self.choice, self.metric = choice, choice.score
         self.known: set[str] = set()
         self.variants: dict[str, set[str]] = {}
-        self.values: dict[str, dict[object, float | None]] = {}
+        self.values: dict[str, dict[str, float | None]] = {}
         self.outputs: dict[str, list[str]] = {}
         self.clusters: dict[str, str] = {}
         plain = self.tool.name == "plain"
@@ -213,11 +218,12 @@ class _Gathering:
     def _add(self, attempt: Attempt) -> None:
         name = self._name(attempt)
         attempts = self.values.setdefault(name, {})
-        if attempt.repeat in attempts:
+        repeat = _text_of(attempt.repeat)
+        if repeat in attempts:
             self.refuse(
                 "has the same id twice; ids must be unique, unless a column repeat tells attempts apart", attempt.place
             )
-        attempts[attempt.repeat] = self._score(attempt)
+        attempts[repeat] = self._score(attempt)
         output = None if self.output is None else _find(attempt.row, self.output)
         if output is not None:
             self.outputs.setdefault(name, []).append(digest_json(output))
@@ -226,7 +232,7 @@ class _Gathering:
 
     def _name(self, attempt: Attempt) -> str:
         value = attempt.id if self.choice.id is None or not attempt.row else _find(attempt.row, self.choice.id)
-        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not _is_plain(str(value)):
             self.refuse("needs an id, a text or a whole number; --id names the field that has it", attempt.place)
         return str(value)
 
@@ -244,7 +250,7 @@ class _Gathering:
         by_name = self.choice.score is None or self.metric in self.known
         value = attempt.scores.get(self.metric) if by_name else _find(attempt.row, self.metric)
         if value is None:
-            if attempt.scores and self.choice.score is None:
+            if attempt.scores and self.metric not in attempt.scores and self.choice.score is None:
                 self.refuse(f"has several scores{_list_names(self.known)}; choose one with --score")
             return None
         return self._scale(value, attempt.place)

@@ -85,7 +85,7 @@ def open_frame(frame: Any) -> ResultRows:  # noqa: ANN401 - whatever turns out t
     except TypeError:
         message = f"results must be a path or a data frame; got {type(frame).__name__}"
         raise RequestError(message) from None
-    rows = enumerate(found.iter_rows(named=True), start=1)
+    rows = enumerate(({str(name): cell for name, cell in row.items()} for row in found.iter_rows(named=True)), start=1)
     return ResultRows("table", "the data frame", rows, {}, tuple(map(str, found.columns)))
 
 
@@ -181,6 +181,7 @@ def _read_csv(path: Path) -> _Numbered:
         try:
             yield 1, dict.fromkeys(rows.fieldnames or ())
             for row in rows:
+                row.pop(None, None)  # cells beyond the last column
                 yield rows.line_num, row
         except csv.Error:
             refuse_file(str(path), "is not valid CSV", line=rows.line_num)

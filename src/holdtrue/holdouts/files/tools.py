@@ -63,17 +63,20 @@ def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _read_lm_eval(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
-        names = row.get("metrics")
-        scores = {name: row.get(name) for name in names if isinstance(name, str)} if isinstance(names, list) else {}
+        scores = {name: row.get(name) for name in _items(row.get("metrics")) if isinstance(name, str)}
         case = f"{row.get('doc_id')}:{str(row.get('doc_hash'))[:_DIGEST]}"
         variants = {name: str(row[name]) for name in ("task_name", "filter") if name in row}
         yield Attempt(place, row, case, scores, variants=variants)
 
 
 def _read_inspect(source: ResultRows) -> Iterator[Attempt]:
-    wanted = {str(name) for name in _inside(source.header, "eval", "dataset", "sample_ids") or ()}
+    wanted = {str(name) for name in _items(_inside(source.header, "eval", "dataset", "sample_ids"))}
     place = 0
     for place, row in source.rows:
         scores: dict[str, Any] = {}
@@ -104,13 +107,20 @@ def _read_lighteval(source: ResultRows) -> Iterator[Attempt]:
         yield Attempt(place, row, case, _mapping(row.get("metric")), variants=variants)
 
 
+def _divide(total: object, count: object) -> float | None:
+    """Return a mean; None of nothing, and of what is no number."""
+    if not isinstance(total, (int, float)) or not isinstance(count, (int, float)) or not count:
+        return None
+    try:
+        return total / count
+    except OverflowError:
+        return float("nan")
+
+
 def _read_helm(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
-        scores = {}
-        for stat in row.get("stats") or ():
-            name, count = _inside(stat, "name", "name"), _inside(stat, "count")
-            if isinstance(name, str) and count:
-                scores[name] = stat["sum"] / count if isinstance(stat.get("sum"), (int, float)) else None
+        stats = {str(_inside(stat, "name", "name")): stat for stat in _items(row.get("stats"))}
+        scores = {name: _divide(_inside(stat, "sum"), _inside(stat, "count")) for name, stat in stats.items()}
         variants = {"perturbation": str(_inside(row, "perturbation", "name") or "none")}
         yield Attempt(place, row, row.get("instance_id"), scores, repeat=row.get("train_trial_index"), variants=variants)
 
@@ -150,7 +160,7 @@ def _read_openai_evals(source: ResultRows) -> Iterator[Attempt]:
 
 def _read_deepeval(source: ResultRows) -> Iterator[Attempt]:
     for place, row in source.rows:
-        data = [part for part in row.get("metricsData") or () if isinstance(part, Mapping)]
+        data = [part for part in _items(row.get("metricsData")) if isinstance(part, Mapping)]
         scores = {str(part.get("name")): part.get("score") for part in data if part.get("error") is None}
         yield Attempt(place, row, row.get("name"), scores)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import stat
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,3 +203,24 @@ def test_the_command_takes_the_same_look_from_every_file_of_a_submission(score, 
     assert (again.code, "asked before" in again.out) == (1, True)  # the same ids, whoever wrote the file
     other = score(FILES / "deepeval_second.json", "--holdout", "g.holdout", "--score", "Exact", "--id", "input")
     assert (other.code, "6 of the 6 ids in these results" in other.err) == (3, True)
+
+
+def test_options_that_cannot_be_read_are_refused_before_the_file_is_scored(score, tmp_path):
+    path = FILES / "inspect_first.eval"
+    for words in (("--where", "filter"), ("--where", "=a"), ("--scale", "1"), ("--scale", "a,b"), ("--scale", "1,0")):
+        done = score(path, "--check", *words)
+        assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert score(path, "--check", "--scale", "0,2").code == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_ids_are_kept_for_their_owner_alone(score, tmp_path):
+    words = ("--holdout", "g.holdout", "--create", "--looks", 4, "--yes", 2)
+    assert score(FILES / "inspect_first.eval", *words).code == 0
+    place = tmp_path / "g.holdout.ids"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert json.loads(place.read_text()) == [f"sum-{number}" for number in NUMBERS]
+    place.unlink()  # nothing but a number in one sentence depends on it
+    other = score(FILES / "deepeval_second.json", "--holdout", "g.holdout", "--score", "Exact", "--id", "input")
+    assert (other.code, "these ids differ from those of the holdout" in other.err) == (3, True)
+    assert score(FILES / "inspect_second.eval", "--holdout", "g.holdout").code == 1

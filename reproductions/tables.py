@@ -32,6 +32,7 @@ _RELEASES = 40
 _SHARING = (1, 100)  # how many such releases one budget pays for
 _LEVEL = 0.95
 _SEED = 20210619
+_PICKED = "Holdtrue, exponential"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,7 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
         for sharing in _SHARING:
             print(people.name, sharing, flush=True)
             found: dict[str, Errors] = {"Holdtrue": _release_here(people, releases, sharing)}
+            found[_PICKED] = {"median": _pick_medians(people, releases, sharing)}
             found["OpenDP, distance 2"] = _release_opendp(people, releases, sharing, row=2.0)
             found["OpenDP, sensitivity by hand"] = _release_opendp(people, releases, sharing, row=math.sqrt(2))
             if python is not None:
@@ -105,7 +107,7 @@ def _write_rows(people: People, sharing: int, found: Mapping[str, Errors], popul
         for name, errors in found.items():
             if question in errors:
                 width = float(np.quantile(np.abs(errors[question]), _LEVEL))
-                known = population[question] if name == "Holdtrue" else "none"
+                known = population.get(question if name == "Holdtrue" else name, "none")
                 rows.append([people.name, str(sharing), words, name, f"{width:.4g}", known])
     return rows
 
@@ -123,7 +125,10 @@ of rows public. Errors are those of {{releases}} releases against the exact numb
 population's half-width is the mean one at 95 %, for all groups at once, of a plan that keeps to the same cap.
 
 - Holdtrue counts in mu-GDP, exactly: a row that moves changes two cells, so all groups together have the noise of
-  sensitivity √2. The median is a search of up to 2 log2(points) questions, all of which stay answered.
+  sensitivity √2. A release alone still pays for two questions or more, each at the plan's own price. The median is a
+  search of up to 2 log2(points) questions, all of which stay answered, and whose interval is the narrowest for its cost
+  (U3.2); "exponential" picks two ends by the exponential mechanism, each charged in mu by its bounded range (T2b), and
+  answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider.
 - OpenDP counts in zCDP and converts. Its relation is adding or removing a row, so a replaced row is distance 2; its
   count_by_categories then allows for 2 in one group. "By hand" gives its Gaussian mechanism the sensitivity √2 of a
   replaced row, which its user has to prove. Means are centred sums and counts, half of the budget each. The median
@@ -165,7 +170,7 @@ def _make_bank() -> People:
     ages = np.clip(np.round(18 + random.gamma(4, 5.7, number)), 18, 95)
     balances: Floats = np.round(np.clip(random.lognormal(6.5, 1.3, number) - 300, -8000, 100_000)).astype(np.float64)
     labels = tuple(f"job {place}" for place in range(len(jobs)))
-    return People("bank-like, by job", labels, groups, ages, (18.0, 95.0), balances, (-8000.0, 100_000.0), 1.0)
+    return People("bank-like, by job", labels, groups, ages, (18.0, 95.0), balances, (-8000.0, 8383.0), 1.0)
 
 
 def _plan_for(people: People, price: Callable[[Plan], int], sharing: int, *, iid: bool) -> Plan:
@@ -188,6 +193,25 @@ def _plans(people: People, sharing: int, *, iid: bool = False) -> dict[str, Plan
         "median": lambda plan: price_search(plan, grid, 1, filtered=False, left=10**6).asks,
     }
     return {question: _plan_for(people, price, sharing, iid=iid) for question, price in prices.items()}
+
+
+def _plan_picks(people: People, sharing: int, *, iid: bool = False) -> Plan:
+    """Return a plan that leaves nearly all of its budget to so many uses."""
+    return ht.plan(
+        rows=people.rows, queries=1, epsilon=_EPSILON, delta=_DELTA, reserve=0.999, uses=sharing, iid=iid, cap="privacy"
+    )
+
+
+def _pick_median(curator: ht.Curator, people: People) -> Any:  # noqa: ANN401 - quantiles
+    return curator.median("value", low=people.ends[0], high=people.ends[1], step=people.step, method="exponential")
+
+
+def _pick_medians(people: People, releases: int, sharing: int) -> Floats:
+    plan, found = _plan_picks(people, sharing), []
+    for _ in range(releases):
+        with _open(people, plan) as curator:
+            found += _pick_median(curator, people).values
+    return people.find_ranks(found)
 
 
 def _ask(curator: ht.Curator, people: People, question: str) -> Any:  # noqa: ANN401 - a table, means or quantiles
@@ -242,7 +266,10 @@ def _find_population(people: People, sharing: int) -> dict[str, str]:
             "median": ("of the value", 1.0),
         }[question]
         found[question] = f"{half * scale:.4g} {unit} (spends epsilon {spent:.2g})".replace("  ", " ")
-    return found
+    with _open(people, _plan_picks(people, sharing, iid=True)) as curator:
+        told = _pick_median(curator, people)
+        half, spent = (told.high[0] - told.low[0]) / 2, curator.budget.epsilon(_DELTA)
+    return found | {_PICKED: f"{half:.4g} of the value (spends epsilon {spent:.2g})"}
 
 
 def _release_opendp(people: People, releases: int, sharing: int, *, row: float) -> Errors:

@@ -520,7 +520,7 @@ def test_the_method_is_chosen_by_levels_and_points():
             curator.median("age", low=0, high=127, method="curve")
 
 
-# The exponential mechanism, on pure ledgers.
+# The exponential mechanism: the default of pure ledgers.
 
 
 def open_pure(rows=None, **given):
@@ -578,6 +578,37 @@ def test_u3_picks_cover_in_every_run():
             assert max(each.interval.width for each in found) < 90
 
 
+def open_picking(rows=None, **given):
+    """Open a GDP ledger most of which is left for picks."""
+    return open_curator(rows, **({"epsilon": 1, "delta": 1e-6, "queries": 5, "reserve": 0.9, "uses": 1} | given))
+
+
+def test_u3_picks_on_a_gdp_ledger_cost_their_share_and_cover():
+    """Two picks cost their share of the reserve and no more; the interval holds for the population in every run."""
+    population = make_rows(300_000, seed=3)["age"]
+    truth = np.quantile(population, 0.5, method="inverted_cdf")
+    for seed in range(15):
+        rows = {"age": np.random.default_rng([seed, 12]).choice(population, 20_000)}
+        with open_picking(rows) as curator:
+            price = curator.preview_quantile("age", 0.5, low=0, high=127, method="exponential")
+            found = curator.median("age", low=0, high=127, method="exponential")
+            assert truth in found.interval
+            assert found.interval.width < 60
+            assert found.cost == pytest.approx(price.cost)
+            share = float(curator.plan.use_units * UNIT)
+            assert 0.95 * share < found.cost <= share
+
+
+def test_u3_the_gap_of_picks_and_their_bound_share_one_beta():
+    with open_picking(make_rows(20_000)) as curator:
+        plan, rows = curator.plan, 20_000
+        price = price_picks_of(curator, rows, 0.5)
+        gap, share = plan.joint_gap(plan.beta / 2, spent=plan.cap_units)
+        width = selection_shortfall(128, epsilon=price.epsilon, beta=share) + gap * rows
+        assert share <= plan.beta / 2
+        assert price.ranks == ((math.ceil(rows / 2 - width) - 1, math.ceil(rows / 2 + width)),)
+
+
 def test_picks_are_paid_from_the_reserve_once(tmp_path):
     place = tmp_path / "rows.ledger"
     with open_pure(ledger=place) as curator:
@@ -612,8 +643,6 @@ def test_where_picks_do_not_fit_it_is_said():
         assert curator.preview_quantile("age", 0.5, low=0, high=127, where="north").method == "search"
         assert curator.preview_quantile("age", 0.5, low=0, high=65_535).method == "search"
     with open_curator() as curator:
-        with pytest.raises(NotCertified, match="pure"):
-            curator.median("age", low=0, high=127, method="exponential")
         with pytest.raises(InvalidParameter, match="epsilon"):
             curator.median("age", low=0, high=127, epsilon=0.1)
         assert curator.ledger.entries() == []
@@ -766,6 +795,6 @@ def test_thresholds_are_the_queries_of_their_texts(where, ends):
     with ht.Curator(rows, queries=50, iid=True) as curator:
         for column in ("hours", "age"):
             task = read_task(curator.pipeline, column, 0.5, low=ends[0], high=ends[1], step=ends[2], where=where)
-            make = make_thresholds(curator.pipeline, task)
+            make = make_thresholds(curator.card, column, task.grid, where)
             for place in range(task.grid.points):
                 assert make(place) == curator.pipeline.parse(task.write_threshold(place))

@@ -264,9 +264,9 @@ class Curator(PairVerbs):
         condition are looked at, for one further question. ``method="search"`` asks ``column <= point`` as plain questions,
         at most 2 log2(points) for a level, and fewer where such questions were answered before; ``"curve"`` releases the
         shares up to all points at once, after which every level is free. Unless given, a curve for four levels or more, or
-        two on a short grid, where it costs no more; else a search. ``"exponential"`` is for pure ledgers, and their default:
-        both ends are picked by the exponential mechanism, for ``epsilon`` or a share of the reserve.
-        :meth:`preview_quantile` says what it costs.
+        two on a short grid, where it costs no more; else a search. With ``"exponential"``, the default of pure ledgers, both
+        ends are picked by the exponential mechanism, for ``epsilon`` or a share of the reserve: the point answer is nearer
+        to that of the rows, the interval wider than a search's. :meth:`preview_quantile` says what it costs.
 
         Guarantee: the quantile of the population is between ``low`` and ``high`` of the response, at once with all other
         answers (U3); by the exponential mechanism, by itself. A search whose budget runs out gives the interval so far

@@ -135,7 +135,9 @@ class Bitmaps:
         if not waiting:
             return counted
         self._sort_if_worth(tree for _, tree in waiting)
-        groups = list(self._group_queries(waiting))
+        for number, tree in waiting:
+            counted[number] = self._count_by_rank(tree)
+        groups = list(self._group_queries([each for each in waiting if counted[each[0]] is None]))
         for group in groups:
             atoms = [atom for _, tree in group for atom in _list_atoms(tree)]
             # To scan an atom takes longer than to scan a tree: of use for a later question, or for several trees at once.

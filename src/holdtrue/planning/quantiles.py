@@ -426,12 +426,13 @@ def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, r
     """Return the picks for these levels, which share an epsilon and the plan's beta.
 
     Law (U3.3, S2): a pick for rank r has, w.p. 1 - p (p its share of beta), at most r + B rows below it and at least r - B
-    up to it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to gamma = tanh(cap/4) of a pure ledger.
-    The lower pick aims so far below the level that fewer than it are below the pick, the upper one as far above.
-    Failure: NotCertified on other ledgers than pure ones; InvalidParameter for more points than are counted at once.
+    up to it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to the gap: tanh(cap/4) of a pure ledger,
+    and of others tanh(e/4) + delta(e)/p at the level of the cap, with the same p for both. The lower pick aims so far below
+    the level that fewer than it are below the pick, the upper one as far above.
+    Failure: NotCertified without a ledger; InvalidParameter for more points than are counted at once.
     """
-    if plan.ledger != "pure":
-        message = "the exponential mechanism is for pure ledgers (pure=True); use method='search' or 'curve'"
+    if plan.ledger is None:
+        message = "the exponential mechanism needs a plan with privacy; use method='search'"
         raise NotCertified(message)
     if grid.points > MOST_PICKED:
         raise InvalidParameter.saying(
@@ -441,8 +442,12 @@ def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, r
     each = units_down(epsilon / (2 * len(levels))) * UNIT
     if not each:
         raise InvalidParameter("epsilon", float(epsilon), "at least 1e-15 for each end of an interval")
-    shortfall = selection_shortfall(grid.points, epsilon=each, beta=plan.beta / (2 * len(levels)))
-    gap = shift(plan.cap_units * UNIT) if plan.iid else 0.0
+    gap, share = 0.0, plan.beta / (2 * len(levels))
+    if plan.iid and plan.ledger == "pure":
+        gap = shift(plan.cap_units * UNIT)
+    elif plan.iid:
+        gap, share = plan.joint_gap(share, spent=plan.cap_units)
+    shortfall = selection_shortfall(grid.points, epsilon=each, beta=share)
     width = (shortfall + gap * rows) * ROUNDING
     ranks = []
     for level in levels:

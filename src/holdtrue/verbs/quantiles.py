@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -37,9 +37,10 @@ from holdtrue.planning.quantiles import (
     read_levels,
     score_ranks,
 )
+from holdtrue.queries.cards import Card
 from holdtrue.queries.cells import Restriction
 from holdtrue.queries.checking import make_comparison
-from holdtrue.queries.parser import find_column
+from holdtrue.queries.parser import find_column, parse
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.queries.syntax_tree import Number as Point
 from holdtrue.records import Answer, Certificate, Quantiles, Response
@@ -83,8 +84,7 @@ class QuantileTask:
 
     def write_threshold(self, place: int) -> str:
         """Return the question whether a row's value is at or below the point at a place."""
-        text = f"{self.written} <= {self.grid.write_point(place)}"
-        return text if self.where is None else f"({self.where}) AND {text}"
+        return _write_threshold(self.written, self.grid, place, self.where)
 
     @property
     def subject(self) -> dict[str, object]:
@@ -146,7 +146,7 @@ def read_task(  # noqa: PLR0913 - one request
         chosen = choose_method(plan, grid, len(wanted), filtered=filtered, rows=rows)
     privacy = None
     if chosen == "exponential":
-        privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
+        privacy = _default_epsilon(plan, wanted) if epsilon is None else positive("epsilon", epsilon)
     elif epsilon is not None:
         raise InvalidParameter.saying("epsilon", "leave out epsilon: a search and a curve cost what the plan's questions do")
     if chosen == "exponential" and filtered:
@@ -156,22 +156,33 @@ def read_task(  # noqa: PLR0913 - one request
         price_curve(plan, task.cells, rows=rows)
     if where is not None and not curation.parse(where).boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")
-    make_thresholds(curation, task)(0)
+    make_thresholds(curation.card, column, grid, where)(0)
     return task
 
 
-def make_thresholds(curation: Curation, task: QuantileTask) -> Callable[[int], Query]:
+def _write_threshold(column: str, grid: QuantileGrid, place: int, where: str | None) -> str:
+    text = f"{column} <= {grid.write_point(place)}"
+    return text if where is None else f"({where}) AND {text}"
+
+
+def make_thresholds(card: Card, column: str, grid: QuantileGrid, where: str | None) -> Callable[[int], Query]:
     """Return what makes the query of the threshold at a place: the one that its text parses to, without parsing it."""
-    if task.column not in curation.card:  # of units, an expression of their rows
-        return lambda place: curation.parse(task.write_threshold(place))
-    field = Field(task.column, curation.card.column(task.column).type)
-    base = None if task.where is None else curation.parse(task.where)
-    restricted = Restriction(base, field.column, field.type)
+    if column not in card:  # of units, an expression of their rows
+        written = find_column(column, card)[1]
+        return lambda place: parse(_write_threshold(written, grid, place, where), card)
+    field = Field(column, card.column(column).type)
+    restricted = Restriction(None if where is None else parse(where, card), column, field.type)
 
     def make(place: int) -> Query:
-        return restricted.join(make_comparison("<=", field, Point(task.grid.find_constant(place))))
+        return restricted.join(make_comparison("<=", field, Point(grid.find_constant(place))))
 
     return make
+
+
+@lru_cache(2)
+def _list_thresholds(card: Card, column: str, grid: QuantileGrid, where: str | None) -> tuple[Query, ...]:
+    """Return the queries of all thresholds but the last, and keep them: they are public, and many."""
+    return tuple(map(make_thresholds(card, column, grid, where), range(grid.last)))
 
 
 @dataclass(eq=False)
@@ -212,7 +223,7 @@ class QuantileSearch:
 
     @cached_property
     def _make_threshold(self) -> Callable[[int], Query]:
-        return make_thresholds(self.curation, self.task)
+        return make_thresholds(self.curation.card, self.task.column, self.task.grid, self.task.where)
 
     @property
     def _whole(self) -> ShareReading:
@@ -321,8 +332,8 @@ def plan_curve(curation: Curation, task: QuantileTask) -> Release:
     level, also of one that is chosen afterwards, follow from it for nothing.
     """
     plan, rows = curation.plan, curation.card.rows
-    queries = list(map(make_thresholds(curation, task), range(task.grid.last)))
-    queries += [] if task.where is None else [curation.parse(task.where)]
+    thresholds = _list_thresholds(curation.card, task.column, task.grid, task.where)
+    queries = thresholds if task.where is None else (*thresholds, curation.parse(task.where))
     price, root, unit = price_curve(plan, task.cells, rows=rows), factorise(task.cells), 1 << plan.bits
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * root.sensitivity, sensitivity=root.sensitivity)
 
@@ -343,7 +354,7 @@ def plan_curve(curation: Curation, task: QuantileTask) -> Release:
         event=mechanism.event,
         cost=price.cost,
         draws=price.questions,
-        queries=tuple(queries),
+        queries=queries,
         draw=draw,
         respond=respond,
     )
@@ -379,18 +390,19 @@ def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, an
 
 
 def plan_picks(curation: Curation, task: QuantileTask) -> Release:
-    """Return the release of the ends of quantiles on a pure ledger, each picked by the exponential mechanism (U3.3).
+    """Return the release of the ends of quantiles, each picked by the exponential mechanism (U3.3).
 
-    Failure: NotCertified on other ledgers; InsufficientSamples where every interval would be the whole grid.
+    Its epsilon is that of all picks together; a ledger charges each by its own measure (T2b). Failure: InsufficientSamples
+    where every interval would be the whole grid.
     """
     plan, rows, unit = curation.plan, curation.card.rows, 1 << curation.plan.bits
-    price = price_picks(plan, task.grid, task.levels, rows=rows, epsilon=task.epsilon or epsilon_of_use(plan))
+    price = price_picks(plan, task.grid, task.levels, rows=rows, epsilon=task.epsilon or _default_epsilon(plan, task.levels))
     if not price.picks:
         message = (
             f"with epsilon {float(price.epsilon):.3g} for each end, intervals are from low to high; give a larger epsilon"
         )
         raise InsufficientSamples(message, required=None)
-    queries = list(map(make_thresholds(curation, task), range(task.grid.last)))
+    queries = _list_thresholds(curation.card, task.column, task.grid, None)
     mechanism = Exponential(epsilon=price.epsilon, sensitivity=1)
     asked = {"levels": list(task.levels), "epsilon": str(task.epsilon)}
 
@@ -410,7 +422,7 @@ def plan_picks(curation: Curation, task: QuantileTask) -> Release:
         event=event,
         cost=curation.limit.cost(event),
         draws=0,
-        queries=tuple(queries),
+        queries=queries,
         draw=draw,
         respond=respond,
     )
@@ -442,6 +454,12 @@ def find_by_picks(curation: Curation, task: QuantileTask, *, key: str | None, an
     release = plan_picks(curation, task)
     (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
     return found  # type: ignore[return-value]  # the response to this release
+
+
+def _default_epsilon(plan: AnyPlan, levels: Sequence[float]) -> Fraction:
+    """Return the epsilon of all picks together, two for each level, that a share of the reserve pays for."""
+    picks = 2 * len(levels)
+    return picks * epsilon_of_use(plan, picks=picks)
 
 
 def _prefers_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], rows: int) -> bool:

@@ -22,19 +22,22 @@ __all__ = ["choose", "epsilon_of_use", "select"]
 _CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
-def epsilon_of_use(plan: AnyPlan) -> Fraction:
-    """Return the epsilon that an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
+def epsilon_of_use(plan: AnyPlan, *, picks: int = 1) -> Fraction:
+    """Return the epsilon of each of so many picks, all of which an equal share of the plan's reserve pays for.
+
+    Failure: RefusedError where nothing was reserved.
+    """
     if plan.use_units < 1:
         message = "this plan has no reserve for verbs other than ask; plan with, for example, reserve=0.25"
         raise RefusedError(message)
     total = plan.use_units * UNIT
     match plan.ledger:
         case "gdp":
-            return Fraction(epsilon_each(1, mu=math.sqrt(total) * (1 - 2.0**-50)))
+            return Fraction(epsilon_each(picks, mu=math.sqrt(total) * (1 - 2.0**-50)))
         case "zcdp":
-            return Fraction(epsilon_each(1, rho=total))
+            return Fraction(epsilon_each(picks, rho=total))
         case _:
-            return total
+            return total / picks
 
 
 def choose(  # noqa: PLR0913 - one request, and who makes it

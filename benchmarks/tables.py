@@ -18,6 +18,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from benchmarks.peers import show
 from holdtrue.curator import Curator
 from holdtrue.engines import open_engine
+from holdtrue.kernels import bitmaps
 from holdtrue.queries import parse
 
 __all__ = ["run"]
@@ -29,11 +30,13 @@ _RNG = np.random.default_rng(1)  # noqa: TID251 - data to be measured on
 
 
 def run(rows: int = _ROWS) -> None:
-    """Print times and ratios, then whether all engines count the same."""
+    """Print times and ratios, then whether all engines count the same.
+
+    The first table comes before numba is loaded, as in a process that has just begun; the others after, as in one that
+    runs, which has loaded it beside earlier questions.
+    """
     labels = [f"region {number:02d}" for number in range(_CELLS)]
-    with Curator(_make_people(labels, 1000), queries=200, iid=True, labels={"region": labels}) as curator:
-        curator.table("region")  # so that all code is loaded and compiled
-        curator.median("income", low=0, high=2**20, step=16, method="search")
+    _use_all(labels)
     table, peer = _make_people(labels, rows), duckdb.connect()
     peer.register("given", table)
     peer.execute("CREATE TABLE people AS SELECT * FROM given")
@@ -41,6 +44,15 @@ def run(rows: int = _ROWS) -> None:
         found = [*_tabulate(curator, peer), *_find_medians(curator, peer)]
     show(f"one whole release, {rows:,} rows", ["what", "holdtrue", "DuckDB", "DuckDB / holdtrue", "wanted"], found)
     _compare_engines(table, peer, labels)
+
+
+def _use_all(labels: list[str]) -> None:
+    """Use everything once, on few rows, so that its code is loaded and compiled."""
+    with Curator(_make_people(labels, 1000), queries=200, iid=True, labels={"region": labels}) as curator:
+        curator.table("region")
+        curator.table("region", where="age > 3")
+        curator.median("income", low=0, high=2**20, step=16, method="search")
+        curator.median("income", low=0, high=2**20, step=16, method="search", where="age > 3")
 
 
 def _make_people(labels: list[str], rows: int) -> pa.Table:
@@ -56,6 +68,8 @@ def _tabulate(curator: Curator, peer: duckdb.DuckDBPyConnection) -> list[list[st
 
     ours = [_time(lambda: curator.table("region"))]
     theirs = [_time(lambda: count("true"))]
+    bitmaps._compiled(1 << 40)  # noqa: SLF001 - what a curator does in a thread
+    _use_all([f"region {number:02d}" for number in range(_CELLS)])
     for number in range(1, _LATER + 1):
         condition = f"age > {10 * number}"
         ours.append(_time(partial(curator.table, "region", where=condition)))

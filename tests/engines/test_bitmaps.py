@@ -17,6 +17,7 @@ from holdtrue.kernels.bitmaps import (
     OR_TOP,
     PUSH,
     allocate_arena,
+    count_bytes,
     count_conjunction,
     count_conjunctions,
     count_programs,
@@ -413,3 +414,19 @@ def test_large_batches_in_several_threads_are_the_same(kernel):
     slots = rng.integers(0, 16, (3000, 3))
     expected = [int(np.bitwise_count(arena[a] & arena[b] & arena[c]).sum()) for a, b, c in slots[::100]]
     assert count_conjunctions(arena, slots)[::100].tolist() == expected
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("rows", [1, 64, 65, 5_000, 9_000_001])
+def test_codes_of_kept_rows_are_counted(rows):
+    """What lies behind the last row is not; the control counts flags."""
+    random = np.random.default_rng(rows)
+    arena = allocate_arena(9, count_words(rows))
+    runs = [words.view(np.uint8) for words in arena[:8]]
+    for run in runs:
+        run[:] = random.integers(0, 256, run.size)
+    flags = random.random(rows) < 0.3
+    arena[8] = 0
+    pack(flags, arena[8])
+    codes = np.concatenate(runs)[:rows][flags]
+    assert count_bytes(runs, arena[8], rows=rows)[:255].tolist() == np.bincount(codes, minlength=256)[:255].tolist()

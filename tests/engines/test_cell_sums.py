@@ -11,6 +11,7 @@ from engines.adversarial import TABLES, queries
 from holdtrue.engines import open_engine
 from holdtrue.engines.bitmaps import Bitmaps
 from holdtrue.errors import UnsupportedQuery
+from holdtrue.kernels import bitmaps, bitmaps_compiled
 from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.parser import parse
 from holdtrue.verbs.tables import read_axis
@@ -107,9 +108,11 @@ def test_sums_of_values_are_exact_at_any_number_of_bits(bits):
     assert engine.sum_cells(cells, bits=bits) == by_hand
 
 
+@pytest.mark.parametrize("kernel", [None, bitmaps_compiled])
 @pytest.mark.parametrize("cells", [1, 254, 255, 256, 300])
-def test_codes_of_every_width(cells):
-    """The rows fill several runs of a slot, and bytes are counted in pairs."""
+def test_codes_of_every_width(cells, kernel, monkeypatch):
+    """The rows fill several runs of a slot, and bytes are counted in pairs, or by a kernel."""
+    monkeypatch.setattr(bitmaps, "_compiled", lambda *_: kernel)
     rows = 262_147
     values = np.random.default_rng(cells).integers(-1, cells + 1, rows)
     engine = open_engine({"x": values, "y": np.arange(rows) % 3})

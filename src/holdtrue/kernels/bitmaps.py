@@ -23,8 +23,10 @@ __all__ = [
     "OR_TOP",
     "PUSH",
     "allocate_arena",
+    "count_bytes",
     "count_conjunction",
     "count_conjunctions",
+    "count_pairs",
     "count_programs",
     "count_words",
     "mark_ranges",
@@ -77,6 +79,7 @@ def _warm_up(module: ModuleType) -> None:
     module.count_conjunctions(
         arena, np.zeros((1, 2), dtype=np.int64), allocate_arena(1, _RUN)[0], np.zeros(1, dtype=np.int64)
     )
+    module.count_bytes(np.zeros(64 * _LINE, dtype=np.uint8), arena[0], np.zeros((_LINE, 1 << 8), dtype=np.int64))
 
 
 _compiled = LazyKernels("bitmaps_compiled", after=_LARGE_WORK, warm_up=_warm_up)
@@ -178,3 +181,32 @@ def mark_ranges(
     for low, high in edges.tolist():
         flags[order[low:high]] ^= True
     words ^= np.packbits(flags, bitorder="little").view(np.uint64)
+
+
+def count_bytes(runs: Sequence[npt.NDArray[np.uint8]], kept: Words, *, rows: int) -> Integers:
+    """Return how many rows that are kept have each code of a byte but the last, 255, which counts others too.
+
+    Codes come in runs of one size, a multiple of 64, in the order of the rows; behind the last row they may be anything.
+    """
+    size = runs[0].size
+    module = _compiled(8 * kept.size)
+    if module is not None:
+        counts = np.zeros((_LINE, 1 << 8), dtype=np.int64)
+        for number, run in enumerate(runs):
+            module.count_bytes(run, kept[number * size // 64 : (number + 1) * size // 64], counts)
+        found: Integers = counts.sum(axis=0)
+        return found
+    together, total = max(1, (1 << 20) // size), np.zeros(1 << 8, dtype=np.int64)
+    for first in range(0, len(runs), together):
+        codes = np.concatenate(runs[first : first + together])[: max(0, rows - first * size)]
+        flags = unpack(kept, start=first * size, stop=first * size + codes.size)
+        total += count_pairs(codes | (flags.view(np.uint8) - np.uint8(1)))  # 255 where a row is not kept
+    return total
+
+
+def count_pairs(codes: npt.NDArray[np.uint8]) -> Integers:
+    """Return how many rows have each code of a byte; two rows are counted at once."""
+    even = codes.size // 2 * 2
+    pairs = np.bincount(codes[:even].view(np.uint16), minlength=1 << 16).reshape(1 << 8, 1 << 8)
+    counts: Integers = pairs.sum(axis=0) + pairs.sum(axis=1) + np.bincount(codes[even:], minlength=1 << 8)
+    return counts

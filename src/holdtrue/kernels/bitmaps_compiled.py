@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.bitmaps import AND, AND_TOP, OR, PUSH
 
-__all__ = ["count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
+__all__ = ["count_bytes", "count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
 
 _LINE = 8
 _TOGETHER = 4
@@ -209,3 +209,13 @@ def mark_ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -
         for position in range(edges[span, 0], edges[span, 1]):
             row = order[position]
             words[row >> 6] ^= np.uint64(1) << np.uint64(row & 63)
+
+
+@compile_kernel
+def count_bytes(codes: Any, kept: Any, counts: Any) -> None:  # noqa: ANN401 - likewise
+    """Add the rows whose bit is set to the counts of their codes: neighbours in lines of their own, as equal ones wait."""
+    for word in range(kept.size):
+        bits = kept[word]
+        for place in range(64):
+            bit = np.int64((bits >> np.uint64(place)) & np.uint64(1))
+            counts[place & (_LINE - 1), codes[64 * word + place]] += bit

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 
 from holdtrue import events
@@ -58,9 +59,13 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     if not isinstance(plan, Plan) or not isinstance(plan.event, events.GaussianNoise):
         message = "tables need a plan for a set number of questions with normal noise: Curator(..., queries=1000)"
         raise NotCertified(message)
-    declared = unions or {}
-    members = cells + sum(declared.values())
-    weight = cells + sum(math.sqrt(size) * number for size, number in declared.items()) * ROUNDING
+    return _find_price(plan, cells, tuple((unions or {}).items()))
+
+
+@lru_cache(256)
+def _find_price(plan: Plan, cells: int, declared: tuple[tuple[int, int], ...]) -> TablePrice:
+    members = cells + sum(number for _, number in declared)
+    weight = cells + sum(math.sqrt(size) * number for size, number in declared) * ROUNDING
     if plan.transfer is not None and not plan.transfer.overshoot:
         return _take(plan, members, questions=max(_ONE_ROW, members), paid=_ONE_ROW)
     questions = _ONE_ROW

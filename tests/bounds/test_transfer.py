@@ -21,6 +21,7 @@ from holdtrue.bounds.transfer import (
     gaussian_mu,
     gaussian_shift,
     interval,
+    intervals,
     position_alpha,
     position_interval,
     shift,
@@ -341,3 +342,12 @@ def test_t7_first_query_needs_no_transfer():
 def test_bad_numbers_are_refused(call):
     with pytest.raises(InvalidParameter):
         call()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.013, 0.4, 1.0])
+@pytest.mark.parametrize(("epsilon", "slack"), [(0.0, 0.0), (0.21, 0.004), (3.0, 0.3), (701.0, 0.1), (0.1, 1.0)])
+def test_t6_many_intervals_are_those_of_each_answer(noise, epsilon, slack):
+    answers = [0.0, 5e-324, 1e-9, *np.random.default_rng(5).random(2000).tolist(), 1 - 2.0**-53, 1.0]
+    terms = {"noise": noise, "epsilon": epsilon, "slack": slack}
+    expected = [interval(answer, **terms) for answer in answers]
+    assert list(zip(*intervals(answers, **terms), strict=True)) == expected

@@ -7,9 +7,13 @@ transcript. Write u = E q over the population and v = E[q(S) | transcript]. Proo
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 from holdtrue.accounting.closed_forms import gaussian_delta, smallest_float, upper_quantile, zero_concentrated_delta
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
@@ -176,6 +180,20 @@ def interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tu
     """
     low, high = _clip_answer(answer, noise)
     return _outward(_lower(low, epsilon, slack), 1 - _lower(1 - high, epsilon, slack))
+
+
+def intervals(answers: Sequence[float], *, noise: float, epsilon: float, slack: float) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper ends of :func:`interval` for many answers in [0, 1], to the last bit the same."""
+    if slack >= 1 or epsilon > _LARGEST_EPSILON:
+        return [0.0] * len(answers), [1.0] * len(answers)
+    given, growth = np.array(answers, dtype=np.float64), math.expm1(epsilon)
+
+    def bound(v: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.maximum(0.0, (v - slack) / (1 + growth * (1 - v)))
+
+    low = bound(np.maximum(0.0, given - noise)) - 2.0**-48
+    high = 1 - bound(1 - np.minimum(1.0, given + noise)) + 2.0**-48
+    return np.maximum(0.0, low).tolist(), np.minimum(1.0, high).tolist()
 
 
 def position_interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tuple[float, float]:

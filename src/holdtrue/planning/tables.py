@@ -10,13 +10,22 @@ from itertools import product
 
 from holdtrue import events
 from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile, grid
-from holdtrue.bounds.transfer import interval, ratio_in_box, ratio_interval
+from holdtrue.bounds.transfer import interval, intervals, ratio_in_box, ratio_interval
 from holdtrue.errors import NotCertified
 from holdtrue.exact import ROUNDING, UNIT
 from holdtrue.planning.methods import least_sigma
 from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
 
-__all__ = ["CellEnds", "TablePrice", "count_unions", "find_ends", "find_ratio", "price_means", "price_table"]
+__all__ = [
+    "CellEnds",
+    "TablePrice",
+    "count_unions",
+    "find_cell_ends",
+    "find_ends",
+    "find_ratio",
+    "price_means",
+    "price_table",
+]
 
 _ONE_ROW = 2  # replacing a row takes 1 from one cell and gives 1 to another: the square of that is 2 (U1.1)
 
@@ -126,6 +135,16 @@ def find_ends(plan: AnyPlan, price: TablePrice, answers: Sequence[float], *, dec
         return CellEnds(sample, (min(low, 1.0), min(high, 1.0)))
     noise = wide * frozen.noise + rounding
     return CellEnds(sample, interval(total, noise=noise, epsilon=frozen.epsilon, slack=frozen.slack))
+
+
+def find_cell_ends(plan: AnyPlan, values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """Return the lower and the upper ends for the population of cells, given their shares; None where rows are not iid."""
+    frozen = plan.transfer if isinstance(plan, Plan) and plan.side == "both" else None
+    if not plan.iid or frozen is None:
+        ends = [plan.interval(value, draw=1, spent=0) for value in values]
+        known = [each for each in ends if each is not None]
+        return ([each[0] for each in known], [each[1] for each in known]) if known else None
+    return intervals(values, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
 
 
 def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Sequence[float]) -> CellEnds:

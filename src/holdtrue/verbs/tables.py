@@ -16,7 +16,7 @@ from holdtrue.events import Repeated
 from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan, Plan
-from holdtrue.planning.tables import TablePrice, count_unions, price_table
+from holdtrue.planning.tables import TablePrice, count_unions, find_cell_ends, price_table
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
 from holdtrue.queries.parser import find_column, parse
@@ -242,19 +242,18 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
     grid, near, frozen = rows << plan.bits, price.sample_box, plan.transfer if isinstance(plan, Plan) else None
     groups = layout.groups
     values = tuple(min(max(number, 0), grid) / grid for number in drawn)
-    ends = [plan.interval(value, draw=1, spent=0) for value in values]
-    known = [each for each in ends if each is not None]
+    ends = find_cell_ends(plan, values)
     return Table(
         columns=groups.names,
         labels=(*groups.labels, (None,) * len(groups.names)),
         values=values,
-        low=tuple(each[0] for each in known) if known else None,
-        high=tuple(each[1] for each in known) if known else None,
+        low=None if ends is None else tuple(ends[0]),
+        high=None if ends is None else tuple(ends[1]),
         sample_low=tuple(max(0.0, value - near) for value in values),
         sample_high=tuple(min(1.0, value + near) for value in values),
         confidence=1 - plan.beta,
         certificate=certificate,
-        reason=None if known else NOT_INDEPENDENT,
+        reason=NOT_INDEPENDENT if ends is None else None,
         unions=Unions(
             declared=layout.declared,
             sizes=groups.sizes,
@@ -292,7 +291,10 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     kind, written = find_column(name, card)
     if kind == "boolean" and name not in keys:
         return [_Cell(True, written), _Cell(False, f"NOT {written}")]  # noqa: FBT003 - labels
-    labels = keys.get(name, card.column(name).labels if name in card else None)
+    known = card.column(name).labels if name in card else None
+    if kind == "text" and known is not None and name not in keys:
+        return _list_texts(written, known)
+    labels = keys.get(name, known)
     if labels is None:
         message = f"the labels of {name} are not public: declare them (labels=, keys=), or cut a number with ht.cut"
         raise NotCertified(message)
@@ -300,6 +302,12 @@ def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> 
     if not given or len({(type(label) is bool, label) for label in given}) < len(given):
         raise InvalidParameter("keys", list(given), "different labels, one or more")
     return [_Cell(label, f"{written} = {_quote_label(label)}") for label in given]
+
+
+@lru_cache(64)
+def _list_texts(written: str, labels: tuple[Label, ...]) -> list[_Cell]:
+    """Return the cells of a column of text by the labels of its card, which were checked; nobody changes the list."""
+    return [_Cell(label, f"{written} = {_quote_label(label)}") for label in labels]
 
 
 def _read_label(label: object) -> Label:

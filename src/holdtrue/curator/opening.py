@@ -54,11 +54,11 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
     _check_given(plan, iid=terms.iid, pure=terms.pure)
     text_among("side", terms.side, tuple(SIDES))
     stored = _read_stored(ledger)
-    unit = None if terms.unit in (None, "row") else terms.unit
+    unit, tables = _read_unit(terms.unit, terms.tables)
     if stored is not None:
         _check_agreement(stored, terms, plan)
-        _check_unit(stored.card, unit, terms.tables)
-        engine = open_as(stored.card, data, tables=terms.tables, header=terms.header, spill=_find_spill(ledger))
+        _check_unit(stored.card, unit, tables)
+        engine = open_as(stored.card, data, tables=tables, header=terms.header, spill=_find_spill(ledger))
         fingerprint = RowsFingerprint(engine, ledger, rehash=rehash, progress=progress)
         found = open_ledger(ledger, fingerprint=fingerprint)
         fingerprint.keep()
@@ -71,9 +71,9 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
         header=terms.header,
         spill=_find_spill(ledger),
         unit=unit,
-        tables=terms.tables,
+        tables=tables,
     )
-    refuse_second_budget([data, *(terms.tables or {}).values()], engine, meant=terms.second_budget)
+    refuse_second_budget([data, *tables.values()], engine, meant=terms.second_budget)
     made = _make_plan(terms, rows=engine.card.rows) if plan is None else plan
     if plan is not None and _contradicts(terms.iid, plan.iid):
         raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
@@ -128,10 +128,19 @@ def _contradicts(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a de
     return said is not None and said != known
 
 
-def _check_unit(card: Card, unit: str | None, tables: Mapping[str, object] | None) -> None:
+def _read_unit(unit: object, tables: object) -> tuple[str | None, Mapping[str, object]]:
+    """Return the column of keys, None where rows are protected, and the tables by name."""
+    if unit is not None and not (isinstance(unit, str) and unit):
+        raise InvalidParameter.saying("unit", "give unit, the column whose keys say which unit owns a row")
+    if tables is not None and not (isinstance(tables, Mapping) and all(isinstance(name, str) for name in tables)):
+        raise InvalidParameter.saying("tables", "give tables by name, such as tables={'visits': visits}")
+    return None if unit is None or unit == "row" else unit, {} if tables is None else tables
+
+
+def _check_unit(card: Card, unit: str | None, tables: Mapping[str, object]) -> None:
     """Refuse rows in a ledger of units, and units in a ledger of rows: what one charge protects, the other does not (U4)."""
     known = [table.name for table in card.tables if table.name]
-    if unit != card.unit or sorted(tables or {}) != sorted(known):
+    if unit != card.unit or sorted(tables) != sorted(known):
         listed = f", tables={{{', '.join(f'{name!r}: ...' for name in known)}}}" if known else ""
         way = "leave out unit and tables" if card.unit is None else f"open it with unit={card.unit!r}{listed}"
         protected = "rows" if card.unit is None else f"units, {card.unit!r}"

@@ -7,6 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 import holdtrue as ht
 from holdtrue.codec import decode, encode
@@ -224,3 +226,28 @@ def test_learning_and_predicting_read_units(patients, visits):
         )
         said = curator.predict("often", {"age": 30, "visits.ANY(urgent)": True}, epsilon=2)
         assert said.certificate.unit == "patient_id"
+
+
+def test_a_ledger_of_units_is_audited_by_recomputation(patients, visits, tmp_path):
+    """Every answer, price and certificate; and whether the data are those that the ledger was created with."""
+    place, given = tmp_path / "units.ledger", {"unit": "patient_id", "tables": {"visits": visits}}
+    with ht.Curator(patients, ledger=place, bounds=BOUNDS, **given, **OPEN | {"queries": 60, "iid": False}) as curator:
+        curator.ask(["visits.ANY(urgent)", "visits.AVG(cost) / 100", "age > 30"])
+        curator.table("visits.ANY(urgent)", ht.cut("visits.COUNT(*)", [1, 2]))
+        curator.mean("visits.SUM(cost)", low=0, high=100, by="visits.ANY(urgent)")
+        curator.median("visits.SUM(cost)", low=0, high=100, step=10)
+    assert not ht.audit_ledger(place, data=(patients, {"visits": visits})).violated
+    assert ht.audit_ledger(place, data=(patients, {"visits": visits.iloc[1:]})).violated
+    assert ht.audit_ledger(place, data=patients).violated
+
+
+def test_a_certificate_of_another_unit_is_found(patients, visits, tmp_path, monkeypatch):
+    """A release that says it protects rows, in a ledger of units, is a breach."""
+    place = tmp_path / "units.ledger"
+    with ht.Curator(patients, ledger=place, unit="patient_id", tables={"visits": visits}, **OPEN) as curator:
+        right = curator.pipeline._make_certificate
+        monkeypatch.setattr(curator.pipeline, "_make_certificate", lambda *asked: replace(right(*asked), unit=UNSET))
+        curator.ask("visits.ANY(urgent)")
+    found = ht.audit_ledger(place)
+    assert found.violated
+    assert "another unit" in str(found)

@@ -38,9 +38,9 @@ def audit_ledger(
     that says something else than its entry, more draws than planned, an interval that is not the one the plan gives, and a
     look of a holdout that cost nothing in a run of above threshold that was not paid for or had ended.
     With ``receipts`` (entry and digest, or answers and certificates that were kept) also a history that was rewritten.
-    With ``data`` also whether the ledger belongs to that data: what a curator opens, or a
-    holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a ledger that can be read. Fails: with
-    UnknownName where there is none.
+    With ``data`` also whether the ledger belongs to that data: what a curator opens (of units with tables, a pair of the
+    registry and the tables by name), or a holdout's labels; with ids or weights, a mapping of y_true, ids, weights. Needs: a
+    ledger that can be read. Fails: with UnknownName where there is none.
     """
     held = read_list("receipts", receipts, expected="a list of receipts, answers or certificates")
     kept = [_read_receipt(each) for each in held]

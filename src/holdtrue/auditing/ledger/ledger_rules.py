@@ -167,6 +167,8 @@ class LedgerRules:
         yield from self._check_questions(charge, state)
         for place, record in enumerate(records):
             yield from _check_certificate(record.certificate, charge, self.terms, self.plan)
+            if (record.certificate.unit or None) != self.card.get("unit"):
+                yield "certificate", "its certificate names another unit than the ledger protects"
             yield from self._check_intervals(record, charge, state, place)
 
     def _is_released(self, verb: str, request: Mapping[str, Any], records: Sequence[Response]) -> bool:

@@ -187,7 +187,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
     planned = {"queries": 20, "epsilon": 1.0, "delta": 1e-6}
     keys = ("key", "analyst")
     options = ("alpha", "beta", "reserve", "uses", "cap", "iid", "pure", "types", "bounds", "labels", "plan", "header")
-    options += ("side",)
+    options += ("side", "group")
     curator = ht.Curator(frame, epsilon=1000.0, delta=1e-6, ledger=folder / "curator.ledger")
     curator.train("risk", LogisticRegression(), target="smoker", features=["age", "bmi"], parts=10)
     number = iter(range(10**9))

@@ -83,6 +83,7 @@ class Certificate(Tagged, frozen=True):
 
     ``unit`` is the column whose keys say what is protected as a whole, where that is not a row; ``population`` says in words
     whom intervals for the population are about then: "a random patient_id with at least one row".
+    ``group``, where there is one, is how many rows of one person cost and privacy are said of.
     """
 
     event: Event
@@ -96,6 +97,7 @@ class Certificate(Tagged, frozen=True):
     delta: float
     unit: str | UnsetType = UNSET
     population: str | UnsetType = UNSET
+    group: int | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.cost + self.spent + self.left + self.epsilon + self.delta):

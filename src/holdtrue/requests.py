@@ -620,6 +620,10 @@ class Terms(_Request, frozen=True, kw_only=True):
     side: Annotated[
         Literal["both", "low", "high"], Meta(description="Which ends of intervals for the population are promised.")
     ] = "both"
+    group: Annotated[
+        Annotated[int, Meta(ge=1, le=10**6)] | None,
+        Meta(description="The most rows that one person owns, who is then protected with all of them."),
+    ] = None
 
 
 class Register(Terms, frozen=True, kw_only=True):

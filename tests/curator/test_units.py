@@ -251,3 +251,9 @@ def test_a_certificate_of_another_unit_is_found(patients, visits, tmp_path, monk
     found = ht.audit_ledger(place)
     assert found.violated
     assert "another unit" in str(found)
+
+
+def test_units_are_not_grouped_again():
+    rows = {"person": [1, 1, 2], "visits": [1, 2, 3]}
+    with pytest.raises(ht.InvalidParameter, match="leave out group: unit protects everything"):
+        ht.Curator(rows, unit="person", group=2, queries=5, epsilon=1.0, delta=1e-6)

@@ -27,15 +27,19 @@ class Filter(ABC):
     """A cap, in units of 1e-15, on the sum of the costs of adaptively chosen events.
 
     Guarantee: if every event was admitted before its rows were read, the whole transcript satisfies :meth:`epsilon`, also
-    if analysts chose each event, its parameters and when to stop after seeing all answers before (T3).
+    if analysts chose each event, its parameters and when to stop after seeing all answers before (T3). Where ``group`` is r,
+    all of it is said of whoever owns up to r rows: an event's mu or epsilon counts r times, its rho r^2 times (V6.6).
     """
 
     budget: int
+    group: int = 1
     currency: ClassVar[str]
     _advice: ClassVar[str]
+    _power: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         count("budget", self.budget)
+        count("group", self.group)
 
     @abstractmethod
     def _single_cost(self, event: Event) -> Fraction | float | None:
@@ -60,7 +64,7 @@ class Filter(ABC):
             message = f"{type(event).__name__} has no finite cost in {self.currency}; {self._advice}"
             raise NotPrivate(message)
         # A float below may have underflowed to 0; what is not free costs a unit at least.
-        return max(1, units_up(Fraction(exact)))
+        return max(1, units_up(Fraction(exact) * self.group**self._power))
 
     def admits(self, spent: int, *, cost: int) -> bool:
         """Return whether a cost still fits; both are in units."""
@@ -81,6 +85,7 @@ class PureFilter(Filter):
 
     currency: ClassVar[str] = "epsilon"
     _advice: ClassVar[str] = "a ledger in mu squared or in rho takes Gaussian noise"
+    _power: ClassVar[int] = 1
 
     @classmethod
     def of(cls, epsilon: Number) -> "PureFilter":

@@ -66,6 +66,14 @@ Side = Annotated[
         "that say 'at most'; either is sharper than both. Tables, means and quantiles need both."
     ),
 ]
+Group = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="The most rows that one person owns, which you vouch for: privacy is then that of all of a person's rows. "
+        "Prices and noise grow with it.",
+    ),
+]
 CardFile = Annotated[
     Path | None,
     typer.Option(
@@ -137,6 +145,7 @@ def open_data(
     cap: Cap = None,
     pure: Pure = False,
     side: Side = "both",
+    group: Group = None,
     card: CardFile = None,
     header: Header = None,
     unit: Unit = "row",
@@ -158,7 +167,7 @@ def open_data(
     where = place_ledger(data, ledger, on_spark=spark is not None)
     declared = _read_card(card) if card is not None else {}
     declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
-    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side}
+    declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side, "group": group}
     tables = read_tables(table or [])
     if tables and spark is not None:
         raise InvalidParameter.saying("table", "leave out --table with --engine spark; open such units from Python")

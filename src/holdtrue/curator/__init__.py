@@ -84,11 +84,12 @@ class Curator(PairVerbs):
         rehash: bool = False,
         unit: str = "row",
         tables: Mapping[str, object] | None = None,
+        group: int | None = None,
     ) -> None:
         given: dict[str, Any] = {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta}
         given |= {"reserve": reserve, "uses": uses, "cap": cap, "iid": iid, "pure": pure, "second_budget": second_budget}
         given |= {"types": types, "bounds": bounds, "labels": labels, "header": header, "side": side}
-        given |= {"unit": unit, "tables": tables}
+        given |= {"unit": unit, "tables": tables, "group": group}
         # Numbers of any kind, and iid=None where nothing is said of it: they are checked where they are used.
         terms = Terms(**given)
         opened = open_all(data, ledger, terms, plan=plan, progress=progress, rehash=rehash)

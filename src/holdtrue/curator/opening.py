@@ -7,12 +7,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdtrue.codec import convert, encode
 from holdtrue.curator.known_files import RowsFingerprint
 from holdtrue.curator.second_budget import refuse_second_budget
 from holdtrue.engines import Engine, Progress, open_as, open_engine
 from holdtrue.errors import FingerprintMismatch, InvalidParameter, UnknownName
-from holdtrue.exact import text_among, truth
+from holdtrue.exact import count, text_among, truth
 from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.planning.asking import open_plan
 from holdtrue.planning.asking import plan as make_plan
@@ -22,6 +24,8 @@ from holdtrue.queries.cards import Card
 from holdtrue.requests import Terms
 
 __all__ = ["Opened", "open_all"]
+
+_LARGEST_GROUP = 10**6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +56,15 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
     """
     truth("rehash", rehash)
     _check_given(plan, iid=terms.iid, pure=terms.pure)
+    group = None if terms.group is None else count("group", terms.group, most=_LARGEST_GROUP)
     text_among("side", terms.side, tuple(SIDES))
     stored = _read_stored(ledger)
     unit, tables = _read_unit(terms.unit, terms.tables)
+    if unit is not None and group not in (None, 1):
+        raise InvalidParameter.saying("group", "leave out group: unit protects everything that a unit owns")
     if stored is not None:
         _check_agreement(stored, terms, plan)
+        _check_group(group, stored.plan)
         _check_unit(stored.card, unit, tables)
         engine = open_as(stored.card, data, tables=tables, header=terms.header, spill=_find_spill(ledger))
         fingerprint = RowsFingerprint(engine, ledger, rehash=rehash, progress=progress)
@@ -74,7 +82,8 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
         tables=tables,
     )
     refuse_second_budget([data, *tables.values()], engine, meant=terms.second_budget)
-    made = _make_plan(terms, rows=engine.card.rows) if plan is None else plan
+    made = _make_plan(terms, rows=engine.card.rows, group=group or 1) if plan is None else plan
+    _check_group(group, made)
     if plan is not None and _contradicts(terms.iid, plan.iid):
         raise InvalidParameter.saying("iid", f"the plan was made with iid={plan.iid}; leave out iid, or make another plan")
     _check_pure(terms, made)
@@ -95,8 +104,21 @@ def open_all(  # noqa: PLR0913 - what is opened, by which terms, and how
     return Opened(engine, new, made)
 
 
-def _make_plan(terms: Terms, *, rows: int) -> AnyPlan:
-    """Return the plan of the numbers that were given: for a number of questions, or for as many as epsilon pays for."""
+def _make_plan(terms: Terms, *, rows: int, group: int) -> AnyPlan:
+    """Return the plan of the numbers that were given: for a number of questions, or for as many as epsilon pays for.
+
+    A group of r rows is planned for as one of rows / r rows, rounded down (V6.6). It has no population: rows of one person
+    are no independent draws.
+    """
+    if group > 1 and terms.iid:
+        raise InvalidParameter.saying("iid", "leave out iid with group: rows of one person are not independent draws")
+    if rows < group:
+        raise InvalidParameter("group", group, f"at most the number of rows, {rows:,}")
+    made = _plan_rows(terms, rows=rows // group)
+    return made if group == 1 else replace(made, group=group)
+
+
+def _plan_rows(terms: Terms, *, rows: int) -> AnyPlan:
     shared: dict[str, Any] = {
         "rows": rows,
         "beta": terms.beta,
@@ -122,6 +144,13 @@ def _check_agreement(stored: "_Stored", terms: Terms, plan: AnyPlan | None) -> N
         raise InvalidParameter.saying("iid", f"the ledger was created with iid={stored.iid}; leave out iid")
     _check_pure(terms, stored.plan)
     _check_side(terms, stored.plan)
+
+
+def _check_group(group: int | None, plan: AnyPlan) -> None:
+    """Refuse to protect other groups of rows than the plan does: its prices are theirs."""
+    if group is not None and group != plan.group:
+        told = f"leave out group: the plan of this ledger has group={plan.group}, and another one would need other prices"
+        raise InvalidParameter.saying("group", told)
 
 
 def _contradicts(said: bool | None, known: bool) -> bool:  # noqa: FBT001 - a declaration, None where it was left out

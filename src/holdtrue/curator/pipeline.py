@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from msgspec import UNSET
+
 from holdtrue.accounting.filters import Filter
 from holdtrue.codec import encode
 from holdtrue.curator.answer_index import AnswerIndex
@@ -469,7 +471,8 @@ class Pipeline(ReleasePipeline):
             plan.theorem,
             plan.epsilon or 0.0,
             plan.delta or 0.0,
-            *(() if self.card.unit is None else (self.card.unit, self.card.population)),
+            *((UNSET, UNSET) if self.card.unit is None else (self.card.unit, self.card.population)),
+            plan.group if plan.group > 1 else UNSET,
         )
 
 

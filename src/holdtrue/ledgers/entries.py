@@ -75,8 +75,19 @@ _LAST_SECOND = 1 << 40  # some 34,000 years from now
 
 
 @cache
-def _make_filter(kind: FilterKind, cap: int) -> Filter:
-    return _FILTERS[kind](cap)
+def _make_filter(kind: FilterKind, cap: int, group: int) -> Filter:
+    return _FILTERS[kind](cap, group)
+
+
+@cache
+def _read_group(plan: str) -> int:
+    """Return how many rows a plan protects together; plans of holdouts and estimators know of single ones only."""
+    try:
+        found = msgspec.json.decode(plan)
+    except msgspec.DecodeError:
+        return 1
+    group = found.get("group", 1) if isinstance(found, dict) else 1
+    return group if type(group) is int and group >= 1 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +116,8 @@ class Terms:
 
     @property
     def filter(self) -> Filter:
-        """Return the filter: the currency and the cap over all analysts."""
-        return _make_filter(self.kind, self.cap)
+        """Return the filter: the currency and the cap over all analysts, and how many rows of one person it counts for."""
+        return _make_filter(self.kind, self.cap, _read_group(self.plan))
 
     @property
     def digest(self) -> str:

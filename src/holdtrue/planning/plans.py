@@ -59,7 +59,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     otherwise they are what the cap amounts to. ``alpha_otherwise`` is the half-width under the other rule for the cap.
     ``shares``, where given, is up to which share answers were planned to be narrowest, ``strict`` whether others may lose a
     tenth at most (U6). ``side`` "low" or "high": only that end of every interval is promised, the other one is 1 or 0, and
-    ``alpha`` is how far the promised end is from its answer at most (S6).
+    ``alpha`` is how far the promised end is from its answer at most (S6). ``group`` r: costs and privacy are those of
+    whoever owns up to r rows, and ``rows`` is how many rows there are over r (V6.6).
     """
 
     rows: int
@@ -86,6 +87,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     shares: float | None = None
     strict: bool = True
     side: Side = "both"
+    group: int = 1
 
     @property
     def extent(self) -> str:
@@ -247,6 +249,10 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
             lines.insert(3, ("", f'{self.alpha_otherwise:.4g} with cap="{other}"; this plan has cap="{self.rule}"'))
+        if self.group > 1:
+            lines.append(
+                ("group", f"protects whoever owns up to {self.group:,} rows; there are {self.group:,} times as many")
+            )
         if self.ledger is not None:
             lines += [
                 ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
@@ -269,7 +275,7 @@ def refuse_one_side(plan: "AnyPlan", what: str) -> None:
         raise NotCertified(message)
 
 
-class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan", tag="open"):
+class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="plan", tag="open"):
     """Frozen numbers for questions without a set number: noise, a cap by privacy, and how beta is spread over all answers.
 
     Guarantee: if the rows are independent draws and the ledger never passes its cap, then with probability at least
@@ -293,6 +299,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="plan"
     bits: int
     noise_beta: float
     transfer_beta: float
+    group: int = 1
 
     method = "open-ended"
     limited = True

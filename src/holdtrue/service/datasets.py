@@ -30,7 +30,7 @@ __all__ = ["Dataset", "Datasets", "budget_document", "preview_for", "report_text
 
 _CONFLICT = 409
 # What a dataset is opened with besides its path; the same names as Curator has.
-PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure", "side")
+PLANNED = ("queries", "alpha", "beta", "epsilon", "delta", "reserve", "uses", "cap", "iid", "pure", "side", "group")
 CARD = ("types", "bounds", "labels", "header")
 
 

@@ -62,17 +62,18 @@ class QuestionRule:
         """Return the rule for this many rows: the plan's deviation, on the integer sum in units of 2^-bits.
 
         With more rows than the plan needs, the same deviation of the mean is more noise on the sum, and costs less than
-        planned.
+        planned. A plan for groups of r rows is for rows / r of them: the deviation of their mean is r times the noise on the
+        sum of rows, so that r rows together move it by what the plan pays for.
         """
-        if rows < plan.rows:
-            message = f"the plan needs {plan.rows:,} rows; there are {rows:,}"
-            raise InsufficientSamples(message, required=plan.rows)
+        if rows < plan.rows * plan.group:
+            message = f"the plan needs {plan.rows * plan.group:,} rows; there are {rows:,}"
+            raise InsufficientSamples(message, required=plan.rows * plan.group)
         unit = 1 << plan.bits
         match plan.event:
             case events.GaussianNoise():
                 return cls(plan, rows, Gaussian(sigma=Fraction(plan.sigma) * rows * unit, sensitivity=unit))
             case events.DiscreteLaplace(epsilon=epsilon):
-                return cls(plan, rows, Laplace(epsilon=epsilon, sensitivity=unit))
+                return cls(plan, rows, Laplace(epsilon=epsilon / plan.group, sensitivity=unit))
             case _:
                 message = f"the method {plan.method} is not private; open the curator with a plan by another method"
                 raise NotCertified(message)

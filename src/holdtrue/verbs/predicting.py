@@ -87,7 +87,7 @@ def _choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
         return positive("mu", mu)
     epsilon_of_use(plan)
     total = float(plan.use_units * UNIT)
-    return Fraction(math.sqrt(total if plan.ledger == "gdp" else 2 * total) * _SHADE)
+    return Fraction(math.sqrt(total if plan.ledger == "gdp" else 2 * total) / plan.group * _SHADE)
 
 
 def screen_of(model: ModelFacts, share: Number) -> Screen:

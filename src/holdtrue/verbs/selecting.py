@@ -33,11 +33,11 @@ def epsilon_of_use(plan: AnyPlan, *, picks: int = 1) -> Fraction:
     total = plan.use_units * UNIT
     match plan.ledger:
         case "gdp":
-            return Fraction(epsilon_each(picks, mu=math.sqrt(total) * (1 - 2.0**-50)))
+            return Fraction(epsilon_each(picks, mu=math.sqrt(total) / plan.group * (1 - 2.0**-50)))
         case "zcdp":
-            return Fraction(epsilon_each(picks, rho=total))
+            return Fraction(epsilon_each(picks, rho=total / plan.group**2))
         case _:
-            return total / picks
+            return total / (picks * plan.group)
 
 
 def choose(  # noqa: PLR0913 - one request, and who makes it

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from msgspec import UNSET
+
 from holdtrue.codec import convert, encode
 from holdtrue.curator.history import responses_of
 from holdtrue.errors import HoldtrueError, IntegrityError
@@ -291,6 +293,7 @@ def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, pl
         "left": amount(terms.cap - charge.spent),
         "epsilon": plan.epsilon or 0.0,
         "delta": plan.delta or 0.0,
+        "group": plan.group if plan.group > 1 else UNSET,
     }
     for name, value in expected.items():
         if getattr(certificate, name) != value:

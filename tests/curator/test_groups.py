@@ -1,0 +1,144 @@
+"""A person who owns several rows: the ledger, its prices and its certificates speak of all of them (THEORY3 V6.6)."""
+
+import math
+
+import numpy as np
+import pytest
+from msgspec import UNSET
+from sklearn.tree import DecisionTreeClassifier
+
+import holdtrue as ht
+from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.codec import decode
+from holdtrue.errors import InsufficientSamples, InvalidParameter
+from holdtrue.events import BoundedRange, DiscreteLaplace, Event, GaussianNoise, Repeated
+from holdtrue.exact import UNIT
+
+ROWS, GROUP = 6000, 5
+TERMS = {"queries": 100, "epsilon": 1.0, "delta": 1e-6}
+
+
+def make_rows(rows=ROWS):
+    random = np.random.default_rng([rows, 1913])
+    return {"x": random.random(rows), "y": random.random(rows) < 0.4, "id": np.arange(rows)}
+
+
+@pytest.mark.parametrize("group", [1, 2, 5])
+def test_v6_6_an_event_counts_r_times_in_mu_and_epsilon_and_r_squared_times_in_rho(group):
+    cap = 10**18
+    event = GaussianNoise(mu=0.125)
+    assert GaussianFilter(cap, group).cost(event) == GaussianFilter(cap).cost(GaussianNoise(mu=event.mu * group))
+    assert ZeroConcentratedFilter(cap, group).cost(event) == group**2 * ZeroConcentratedFilter(cap).cost(event)
+    assert PureFilter(cap, group).cost(DiscreteLaplace(0.125)) == group * PureFilter(cap).cost(DiscreteLaplace(0.125))
+    picked = BoundedRange(0.25)
+    assert GaussianFilter(cap, group).cost(picked) == pytest.approx(group**2 * GaussianFilter(cap).cost(picked), rel=1e-9)
+    assert GaussianFilter(cap, group).cost(Repeated(event, 3)) == 3 * GaussianFilter(cap, group).cost(event)
+
+
+def test_the_noise_of_a_question_grows_with_the_group():
+    with ht.Curator(make_rows(), **TERMS) as single, ht.Curator(make_rows(), **TERMS, group=GROUP) as grouped:
+        assert grouped.plan.cap_units == single.plan.cap_units
+        assert grouped.plan.sigma == pytest.approx(GROUP * single.plan.sigma, rel=1e-6)
+        assert (grouped.plan.group, single.plan.group) == (GROUP, 1)
+        answer = grouped.ask("y")
+        assert answer.certificate.group == GROUP
+        assert answer.certificate.epsilon == 1.0
+        assert answer.interval is None
+        assert single.ask("y").certificate.group is UNSET
+        # r rows move the sum by r; the noise on it is so large that this costs what the plan pays for one question.
+        event = answer.certificate.event
+        assert GROUP**2 * event.mu**2 <= grouped.plan.cost * UNIT
+        assert math.isclose(GROUP**2 * event.mu**2, grouped.plan.cost * UNIT, rel_tol=1e-6)
+        assert "whoever owns up to 5 rows" in str(grouped.plan)
+
+
+def test_every_verb_is_charged_for_groups(tmp_path):
+    with ht.Curator(make_rows(), **TERMS, group=GROUP, ledger=tmp_path / "l", uses=20) as curator:
+        curator.ask(["y", "x > 0.5"])
+        curator.table("y")
+        curator.mean("x", low=0, high=1, by="y")
+        curator.median("x", low=0, high=1, step=0.125)
+        curator.quantile("x", [0.2, 0.4, 0.6, 0.8], low=0, high=1, step=0.125, method="curve")
+        curator.variance("x", low=0, high=1)
+        curator.pairs("abs(a.x - b.x)")
+        curator.select({"many": "x > 0.1", "few": "x > 0.9"})
+        curator.learn(ht.Stumps(bounds={"x": (0, 1)}, steps=8), target="y")
+        curator.best_error(ht.Stumps(bounds={"x": (0, 1)}, steps=8), target="y")
+        curator.train("m", DecisionTreeClassifier(max_depth=1), target="y", features=["x"], parts=40, key="id")
+        curator.predict("m", {"x": 0.3})
+        charges = [entry for entry in curator.ledger.entries() if entry.kind == "charge" and entry.cost]
+        plain = GaussianFilter(curator.ledger.terms.cap)
+        for entry in charges:
+            event = decode(entry.event, Event)
+            assert entry.cost >= curator.pipeline.limit.cost(event) > 0.999 * GROUP**2 * plain.cost(event), entry.verb
+        assert all(entry.cost <= curator.plan.use_units for entry in charges if entry.verb in ("learn", "predict", "select"))
+        assert {"ask", "learn", "mean", "predict", "quantile", "select", "table", "variance"} <= {e.verb for e in charges}
+        assert curator.budget.reserve > 0
+    assert ht.verify(tmp_path / "l")
+    assert not ht.audit_ledger(tmp_path / "l").violated
+
+
+def test_a_pure_ledger_counts_epsilon_r_times(tmp_path):
+    with ht.Curator(make_rows(), epsilon=1.0, delta=0.0, pure=True, group=GROUP, ledger=tmp_path / "l") as curator:
+        answer = curator.ask("y")
+        assert GROUP * answer.certificate.event.epsilon <= curator.plan.cost * UNIT
+        assert curator.select({"many": "x > 0.1", "few": "x > 0.9"}).name == "many"
+        assert curator.variance("x", low=0, high=1).sample_interval.width > 0
+    assert not ht.audit_ledger(tmp_path / "l").violated
+
+
+def test_an_open_ended_budget_takes_groups():
+    with ht.Curator(make_rows(), epsilon=1.0, delta=1e-6, group=GROUP) as curator:
+        assert curator.ask("y").certificate.group == GROUP
+
+
+def test_the_group_is_frozen_with_the_ledger(tmp_path):
+    rows, path = make_rows(), tmp_path / "l"
+    ht.Curator(rows, **TERMS, group=GROUP, ledger=path).close()
+    with ht.Curator(rows, ledger=path) as curator:
+        assert curator.plan.group == GROUP
+        assert curator.ask("y").certificate.group == GROUP
+    ht.Curator(rows, ledger=path, group=GROUP).close()
+    for other in (1, 6):
+        with pytest.raises(InvalidParameter, match="group=5"):
+            ht.Curator(rows, ledger=path, group=other)
+
+
+def test_what_makes_no_group_is_refused():
+    rows = make_rows(100)
+    for wrong in (0, -1, 1.5, True, "5", 10**7, 101):
+        with pytest.raises(InvalidParameter):
+            ht.Curator(rows, **TERMS, group=wrong)
+    with pytest.raises(InvalidParameter, match="independent draws"):
+        ht.Curator(rows, **TERMS, group=2, iid=True)
+    planned = ht.plan(rows=100, queries=10, epsilon=1.0, delta=1e-6, iid=False)
+    with pytest.raises(InvalidParameter):
+        ht.Curator(rows, plan=planned, group=2)
+    with ht.Curator(rows, queries=5, epsilon=1.0, delta=1e-6, group=2) as curator:
+        plan = curator.plan
+    with pytest.raises(InsufficientSamples):
+        ht.Curator(make_rows(99), plan=plan)
+    ht.Curator(make_rows(101), plan=plan, group=2).close()
+
+
+def test_v6_6_three_rows_of_a_person_are_within_the_claim_and_refute_one_that_counts_rows():
+    """End to end: tables that differ in three rows, on a ledger for groups of three and on one for single rows (planted)."""
+    rows, group, epsilon, delta = 60, 3, 1.0, 1e-3
+    left = np.zeros(rows)
+    right = left.copy()
+    left[: rows // 2] = right[: rows // 2] = 1
+    right[rows // 2 : rows // 2 + group] = 1
+
+    def run_with(group):
+        def run(data, number):
+            found = []
+            while len(found) < number:
+                with ht.Curator({"x": data}, queries=1, reserve=0, epsilon=epsilon, delta=delta, group=group) as curator:
+                    found.append(curator.ask("x > 0.5").value)
+            return np.array(found)
+
+        return run
+
+    given = {"epsilon": epsilon, "delta": delta, "samples": 1200, "confidence": 0.999}
+    assert not ht.audit_privacy(run_with(group), left, right, **given).violated
+    assert ht.audit_privacy(run_with(1), left, right, **given).violated

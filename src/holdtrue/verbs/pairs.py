@@ -93,7 +93,7 @@ def read_statistic(curation: Curation, request: StatisticRequest) -> StatisticRe
             return _read_correlation(curation, *_read_two(curation, first, second, bounds))
         case RSquared(prediction=first, target=second, low=low, high=high):
             ends = read_bounds(low, high)
-            return _read_r_squared(curation, *_read_two(curation, first, second, {first: ends, second: ends}))
+            return _read_r_squared(curation, *(_read_column(curation, name, ends) for name in (first, second)))
         case Auc(score=score, label=label, low=low, high=high):
             return _read_auc(curation, score, label, low, high)
         case Covariance(first=first, second=second, bounds=bounds):
@@ -210,6 +210,8 @@ def _read_correlation(curation: Curation, one: _GridColumn, other: _GridColumn) 
 
 def _read_r_squared(curation: Curation, prediction: _GridColumn, target: _GridColumn) -> StatisticRecipe:
     """Return what a column explains of another: from the mean squared error, a plain question, and the variance."""
+    if prediction == target:
+        raise InvalidParameter("target", target.name, "another column than the prediction")
     off = f"({prediction.steps} - {target.steps})"
     error = StatisticTask(
         measure="mean squared error",

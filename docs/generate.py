@@ -24,7 +24,7 @@ _MARKED = "<!-- generated: {} -->\n"
 _END = "<!-- end of what is generated -->"
 _FAMILIES = (
     "http.fast_path",
-    *(f"http.routes.{name}" for name in ("verbs", "pairs", "datasets", "plans", "holdouts", "keys")),
+    *(f"http.routes.{name}" for name in ("verbs", "datasets", "plans", "holdouts", "keys")),
     "http.telemetry",
     "inference",
 )

@@ -46,7 +46,7 @@ def create(settings: "Settings") -> "FastAPI":
     from holdtrue.service.http.bodies import describe_application
     from holdtrue.service.http.middleware import Envelope
     from holdtrue.service.http.problems import add_handlers
-    from holdtrue.service.http.routes import datasets, holdouts, keys, pairs, plans, verbs
+    from holdtrue.service.http.routes import datasets, holdouts, keys, plans, verbs
     from holdtrue.service.identity import Rates
     from holdtrue.service.identity.api_keys import Keyring
     from holdtrue.service.mcp import mount_agents
@@ -76,7 +76,7 @@ def create(settings: "Settings") -> "FastAPI":
     )
     app.state.service = service
     add_handlers(app)
-    for family in (fast_path, verbs, pairs, datasets, plans, holdouts, inference, keys, telemetry):
+    for family in (fast_path, verbs, datasets, plans, holdouts, inference, keys, telemetry):
         app.include_router(family.router)
     mount_agents(app, service)
     mount_page(app)

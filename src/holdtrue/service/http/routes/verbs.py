@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path as FilePath
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from msgspec.structs import asdict
@@ -17,9 +17,9 @@ from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles
+from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles, Statistic
 from holdtrue.records import Table as TableResponse
-from holdtrue.requests import Ask, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
+from holdtrue.requests import Ask, BestError, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, budget_document, preview_for, report_text, visible_page
 from holdtrue.service.http.bodies import body_of, describe_body
@@ -27,6 +27,7 @@ from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS, Refused
 from holdtrue.service.http.routes.datasets import DatasetName
 from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner
 from holdtrue.service.settings import Settings
+from holdtrue.verbs.pairs import StatisticRequest
 
 __all__ = ["router"]
 
@@ -34,6 +35,7 @@ router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBL
 AskBody = Annotated[Ask, body_of(Ask)]
 LearnBody = Annotated[Learn, body_of(Learn)]
 MeanBody = Annotated[Mean, body_of(Mean)]
+BestErrorBody = Annotated[BestError, body_of(BestError)]
 PredictBody = Annotated[Predict, body_of(Predict)]
 QuantileBody = Annotated[Quantile, body_of(Quantile)]
 SelectBody = Annotated[Select, body_of(Select)]
@@ -61,7 +63,7 @@ def _note_charge(
     request: Request,
     dataset: Dataset,
     verb: str,
-    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | TableResponse],
+    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | Statistic | TableResponse],
 ) -> None:
     """Tell the log and the metrics what was charged."""
     service_of(request).metrics.note_charge(request.scope, dataset.name, verb, responses)
@@ -130,6 +132,39 @@ async def preview_quantile(request: Request, _: Analyst, name: DatasetName, body
     return _make_reply(await dataset.dispatcher.run_short(partial(dataset.curator.preview_quantile, **asdict(body))))
 
 
+def _add_statistic(kind: Any) -> None:  # noqa: ANN401 - a kind of request
+    """Add the two routes of a statistic: its answer, and its price."""
+    verb = kind.__struct_config__.tag
+
+    async def answer(
+        request: Request,
+        caller: Analyst,
+        key: IdempotencyKey,
+        name: DatasetName,
+        body: Annotated[kind, body_of(kind)],
+    ) -> Response:
+        dataset = await _find_dataset(request, name)
+        asked = partial(dataset.curator.find_statistic, body, key=key, analyst=caller.name)
+        found = await dataset.dispatcher.run_long(caller.name, asked)
+        _note_charge(request, dataset, verb, [found])
+        return _make_reply(found)
+
+    async def preview(request: Request, _: Analyst, name: DatasetName, body: Annotated[kind, body_of(kind)]) -> Response:
+        dataset = await _find_dataset(request, name)
+        return _make_reply(await dataset.dispatcher.run_short(partial(dataset.curator.preview_statistic, body)))
+
+    answer.__doc__ = f"{kind.__doc__} With an interval for the population."
+    preview.__doc__ = f"Return what {verb.replace('_', '-')} would cost, and how wide it would be. Free; no row is read."
+    for path, handler, told in ((verb, answer, "The statistic."), (f"preview-{verb}", preview, "What it would cost.")):
+        described: dict[str, Any] = {"responses": _describe_reply(told), "openapi_extra": describe_body(kind)}
+        place = f"/{path.replace('_', '-')}"
+        router.add_api_route(place, handler, methods=["POST"], response_class=Response, name=path, **described)
+
+
+for _kind in get_args(StatisticRequest):
+    _add_statistic(_kind)
+
+
 @router.post(
     "/select", response_class=Response, responses=_describe_reply("The choice."), openapi_extra=describe_body(Select)
 )
@@ -157,13 +192,11 @@ def _is_text(value: object) -> bool:
 async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: LearnBody) -> Response:
     """Pick a hypothesis of a finite class that errs about as rarely as the best."""
     dataset = await _find_dataset(request, name)
-    given = asdict(body)
-    several = given.pop("hypotheses")
+    given = {name: value for name, value in asdict(body).items() if name != "hypotheses"}
     settings = service_of(request).settings
 
     def learned() -> Hypothesis:
-        classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
-        check_size(classes, columns=_count_columns(dataset, body), rows=dataset.curator.card.rows, settings=settings)
+        classes = _read_classes(dataset, body, settings)
         return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
     hypothesis = await dataset.dispatcher.run_long(caller.name, learned)
@@ -171,9 +204,33 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     return _make_reply(hypothesis)
 
 
-def _count_columns(dataset: Dataset, body: Learn) -> int:
-    """Return how many columns a class goes over that does not say so itself, at most."""
-    return len(body.features) if body.features is not None else len(dataset.curator.card.columns)
+@router.post(
+    "/best-error",
+    response_class=Response,
+    responses=_describe_reply("The statistic."),
+    openapi_extra=describe_body(BestError),
+)
+async def best_error(
+    request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: BestErrorBody
+) -> Response:
+    """Return how seldom the best hypothesis of a finite class errs on samples of this size."""
+    dataset, settings = await _find_dataset(request, name), service_of(request).settings
+    given: dict[str, Any] = {"target": body.target, "features": body.features, "key": key, "analyst": caller.name}
+    found = await dataset.dispatcher.run_long(
+        caller.name, lambda: dataset.curator.best_error(_read_classes(dataset, body, settings), **given)
+    )
+    _note_charge(request, dataset, "best_error", [found])
+    return _make_reply(found)
+
+
+def _read_classes(dataset: Dataset, body: Learn | BestError, settings: Settings) -> HypothesisClass | list[HypothesisClass]:
+    """Return the classes of a request, which this service has room for."""
+    several = body.hypotheses
+    classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
+    # How many columns a class goes over that does not say so itself, at most.
+    columns = len(dataset.curator.card.columns if body.features is None else body.features)
+    check_size(classes, columns=columns, rows=dataset.curator.card.rows, settings=settings)
+    return classes
 
 
 def check_size(classes: HypothesisClass | Sequence[HypothesisClass], *, columns: int, rows: int, settings: Settings) -> None:

@@ -471,7 +471,8 @@ class Pipeline(ReleasePipeline):
             plan.theorem,
             plan.epsilon or 0.0,
             plan.delta or 0.0,
-            *((UNSET, UNSET) if self.card.unit is None else (self.card.unit, self.card.population)),
+            UNSET if self.card.unit is None else self.card.unit,
+            UNSET if self.card.population is None else self.card.population,
             plan.group if plan.group > 1 else UNSET,
         )
 

@@ -246,6 +246,12 @@ def test_v1_a_gate_that_counts_transcripts_keeps_its_rule(tmp_path):
         with pytest.raises(ht.InvalidParameter, match="what"):
             gate.certify("gain")
         assert gate.certify().interval.width < 0.5
+    # Those that were opened side by side before still are, until a gate by depth is open on their cases.
+    with open_counted(TRUTH, looks=100, yes=5) as one, open_counted(TRUTH, looks=100, yes=5) as other:
+        assert one.gate(START)
+        assert other.gate(START)
+        with gate_of(), pytest.raises(ht.RefusedError, match="is open"):
+            one.gate(TRUTH)
 
 
 def test_v1_too_few_cases_for_any_yes_are_refused():

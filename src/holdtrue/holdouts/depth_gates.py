@@ -11,14 +11,18 @@ from msgspec.structs import replace
 
 from holdtrue.bounds.accuracy import binomial_end
 from holdtrue.bounds.gate_levels import betting_end, betting_tail, depth_level, pairs_tail, threshold_tail, wins_needed
+from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import NoCost
 from holdtrue.exact import round_up
-from holdtrue.holdouts.cases import BITS
+from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.gating import YES, Gate, GateState
 from holdtrue.holdouts.mode import Look, PlannedLook, Submission
 from holdtrue.holdouts.records import Verdict
 from holdtrue.holdouts.submissions import Question
+from holdtrue.holdouts.terms import Facts
+from holdtrue.ledgers.sealed_store import SealedStore
+from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Measured, Release, Standing
 
@@ -38,6 +42,10 @@ class DepthGate(Gate):
     same in every process, and never above that of the node in the tree. A no says nothing. Needs: as :class:`Gate`, and
     independent cases (or clusters of them).
     """
+
+    def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline, *, store: SealedStore | None) -> None:
+        super().__init__(cases, facts, plan, pipeline, store=store)
+        self.enter_gate()
 
     def count_before(self, number: int | None) -> tuple[int, bool]:
         """Return how many yes there may have been when an entry was charged, and whether the gate was closed then."""

@@ -93,7 +93,6 @@ class Gate(Mode[Verdict]):
         self._held: dict[str, Question] = {}
         self._state = GateState()
         self._read = 0
-        self.enter_gate()
 
     @abstractmethod
     def release_opening(self, asked: Question, name: str, part: str) -> PlannedLook:

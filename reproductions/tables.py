@@ -128,7 +128,8 @@ population's half-width is the mean one at 95 %, for all groups at once, of a pl
   sensitivity √2. A release alone still pays for two questions or more, each at the plan's own price. The median is a
   search of up to 2 log2(points) questions, all of which stay answered, and whose interval is the narrowest for its cost
   (U3.2); "exponential" picks two ends by the exponential mechanism, each charged in mu by its bounded range (T2b), and
-  answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider.
+  answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider. The
+  plans of the two spend different amounts for the population, which stand beside the half-widths.
 - OpenDP counts in zCDP and converts. Its relation is adding or removing a row, so a replaced row is distance 2; its
   count_by_categories then allows for 2 in one group. "By hand" gives its Gaussian mechanism the sensitivity √2 of a
   replaced row, which its user has to prove. Means are centred sums and counts, half of the budget each. The median
@@ -197,9 +198,7 @@ def _plans(people: People, sharing: int, *, iid: bool = False) -> dict[str, Plan
 
 def _plan_picks(people: People, sharing: int, *, iid: bool = False) -> Plan:
     """Return a plan that leaves nearly all of its budget to so many uses."""
-    return ht.plan(
-        rows=people.rows, queries=1, epsilon=_EPSILON, delta=_DELTA, reserve=0.999, uses=sharing, iid=iid, cap="privacy"
-    )
+    return ht.plan(rows=people.rows, queries=1, epsilon=_EPSILON, delta=_DELTA, reserve=0.999, uses=sharing, iid=iid)
 
 
 def _pick_median(curator: ht.Curator, people: People) -> Any:  # noqa: ANN401 - quantiles

@@ -77,6 +77,8 @@ class QuantileGrid:
 
     def find_point(self, place: int) -> float:
         """Return the point at a place, in the column's own units."""
+        if self.low.denominator == self.step.denominator == 1:
+            return float(self.low.numerator + place * self.step.numerator)
         return float(self.low + place * self.step)
 
     def write_point(self, place: int) -> str:

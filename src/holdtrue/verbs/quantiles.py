@@ -173,8 +173,11 @@ def make_thresholds(card: Card, column: str, grid: QuantileGrid, where: str | No
     field = Field(column, card.column(column).type)
     restricted = Restriction(None if where is None else parse(where, card), column, field.type)
 
+    # A real is compared with a real in any case.
+    find = grid.find_point if field.type == "real" else grid.find_constant
+
     def make(place: int) -> Query:
-        return restricted.join(make_comparison("<=", field, Point(grid.find_constant(place))))
+        return restricted.join(make_comparison("<=", field, Point(find(place))))
 
     return make
 

@@ -12,7 +12,7 @@ def _misses(answers):
     return not all(0.5 in answer.interval for answer in answers)
 
 
-def test_rows_of_one_person_alike_break_row_intervals_and_no_unit_interval():
+def test_u4_rows_of_one_person_alike_break_row_intervals_and_no_unit_interval():
     """400 persons of 50 equal rows, 20 questions whose share is a half: U4's negative control."""
     random = np.random.default_rng(20261116)
     given = {"queries": QUESTIONS, "beta": 0.05, "reserve": 0, "method": "transfer-gaussian"}
@@ -43,7 +43,7 @@ def _run_with(plan, query, **given):
     return run
 
 
-def test_a_person_is_hidden_by_units_and_not_by_rows():
+def test_u4_a_person_is_hidden_by_units_and_not_by_rows():
     """Neighbours differ in all 50 rows of one person: a ledger of units keeps its claim, that of one of rows is refuted."""
     persons = 20
     owners = np.repeat(np.arange(persons), EACH)
@@ -55,3 +55,32 @@ def test_a_person_is_hidden_by_units_and_not_by_rows():
     rows = _run_with(ht.plan(rows=persons * EACH, **asked), "ill")
     assert not ht.audit_privacy(units, left, right, **claim, samples=400, confidence=SURE).violated
     assert ht.audit_privacy(rows, left, right, **claim, samples=400, confidence=SURE).violated
+
+
+def test_u4_a_share_of_rows_is_a_ratio_with_a_cap():
+    """Means of persons, shares of rows and ratios with a cap differ as U4 says; two questions have the ratio."""
+    random = np.random.default_rng(4)
+    sizes = random.zipf(2.2, 20_000).clip(max=1000)
+    shares = np.where(sizes > 10, 0.8, 0.3)
+    whole = (sizes * shares).sum() / sizes.sum()
+    assert abs(shares.mean() - 0.317) < 0.005
+    assert abs(whole - 0.528) < 0.04
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    rows = {"person": owners, "yes": random.random(owners.size) < shares[owners]}
+    means = np.bincount(owners, weights=rows["yes"]) / sizes
+    with ht.Curator(rows, unit="person", queries=4, iid=True) as curator:
+        for cap in (10, 50):
+            counted = np.minimum(sizes, cap)
+            ratio = (counted * means).sum() / counted.sum()
+            tail = np.maximum(sizes - cap, 0).sum() / sizes.sum()
+            assert abs((sizes * means).sum() / sizes.sum() - ratio) <= tail * max(ratio, 1 - ratio) + 1e-12
+            weight = f"LEAST(COUNT(*), {cap}) / {cap}"
+            yes, no = curator.ask([f"SHARE(yes) * ({weight})", f"(1 - SHARE(yes)) * ({weight})"])
+            low, high = (
+                first / (first + second)
+                for first, second in (
+                    (yes.sample_interval.low, no.sample_interval.high),
+                    (yes.sample_interval.high, no.sample_interval.low),
+                )
+            )
+            assert low <= ratio <= high

@@ -42,6 +42,14 @@ def test_kinds_of_ledgers(call, words, kind, rule):
 
 
 @pytest.mark.usefixtures("rows")
+def test_a_group_is_frozen_with_the_plan(call):
+    plan = call("open", DATA, "--queries", 20, *PRIVACY, "--group", 4, "--json").json["plan"]
+    assert (plan["group"], plan["rows"]) == (4, 500)
+    assert call("ask", DATA, "age > 30", "--json").json["certificate"]["group"] == 4
+    assert call("open", DATA, "--queries", 20, "--iid", "--group", 2, "--second-budget", "--ledger", "b.ledger").code == 2
+
+
+@pytest.mark.usefixtures("rows")
 def test_a_card_says_types_bounds_and_labels(call, rows):
     card = '[types]\nage = "real"\n[bounds]\nage = [0, 120]\n[labels]\nregion = ["N", "S"]\n'
     (rows / "card.toml").write_text(card, encoding="utf-8")

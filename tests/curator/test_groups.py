@@ -90,6 +90,14 @@ def test_a_pure_ledger_counts_epsilon_r_times(tmp_path):
 def test_an_open_ended_budget_takes_groups():
     with ht.Curator(make_rows(), epsilon=1.0, delta=1e-6, group=GROUP) as curator:
         assert curator.ask("y").certificate.group == GROUP
+        assert "whoever owns up to 5 rows" in str(curator.plan)
+
+
+def test_a_report_speaks_of_groups(tmp_path):
+    with ht.Curator(make_rows(), **TERMS, group=GROUP) as curator:
+        curator.ask("y")
+        curator.report(tmp_path / "report.html")
+    assert "anybody who owns up to 5 of them" in (tmp_path / "report.html").read_text()
 
 
 def test_the_group_is_frozen_with_the_ledger(tmp_path):

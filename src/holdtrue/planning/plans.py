@@ -48,6 +48,12 @@ def _farther_end(share: Number, ends: tuple[float, float] | None, otherwise: flo
     return max(at - ends[0] if side != "high" else 0.0, ends[1] - at if side != "low" else 0.0)
 
 
+def _say_group(group: int) -> list[tuple[str, str]]:
+    """Return the line of a plan that protects several rows of one person; none for one that protects single rows."""
+    told = f"protects whoever owns up to {group:,} rows; there are {group:,} times as many rows as planned for"
+    return [("group", told)] if group > 1 else []
+
+
 class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="plan", tag="ask"):
     """Frozen numbers that answers live by. Every one is public; none may change once rows were seen.
 
@@ -249,10 +255,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
             lines.insert(3, ("", f'{self.alpha_otherwise:.4g} with cap="{other}"; this plan has cap="{self.rule}"'))
-        if self.group > 1:
-            lines.append(
-                ("group", f"protects whoever owns up to {self.group:,} rows; there are {self.group:,} times as many")
-            )
+        lines += _say_group(self.group)
         if self.ledger is not None:
             lines += [
                 ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
@@ -414,6 +417,7 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
             ("ledger", f"{'mu' if self.ledger == 'gdp' else 'epsilon'} up to {self.cap:.4g}, shared by all verbs"),
             ("privacy", f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP"),
+            *_say_group(self.group),
         ]
 
     def __str__(self) -> str:

@@ -99,16 +99,17 @@ def promise(plan: AnyPlan, *, population: str | None = None) -> str:
     else:
         valid = (
             f"With probability at least {sure}, every answer lies within {plan.sample_alpha:.4g} of the value over these "
-            f"{plan.rows:,} rows, {plan.extent} at once. The rows were not declared independent "
-            "draws from a population, so nothing is said about any population."
+            f"{'' if plan.group > 1 else f'{plan.rows:,} '}rows, {plan.extent} at once. The rows were not declared "
+            "independent draws from a population, so nothing is said about any population."
         )
     if population is not None:
         valid += _UNITS.format(population)
     if plan.epsilon is None:
         return valid
     slack = f", with a slack of {plan.delta:.3g}" if plan.delta else ""
+    changed = "any one row" if plan.group == 1 else f"all rows of anybody who owns up to {plan.group:,} of them"
     return (
-        f"{valid} Whatever is asked, and whoever asks: changing any one row changes the probability of everything that can "
+        f"{valid} Whatever is asked, and whoever asks: changing {changed} changes the probability of everything that can "
         f"ever be seen by a factor of at most exp({plan.epsilon:.4g}){slack} (differential privacy)."
     )
 

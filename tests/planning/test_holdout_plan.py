@@ -240,6 +240,8 @@ def test_v1_cases_that_a_gate_needs(wish, first, last):
     assert (plan.cases, plan.gate.cases, plan.gate.cases_last) == (first, first, last)
     assert plan.mode == "gate"
     assert 0.8 <= plan.power < 0.83
+    assert plan.enough
+    assert f"{first:,} cases are enough to find a gain" in plan.advice
     assert f"{first:,} cases find it 80% of the time, {last:,} at the last yes" in str(plan)
     assert decode(encode(plan), HoldoutPlan) == plan
 
@@ -255,7 +257,8 @@ def test_v1_gains_that_five_hundred_cases_find():
     assert found[0.3] == pytest.approx((0.107, 0.168), abs=5e-4)
     few = plan_holdout(cases=100, looks=100, yes=5, gain=0.1, discordant=0.1)
     assert "no gain is found 80% of the time" in str(few)
-    assert (few.gate.finds, few.cases) == (None, 100)
+    assert (few.gate.finds, few.cases, few.enough) == (None, 100, False)
+    assert "100 cases are too few to find a gain of 0.1" in few.advice
 
 
 def test_v1_power_is_how_often_the_gate_says_yes(request):

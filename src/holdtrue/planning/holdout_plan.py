@@ -15,7 +15,7 @@ from holdtrue.bounds.transcripts import guess_and_check_alpha, ladder_alpha, rou
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
 from holdtrue.exact import Number, count, probability, round_down, truth
 from holdtrue.planning.asking import plan
-from holdtrue.planning.gate_power import cases_for_gain, find_gain, gate_power
+from holdtrue.planning.gate_power import POWER, cases_for_gain, find_gain, gate_power
 
 __all__ = ["GatePlan", "HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
 
@@ -171,7 +171,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     With ``yes`` the wish is a gate that answers yes at most so often; with ``overfits`` a reusable holdout whose training
     scores are wrong at most so often; with neither, the score of every look. ``private``: True for modes that keep
     secrets, False for the narrowest whatever it gives away; left out, scores and the reusable holdout are private and the
-    gate is not. ``alpha`` is the half-width wished for, 0.1 unless given; it decides nothing but the advice.
+    gate is not. ``alpha`` is the half-width wished for, 0.1 unless given or a gain is; it decides nothing but the advice.
 
     For a gate, ``discordant`` is the share of cases in which a submission and the incumbent are expected to differ: the plan
     then says which gain these cases find 80 % of the time. With a ``gain`` as well it says how often that one is found and
@@ -199,8 +199,14 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     found = {line.mode: line.alpha for line in lines}
     mode = _choose_modes(found, gate=yes is not None, reusable=overfits is not None, private=private)
     target = _WISH if alpha is None else round_down(probability("alpha", alpha))
-    advice = _advice(mode, found, size, wish, target, private=private)
     width = found[mode]
+    enough = width is not None and width <= target
+    gate = UNSET if pair is None else _plan_gate(size, wish, *pair)
+    if isinstance(gate, GatePlan) and isinstance(gate.power, float) and alpha is None:  # the gain is what is wished for
+        enough = gate.power >= POWER
+        advice = f"{size:,} cases are {'enough' if enough else 'too few'} to find a gain of {gate.gain:g} 80% of the time."
+    else:
+        advice = _advice(mode, found, size, wish, target, private=private)
     return HoldoutPlan(
         cases=size,
         looks=number,
@@ -211,10 +217,10 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         mode=mode,
         alpha=width,
         private=_MODES[mode].private,
-        enough=width is not None and width <= target,
+        enough=enough,
         advice=advice,
         modes=lines,
-        gate=UNSET if pair is None else _plan_gate(size, wish, *pair),
+        gate=gate,
     )
 
 

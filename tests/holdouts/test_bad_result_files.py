@@ -81,6 +81,8 @@ BAD = {
     "no columns of ours": (f"question,{CANARY}\n1,2\n", "needs columns id and score"),
     "no id": (lines({"score": 1}), "needs an id"),
     "no cases": (lines({"spec": {}, "final_report": {}}), "has no cases"),
+    "a log without samples": (json.dumps(HEADER | {"results": {"scores": []}}), "has no cases"),
+    "an archive without samples": (archive(**{"header.json": HEADER}), "has no cases"),
     "an empty list": ("[]", "has no cases"),
     "a list of texts": (f'["{CANARY}"]', "entry 1: is not a JSON object"),
     "ids that are lists": (lines({"id": [CANARY], "score": 1}), "needs an id"),
@@ -171,8 +173,9 @@ def test_samples_that_were_never_run_count_as_nothing(tmp_path):
 
 
 def test_a_log_that_was_broken_off_is_read_as_far_as_it_goes(tmp_path):
-    start = archive(**{"_journal/start.json": HEADER})
-    assert read_results(write(tmp_path, "a.eval", start)).values.tolist() == [0.0, 0.0]
+    held = {"id": "a", "epoch": 1, "scores": {"s": {"value": "C"}}}
+    start = archive(**{"_journal/start.json": HEADER, "samples/a_epoch_1.json": held})
+    assert read_results(write(tmp_path, "a.eval", start)).values.tolist() == [1.0, 0.0]
 
 
 def test_zstd_without_support_says_what_to_do(monkeypatch):

@@ -125,11 +125,11 @@ def _open_document(path: Path, parts: dict[str, Any]) -> ResultRows:
         inner = _open_part(parts.get(name), list[msgspec.Raw] | dict[str, msgspec.Raw])
         inner = _open_part(inner.get("results"), list[msgspec.Raw]) if isinstance(inner, dict) else inner
         found = inner if isinstance(inner, list) else found
-    if found is None:
+    if found is None and "eval" not in parts:  # a log of inspect_ai may be without samples
         row = {name: _open_part(part, Any) for name, part in parts.items()}
         return ResultRows("lines", str(path), iter([(1, row)]), {}, unit="line")
     header = {name: _open_part(part, Any) for name, part in parts.items() if name not in _LISTS}
-    return ResultRows("document", str(path), _read_list(str(path), iter(found)), header)
+    return ResultRows("document", str(path), _read_list(str(path), iter(found or ())), header)
 
 
 def _open_part(part: Any, kind: Any) -> Any:  # noqa: ANN401 - a value, decoded as far as wanted

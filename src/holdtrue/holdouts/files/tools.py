@@ -86,7 +86,7 @@ def _read_inspect(source: ResultRows) -> Iterator[Attempt]:
             scores |= {part: _GRADES.get(held, held) if isinstance(held, str) else held for part, held in parts.items()}
         wanted.discard(str(row.get("id")))
         yield Attempt(place, row, row.get("id"), scores, repeat=row.get("epoch"))
-    for number, case in enumerate(sorted(wanted), start=place + 1):  # never run
+    for number, case in enumerate(sorted(wanted) if place else (), start=place + 1):  # never run; a log of none is no result
         yield Attempt(number, {}, case, {}, repeat=1)
 
 

@@ -170,7 +170,7 @@ def test_a_choice_says_how_far_behind_it_may_be(call):
         (("quantile", DATA, "age", "1.5", "--low", 0, "--high", 9), 2, "levels"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--step", 4), 2, "step"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "guess"), 2, "method"),
-        (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "exponential"), 2, "pure"),
+        (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "exponential", "--where", "smoker"), 2, "where"),
         (("select", DATA, "smoker"), 2, "NAME=QUESTION"),
         (("select", DATA, "a=smoker", "a=age > 5"), 2, "different name"),
         (("select", DATA, "a=1 > 0", "b=smoker"), 2, "uses a column"),

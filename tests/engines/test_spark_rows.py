@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import holdtrue as ht
 from engines.adversarial import TABLES, queries
+from engines.test_cell_sums import make_cells
 
 # The suite of every engine, on this one.
 from engines.test_conformance import (  # noqa: F401 - collected here too
@@ -95,6 +96,16 @@ def test_p2_equal_integers_to_duckdb_under_every_partitioning(opener, partitions
     assert 1003 << 60 > 1 << 62
     assert _sums(spark, numbers, 60) == _sums(duck, numbers, 60)
     assert spark.fingerprint(KEY) == duck.fingerprint(KEY) != spark.fingerprint(b"j" * 32)
+
+
+def test_p2_equal_sums_of_cells(opener):
+    """Spark sums one query for each cell; arrays count codes."""
+    spark, arrays = (opener(name, TABLES["mixed"]) for name in ("spark-3", "arrow"))
+    for cells in (
+        make_cells(spark.card, ["region", "score"], "age > 1"),
+        make_cells(spark.card, ["born"], None, "share", "odd name"),
+    ):
+        assert spark.sum_cells(cells, bits=30) == arrays.sum_cells(cells, bits=30)
 
 
 def test_p2_equal_integers_where_rows_are_few_or_missing(opener):

@@ -21,7 +21,7 @@ from holdtrue.planning.methods import Transfer
 from holdtrue.planning.plans import OpenPlan, Plan
 from holdtrue.planning.predicting import PredictionPlan
 from holdtrue.planning.selecting import SelectionPlan
-from holdtrue.queries.cards import Card, Column
+from holdtrue.queries.cards import Card, Column, UnitTable
 from holdtrue.records import (
     Answer,
     Certificate,
@@ -136,6 +136,8 @@ VALUES = [
     requests.Register(name="people", path="people.parquet", queries=1000, epsilon=1.0, delta=1e-6, iid=True),
     requests.RegisterHoldout(name="evals", y_true=(1, 0, 1), looks=200, yes=10),
     Card((Column("age", "integer", bounds=(0, 120)), Column("region", "text", labels=("N", "S"))), 10_000),
+    Card((Column("id", "text"),), 400, "id", (UnitTable("visits", (Column("id", "text"), Column("ill", "boolean"))),)),
+    Certificate(GAUSSIAN, 0.015625, 0.5, 0.25, 12, "ab" * 32, "T6", 1.0, 1e-6, "id", "a random id"),
     Plan(
         rows=10_000,
         queries=100,

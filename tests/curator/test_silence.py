@@ -112,3 +112,34 @@ def test_an_engine_error_that_is_let_through_is_found(table, monkeypatch):
 
     monkeypatch.setattr(Pipeline, "_draw_and_respond", lambda _, __, measure: measure())
     assert TEXT in seen()
+
+
+def test_a_canary_in_the_rows_of_a_person_appears_nowhere(tmp_path, caplog):
+    """Keys and rows of units, in answers, errors of opening and of reading, reports and the ledger's bytes."""
+    caplog.set_level(logging.DEBUG)
+    people = pd.DataFrame({"id": [f"p{number}" for number in range(2_000)] + [TEXT]})
+    visits = pd.DataFrame({"id": [*people["id"], TEXT, "nobody"], "cost": [1] * 2_001 + [NUMBER, NUMBER], "ward": TEXT})
+    visits.to_parquet(tmp_path / "visits.parquet")
+    given = {"unit": "id", "tables": {"visits": tmp_path / "visits.parquet"}, "bounds": {"visits.cost": (0, 10)}}
+    given |= {"queries": 20, "epsilon": 1.0, "delta": 1e-6, "iid": True}
+    seen = []
+    for wrong in (pd.concat([people, people.tail(1)]), pd.concat([people, pd.DataFrame({"id": [None]})])):
+        with pytest.raises(ht.RequestError) as caught:
+            ht.Curator(wrong, **given)
+        seen.append("".join(traceback.format_exception(caught.value)))
+    with ht.Curator(people, ledger=tmp_path / "l", **given) as curator:
+        for question in ("visits.SUM(cost) / 10", "visits.FIRST(ward BY cost) LIKE 'c%'", "visits.MAX(cost) > 5"):
+            answer = curator.ask(question)
+            seen += [str(answer), repr(answer), answer._repr_html_()]
+        for wrong in ("visits.cost > 3", "visits.ANY(ward)", "ANY(ward > 3)"):
+            with pytest.raises(ht.RequestError) as caught:
+                curator.ask(wrong)
+            seen.append("".join(traceback.format_exception(caught.value)))
+        (tmp_path / "visits.parquet").unlink()
+        with pytest.raises(ht.ReleaseError) as caught:
+            curator.ask("visits.ANY(cost > 7)")
+        seen += ["".join(traceback.format_exception(caught.value)), repr(curator), repr(curator.card)]
+        curator.report(tmp_path / "report.html")
+    seen += [(tmp_path / "report.html").read_text(), (tmp_path / "l").read_bytes().decode("latin-1"), caplog.text]
+    assert TEXT not in "\n".join(seen)
+    assert str(NUMBER) not in "\n".join(seen)

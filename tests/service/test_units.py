@@ -1,5 +1,8 @@
 """Datasets of units over HTTP: registered with tables, asked, shown, found again after a restart."""
 
+from contextlib import contextmanager
+
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +24,14 @@ def write_units(folder):
     pq.write_table(pa.table({"patient_id": owners, "cost": cost, "urgent": [True] * len(rows)}), folder / "visits.parquet")
 
 
+@contextmanager
+def open_page(served):
+    """Yield a client that is logged in as the analyst."""
+    with httpx.Client(base_url=served.url) as client:
+        client.post("/page/login", data={"key": served.keys["analyst"], "next": "/"}, headers={"Origin": served.url})
+        yield client
+
+
 def test_units_are_registered_asked_and_shown(served, owner, analyst):
     write_units(served.folder)
     body = TERMS | {"name": "persons"}
@@ -37,6 +48,10 @@ def test_units_are_registered_asked_and_shown(served, owner, analyst):
     assert answer["certificate"]["population"] == "a random patient_id"
     shown = analyst.post("/v1/datasets/persons/preview", json={"query": "visits.ANY(urgent)"})
     assert shown.json()["population"] == "a random patient_id"
+    with open_page(served) as client:
+        page = client.get("/datasets/persons").text
+    for words in ("1,000 units (patient_id)", "visits.ANY(urgent)", "visits.MAX(cost)", "are about a random patient_id"):
+        assert words in page
     refused = owner.post(
         "/v1/datasets", json={key: body[key] for key in body if key != "tables"} | {"name": "patients-only"}
     )
@@ -61,3 +76,30 @@ def test_a_restart_opens_the_units_again(tmp_path):
     assert curator.ask("visits.COUNT(cost > 0) >= 1").value == first.value
     assert curator.card.unit == "patient_id"
     registry.close()
+
+
+def test_a_table_without_a_registry_has_a_page_and_forms(served, owner, analyst):
+    """There is no plain column: every form still opens, and a bare aggregate is previewed."""
+    write_units(served.folder)
+    body = TERMS | {
+        "name": "rows",
+        "path": "visits.parquet",
+        "tables": None,
+        "bounds": {"cost": [0, 100]},
+        "second_budget": True,
+    }
+    assert owner.post("/v1/datasets", json=body).status_code == 201
+    card = analyst.get("/v1/datasets/rows").json()["card"]
+    assert (card["columns"], card["rows"], card["tables"][0]["name"]) == ([], 666, "")
+    with open_page(served) as client:
+        page = client.get("/datasets/rows").text
+        assert "666 units (patient_id)" in page
+        assert "ANY(urgent)" in page
+        for query in ("COUNT(*)", "ANY(urgent)", "cost > 3"):
+            shown = client.post("/page/datasets/rows/preview", data={"query": query}, headers={"Origin": served.url})
+            assert shown.status_code == 200, (query, shown.text)
+    asked = analyst.post(
+        "/v1/datasets/rows/table", json={"columns": ["COUNT(*) > 1"]}, headers={"Idempotency-Key": "units-table"}
+    )
+    assert asked.status_code == 200, asked.text
+    assert asked.json()["certificate"]["population"] == "a random patient_id with at least one row"

@@ -1,6 +1,7 @@
 """Aggregates over a unit's rows: equal integers on every engine, in any order, against a reference in plain Python (U4)."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import duckdb
@@ -204,6 +205,26 @@ def test_columns_are_made_again_when_there_is_no_room_for_all():
     assert first == [engine.sums([parse(text, engine.card)], bits=BITS) for text in CONDITIONS]
     assert len(engine._aggregates) <= 4
     engine.close()
+
+
+def test_threads_that_push_out_one_anothers_columns_count_the_same():
+    """A column that a call reads is never dropped for another call's."""
+    rng = np.random.default_rng(5)
+    table = make_table(make_many(rng)[:5_000])
+    calm = open_units("id", None, {"": open_rows_with("arrow", table, None)})
+    texts = [*CONDITIONS, *NUMBERS]
+    right = ask_all(calm)
+    busy = open_units("id", None, {"": open_rows_with("arrow", table, None)}, memory=4 * 9 * calm.rows * 2)
+
+    def work(seed):
+        order = np.random.default_rng(seed).permutation(len(texts))
+        return {texts[place]: busy.sums([parse(texts[place], busy.card)], bits=BITS)[0] for place in order}
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(found == right for found in pool.map(work, range(18)))
+    assert not busy._readers
+    calm.close()
+    busy.close()
 
 
 def test_registry_columns_and_two_tables_together():

@@ -10,7 +10,9 @@ engine that reads them. Rows without a key, or with one that no unit has, belong
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -131,6 +133,7 @@ class UnitEngine(ArrayEngine):
     ) -> None:
         self._groups = groups
         self._aggregates: dict[str, None] = {}
+        self._readers: Counter[str] = Counter()
         self._most_kept = max(1, memory // 4 // (9 * max(1, card.rows)))
         self._reducing = threading.Lock()
         super().__init__(card, table, memory=memory // 2)
@@ -139,8 +142,8 @@ class UnitEngine(ArrayEngine):
         """Return, for each query, the sum over all units of its value as a multiple of 2^-bits; see :class:`LocalEngine`."""
 
         def take() -> list[int]:
-            self._hold_aggregates(queries)
-            return super(UnitEngine, self).sums(queries, bits=bits, progress=progress)
+            with self._hold_aggregates(queries):
+                return super(UnitEngine, self).sums(queries, bits=bits, progress=progress)
 
         return self._run_masked(take)
 
@@ -156,29 +159,42 @@ class UnitEngine(ArrayEngine):
 
     def _read_rows(self, features: Sequence[Feature], progress: Progress | None) -> Iterator[list[npt.NDArray[Any]]]:
         read = [item.query if isinstance(item, UnitFeature) else item for item in features]
-        self._hold_aggregates([item for item in read if isinstance(item, Query)])
-        return super()._read_rows(features, progress)
+        with self._hold_aggregates([item for item in read if isinstance(item, Query)]):
+            yield from super()._read_rows(features, progress)
 
-    def _hold_aggregates(self, queries: Sequence[Query]) -> None:
-        """Make the columns of aggregates that queries read and that are not held.
+    @contextmanager
+    def _hold_aggregates(self, queries: Sequence[Query]) -> Iterator[None]:
+        """Have the columns of aggregates that queries read, and keep them until the end.
 
-        Where there is no room, those made longest ago are dropped, unless another call may be reading them.
+        Where there is no room, those made longest ago are dropped, but none that another call reads.
         """
-        held = self._table
-        if all(name in held for query in queries for name in query.columns):
-            return
-        with self._reducing:
-            wanted = {found.column: found for query in queries for found in list_aggregates(query.tree)}
-            missing = [found for name, found in wanted.items() if name not in self._table]
+        names = {name for query in queries for name in query.columns}
+        with self._lock:
+            self._readers.update(names)
+            lacking = not names <= self._table.keys()
+        try:
+            if lacking:
+                with self._reducing:
+                    self._make_aggregates(
+                        {found.column: found for query in queries for found in list_aggregates(query.tree)}
+                    )
+            yield
+        finally:
             with self._lock:
-                alone = self._under_way == 1
-            excess = len(self._aggregates) + len(missing) - self._most_kept
-            for name in [name for name in self._aggregates if name not in wanted][: max(0, excess) if alone else 0]:
+                self._readers -= Counter(names)
+
+    def _make_aggregates(self, wanted: Mapping[str, Aggregate]) -> None:
+        missing = [found for name, found in wanted.items() if name not in self._table]
+        with self._lock:
+            idle = [name for name in self._aggregates if name not in self._readers]
+            for name in idle[: max(0, len(self._aggregates) + len(missing) - self._most_kept)]:
                 del self._aggregates[name], self._table[name]
-            for table, group in self._groups.items():
-                asked = [found for found in missing if found.table == table]
-                self._table.update(zip([found.column for found in asked], _reduce(group, asked), strict=True))
-            self._aggregates.update(dict.fromkeys(found.column for found in missing))
+        for table, group in self._groups.items():
+            asked = [found for found in missing if found.table == table]
+            made = dict(zip([found.column for found in asked], _reduce(group, asked), strict=True))
+            with self._lock:
+                self._table.update(made)
+                self._aggregates.update(dict.fromkeys(made))
 
     def _cut_chunk(self, names: Sequence[str], start: int) -> dict[str, Values]:
         # Without a registry there may be no column at all, and a query such as TRUE names none.

@@ -69,6 +69,29 @@ def curator(path, data=TABLE):
     return ht.Curator(data, **ROOMY, ledger=path)
 
 
+VISITS = {"id": np.repeat(np.arange(CASES), 2), "cost": np.arange(2 * CASES) % 9}
+
+
+def curator_of_units(path, visits=VISITS):
+    """Open persons who own visits."""
+    return ht.Curator(
+        {"id": np.arange(CASES)}, unit="id", tables={"visits": visits}, bounds={"visits.cost": (0, 9)}, **ROOMY, ledger=path
+    )
+
+
+def changed_person(visits):
+    """Return the same visits, those of one person replaced: fewer, others, and a visit that belongs to nobody."""
+    kept = visits["id"] != 7
+    return {"id": np.append(visits["id"][kept], [7, -1]), "cost": np.append(visits["cost"][kept], [8, 8])}
+
+
+def ask_about_units(who, _):
+    return [
+        who.ask(["visits.ANY(cost > 3)", "visits.SUM(cost) / 9", "visits.COUNT(*) >= 2"]),
+        who.ask("visits.ANY(cost > 3)"),
+    ]
+
+
 def holdout(y_true=Y, **given):
     return lambda path: ht.Holdout(y_true, looks=20, ledger=path, **given)
 
@@ -196,6 +219,7 @@ def with_incumbent(path, incumbent):
 
 OPENED = {
     ("Curator", "__init__", "data"): {"every verb": Call(curator, ask_all, TABLE, changed_table)},
+    ("Curator", "__init__", "tables"): {"units": Call(curator_of_units, ask_about_units, VISITS, changed_person)},
     ("Holdout", "__init__", "y_true"): {
         "scores": Call(with_labels(private=True), look_all, Y),
         "rounding": Call(with_labels(private=False), look_all, Y),
@@ -218,7 +242,7 @@ PUBLIC = {
     *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
-    *("screen", "student", "target", "where"),
+    *("screen", "student", "target", "unit", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
     *("step", "submissions", "threshold", "tolerance", "train", "unseen", "what", "y_pred", "yes"),
 }

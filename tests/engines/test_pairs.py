@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from engines.adversarial import TABLES
+from holdtrue.errors import NotCertified
 from holdtrue.queries.evaluator import evaluate
 from holdtrue.queries.pairs import parse_kernel
-from holdtrue.requests import Auc, Correlation, Gini, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Gini, Pairs, RSquared, Variance
 from holdtrue.verbs.asking import cached_parser
 from holdtrue.verbs.pairs import read_statistic
 from holdtrue.verbs.statistic_tasks import measure_tasks
@@ -44,6 +45,17 @@ def measure(engine, request):
 def test_u5_statistics_are_the_same_whole_numbers_on_every_engine(opener, engine_name, request_):
     table = TABLES["mixed"]
     assert measure(opener(engine_name, table), request_) == measure(opener("arrow", table), request_)
+
+
+def test_u5_statistics_are_the_same_whole_numbers_on_spark_and_kernels_are_refused(opener):
+    table = TABLES["mixed"]
+    spark, arrow = opener("spark-3", table), opener("arrow", table)
+    for request in REQUESTS[:4]:
+        assert measure(spark, request) == measure(arrow, request), request
+    with pytest.raises(NotCertified, match="gini or auc"):
+        measure(spark, Pairs(kernel="abs(a.age - b.age)"))
+    with pytest.raises(NotCertified):
+        spark.sum_pairs(parse_kernel(KERNELS[0], spark.card), np.arange(spark.rows), bits=40)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -189,6 +189,18 @@ def test_the_best_error_is_the_least_count_of_the_class(monkeypatch, tmp_path):
     assert ht.verify(tmp_path / "l")
 
 
+def test_an_audit_of_the_ledger_finds_every_statistic_in_order(tmp_path):
+    with open_curator(ledger=tmp_path / "l") as curator:
+        curator.correlation("bmi", "age", bounds={"bmi": (14, 60), "age": (0, 120)})
+        curator.r_squared("bmi", "age", low=14, high=60)
+        curator.gini("age", low=0, high=120)
+        curator.auc("bmi", "smoker", low=0, high=64)
+        curator.pairs("a.age > b.bmi")
+        curator.best_error(ht.Stumps(bounds={"bmi": (14, 60)}, steps=5), target="smoker")
+    assert ht.verify(tmp_path / "l")
+    assert ht.audit_ledger(tmp_path / "l").breaches == ()
+
+
 def test_rows_that_are_not_in_this_process_have_no_pairs(monkeypatch):
     with open_curator() as curator:
         monkeypatch.setattr(type(curator.pipeline.engine), "pairs", False)

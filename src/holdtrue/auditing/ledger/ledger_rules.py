@@ -21,7 +21,7 @@ from holdtrue.planning.quantiles import CurvePrice, price_curve, rebuild_grid
 from holdtrue.planning.tables import TablePrice, count_unions, price_means, price_table
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
-from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Quantiles, Response, Table
+from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Quantiles, Response, Statistic, Table
 from holdtrue.verbs.asking import part_of
 from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
@@ -36,6 +36,8 @@ _UNREADABLE = (HoldtrueError, ValueError, TypeError, KeyError, AttributeError, A
 _RUN_MODES = ("private gate", "private ladder", "thresholdout")
 _LOOKS = ("gate", "score", "submit")
 _TABLES = ("mean", "table")
+# Every part of these is a question of its own.
+_BY_PART = ("ask", "auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "variance")
 
 Found: TypeAlias = Iterator[tuple[str, str]]
 """Rules that are broken, and in which way."""
@@ -206,7 +208,7 @@ class LedgerRules:
             return () if price is None else (price.questions,)
         if charge.verb == "quantile":
             return (_price_of_curve(plan, state, self.rows).questions,) if _is_curve(state) else (0,)
-        return (len(state.parts),) if charge.verb == "ask" else (0, 1)
+        return (len(state.parts),) if charge.verb in _BY_PART else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
         """Compare the questions as the ledger tells them with the names under which their answers are found again."""
@@ -221,7 +223,9 @@ class LedgerRules:
         if parts != list(state.parts):
             yield "request", f"entry {charge.number} lists other questions than those that were answered"
 
-    def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
+    def _check_intervals(  # noqa: C901 - one case for each kind of response
+        self, record: Response, charge: Entry, state: _ChargeState, place: int
+    ) -> Found:
         plan = self.plan
         if plan is not None and isinstance(record, Table):
             for answer in record:
@@ -233,6 +237,8 @@ class LedgerRules:
                 yield from _compare_ends(told, plan.interval(value, draw=1, spent=0), plan, "population")
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, state, plan, self.rows)
+        if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
+            yield "interval", "it has an interval for the population, although rows are not declared independent"
         if not isinstance(record, Answer) or plan is None:
             return
         if charge.verb == "ask":

@@ -238,7 +238,22 @@ OPENED = {
 # Who asks, how, where and for what; predictions, points and queries, which belong to whoever asks.
 PUBLIC = {
     *("analyst", "asks", "key", "ledger", "name", "path", "plan", "progress", "query", "texts"),
-    *("alpha", "beta", "cap", "delta", "epsilon", "iid", "mu", "pure", "reserve", "uses", "second_budget", "side", "group"),
+    *(
+        "alpha",
+        "beta",
+        "cap",
+        "delta",
+        "epsilon",
+        "iid",
+        "mu",
+        "pure",
+        "reserve",
+        "uses",
+        "second_budget",
+        "side",
+        "group",
+        "rehash",
+    ),
     *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),

@@ -28,8 +28,8 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (239, 240),
-    "lines of code": (38_100, 29_500),
+    "modules": (265, 240),
+    "lines of code": (42_700, 29_500),
     "longest import chain": (19, 20),
     "layers": (13, 15),
 }

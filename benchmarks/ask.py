@@ -36,7 +36,7 @@ _RNG = np.random.default_rng(1)  # noqa: TID251 - data to be measured on
 
 def run() -> None:
     """Print times, ratios and the targets that the project promises, then the peak memory of a streamed scan."""
-    bitmaps._compiled(1 << 40)  # noqa: SLF001 - a curator loads it beside its first questions
+    bitmaps.compiled(1 << 40)
     table = pa.table({f"x{number}": _RNG.random(_ROWS) for number in range(_COLUMNS)})
     engine = open_engine(table, memory=4 << 30)
     engine.sort()
@@ -80,7 +80,7 @@ def _row(name: str, engine: Engine, peer: duckdb.DuckDBPyConnection, texts: list
     # Every question is asked once: nothing is remembered of it.
     fast, slow = queries[: len(queries) // 2], queries[len(queries) // 2 :]
     ours = _middle(lambda query: engine.sums([query], bits=_BITS), fast)
-    with without_numba(bitmaps._compiled):  # noqa: SLF001 - the one place that decides
+    with without_numba(bitmaps.compiled):
         plain = _middle(lambda query: engine.sums([query], bits=_BITS), slow)
     statements = [f"SELECT avg(CASE WHEN {text} THEN 1.0 ELSE 0.0 END) FROM rows" for text in texts[:40]]  # noqa: S608 - our own
     theirs = _middle(lambda statement: peer.execute(statement).fetchone(), statements)
@@ -93,7 +93,7 @@ def _batch(engine: Engine, peer: duckdb.DuckDBPyConnection, atoms: list[str]) ->
     texts = [" AND ".join(_RNG.choice(atoms, 3, replace=False)) for _ in range(_CONJUNCTIONS)]
     queries = [parse(text, engine.card) for text in texts]
     ours = min(_timed(lambda: engine.sums(queries, bits=_BITS)) for _ in range(5))
-    with without_numba(bitmaps._compiled):  # noqa: SLF001 - the one place that decides
+    with without_numba(bitmaps.compiled):
         plain = _timed(lambda: engine.sums(queries, bits=_BITS))
     listed = ", ".join(f"{atom} AS a{number}" for number, atom in enumerate(atoms))
     peer.execute(f"CREATE TABLE atoms AS SELECT {listed} FROM rows")  # noqa: S608 - our own text

@@ -22,7 +22,7 @@ _RNG = np.random.default_rng(1)  # noqa: TID251 - data to be measured on
 
 def run() -> None:
     """Print the time of one adaptive question over known atoms, by where the ledger is."""
-    bitmaps._compiled(1 << 40)  # noqa: SLF001 - a curator loads it beside its first questions
+    bitmaps.compiled(1 << 40)
     table = {f"x{number}": _RNG.random(_ROWS) for number in range(8)}
     atoms = [f"x{number} > {cut / 10}" for number in range(8) for cut in range(1, 10)]
     pairs = list(itertools.combinations(atoms, 2))

@@ -78,7 +78,7 @@ def _voting(name: str, stacked: Members, members: list[Any], points: Any, *, lea
     one = points[:1].copy()
     single = _mean(lambda: ensemble.votes(one), 2000)
     each = _mean(lambda: sum(member.predict(one) for member in members), 1)
-    with without_numba(predictors._compiled):  # noqa: SLF001 - the one place that decides
+    with without_numba(predictors.compiled):
         plain = _mean(lambda: ensemble.votes(one), 200)
     wanted = " (>= 500)" if ensemble.kind == "linear" else ""
     return [

@@ -122,7 +122,7 @@ def _others(matrix: Matrix, y: Flags) -> list[list[str]]:
     rows = [_row(f"{name}, uint8 by rows", some, matrix, y) for name, some in classes.items()]
     some = Conjunctions(_COLUMNS, width=3)
     share = 20
-    with without_numba(column_sets._compiled):  # noqa: SLF001 - the one place that decides
+    with without_numba(column_sets.compiled):
         plain = _timed(lambda: some.error_counts(matrix[: _ROWS // share], y[: _ROWS // share])) * share
     return [*rows, [*_cells(f"conjunctions without numba (1 row in {share}, scaled)", some, plain, None), ""]]
 

@@ -68,7 +68,7 @@ def _tabulate(curator: Curator, peer: duckdb.DuckDBPyConnection) -> list[list[st
 
     ours = [_time(lambda: curator.table("region"))]
     theirs = [_time(lambda: count("true"))]
-    bitmaps._compiled(1 << 40)  # noqa: SLF001 - what a curator does in a thread
+    bitmaps.compiled(1 << 40)
     _use_all([f"region {number:02d}" for number in range(_CELLS)])
     for number in range(1, _LATER + 1):
         condition = f"age > {10 * number}"

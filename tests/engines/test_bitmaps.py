@@ -97,7 +97,7 @@ def _random_tree(rng, depth):
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
     chosen = bitmaps_compiled if request.param == "numba" else None
-    monkeypatch.setattr(bitmaps, "_compiled", lambda *_: chosen)
+    monkeypatch.setattr(bitmaps, "compiled", lambda *_: chosen)
     return request.param
 
 
@@ -384,7 +384,7 @@ def test_numba_is_left_alone_where_it_is_switched_off(monkeypatch):
 def test_only_large_work_waits_for_numba(monkeypatch):
     """A question about a large table does not, nor its first search of a sorted column."""
     fresh = kernels.LazyKernels("bitmaps_compiled", after=1 << 26, warm_up=bitmaps._warm_up)
-    monkeypatch.setattr(bitmaps, "_compiled", fresh)
+    monkeypatch.setattr(bitmaps, "compiled", fresh)
     arena = np.ones((3, 1 << 14), dtype=np.uint64)
     assert count_conjunction(arena, [0, 1, 2]) == 1 << 14
     assert not fresh._settled
@@ -396,7 +396,7 @@ def test_after_much_work_on_small_tables_numba_is_loaded_beside_it(monkeypatch):
     go_on = threading.Event()
     monkeypatch.setattr(kernels, "load_kernels", lambda _: bitmaps_compiled if go_on.wait(60) else None)
     fresh = kernels.LazyKernels("bitmaps_compiled", after=1000, warm_up=bitmaps._warm_up)
-    monkeypatch.setattr(bitmaps, "_compiled", fresh)
+    monkeypatch.setattr(bitmaps, "compiled", fresh)
     arena = np.random.default_rng(3).integers(0, 2**63, (3, 160)).astype(np.uint64)
     expected = int(np.bitwise_count(arena[0] & arena[1] & arena[2]).sum())
     assert [count_conjunction(arena, [0, 1, 2]) for _ in range(5)] == [expected] * 5

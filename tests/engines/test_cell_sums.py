@@ -112,7 +112,7 @@ def test_sums_of_values_are_exact_at_any_number_of_bits(bits):
 @pytest.mark.parametrize("cells", [1, 254, 255, 256, 300])
 def test_codes_of_every_width(cells, kernel, monkeypatch):
     """The rows fill several runs of a slot, and bytes are counted in pairs, or by a kernel."""
-    monkeypatch.setattr(bitmaps, "_compiled", lambda *_: kernel)
+    monkeypatch.setattr(bitmaps, "compiled", lambda *_: kernel)
     rows = 262_147
     values = np.random.default_rng(cells).integers(-1, cells + 1, rows)
     engine = open_engine({"x": values, "y": np.arange(rows) % 3})

@@ -54,7 +54,7 @@ def test_bitmaps_give_what_scans_give(opener, asked, monkeypatch):
     from holdtrue.kernels import bitmaps_compiled
 
     for kernel, engine, ahead in itertools.product((bitmaps_compiled, None), ("arrow", "parquet-2"), (False, True)):
-        monkeypatch.setattr(bitmaps, "_compiled", lambda *_, kernel=kernel: kernel)
+        monkeypatch.setattr(bitmaps, "compiled", lambda *_, kernel=kernel: kernel)
         opened = opener(engine, TABLES["mixed"])
         if ahead:
             opened.sort()

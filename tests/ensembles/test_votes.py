@@ -43,7 +43,7 @@ def _rows(labels, *, rows=240, columns=5):
 @pytest.fixture(params=["numpy", "numba"])
 def path(request, monkeypatch):
     """Both ways of counting, whatever the size."""
-    monkeypatch.setattr(predictors, "_compiled", lambda _work: predictors_compiled if request.param == "numba" else None)
+    monkeypatch.setattr(predictors, "compiled", lambda _work: predictors_compiled if request.param == "numba" else None)
     return request.param
 
 
@@ -100,7 +100,7 @@ def test_numba_and_numpy_count_the_same_integers(labels, hard, monkeypatch):
         points = rng.integers(-2, 3, (many, columns)) * (10.0 ** rng.integers(-5, 38, (many, columns)) if hard else 1.0)
         found = []
         for module in (None, predictors_compiled):
-            monkeypatch.setattr(predictors, "_compiled", lambda _work, module=module: module)
+            monkeypatch.setattr(predictors, "compiled", lambda _work, module=module: module)
             found.append((count_table_votes(table, points, labels=labels), score_table(table, points)))
         assert (found[0][0] == found[1][0]).all()
         assert found[0][1].tobytes() == found[1][1].tobytes() or np.array_equal(found[0][1], found[1][1], equal_nan=True)
@@ -138,7 +138,7 @@ def test_a_vote_does_not_depend_on_what_else_is_asked(path):
 
 def test_many_threads_count_what_one_counts(monkeypatch):
     x, y, points = _rows(2)
-    monkeypatch.setattr(predictors, "_compiled", lambda _work: predictors_compiled)
+    monkeypatch.setattr(predictors, "compiled", lambda _work: predictors_compiled)
     for estimator in (LogisticRegression(), DecisionTreeClassifier()):
         ensemble = train(estimator, x, y, parts=PARTS, labels=[0, 1], jobs=1)
         one = ensemble.votes(points)

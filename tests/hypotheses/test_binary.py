@@ -41,8 +41,8 @@ CLASSES = [
 
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
-    monkeypatch.setattr(column_sets._compiled, "_settled", True)
-    monkeypatch.setattr(column_sets._compiled, "_module", column_sets_compiled if request.param == "numba" else None)
+    monkeypatch.setattr(column_sets.compiled, "_settled", True)
+    monkeypatch.setattr(column_sets.compiled, "_module", column_sets_compiled if request.param == "numba" else None)
     return request.param
 
 
@@ -312,16 +312,16 @@ def test_parities_of_more_rows_than_32_bits_hold(kernel):
 
 
 def test_small_inputs_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(column_sets._compiled, "_settled", False)
-    monkeypatch.setattr(column_sets._compiled, "_module", None)
-    monkeypatch.setattr(column_sets._compiled, "_work", 0)
+    monkeypatch.setattr(column_sets.compiled, "_settled", False)
+    monkeypatch.setattr(column_sets.compiled, "_module", None)
+    monkeypatch.setattr(column_sets.compiled, "_work", 0)
     matrix, y = _rows(1000, 10)
     Conjunctions(10, width=3).error_counts(matrix, y)
     Parities(10).error_counts(matrix, y)
-    assert not column_sets._compiled._settled
-    monkeypatch.setattr(column_sets._compiled, "_work", 1 << 40)
-    assert column_sets._compiled(1) is column_sets_compiled
-    assert column_sets._compiled._settled
+    assert not column_sets.compiled._settled
+    monkeypatch.setattr(column_sets.compiled, "_work", 1 << 40)
+    assert column_sets.compiled(1) is column_sets_compiled
+    assert column_sets.compiled._settled
 
 
 def test_columns_are_found_by_name():

@@ -37,7 +37,7 @@ CLASSES = [
 @pytest.fixture(params=["numpy", "numba"])
 def kernel(request, monkeypatch):
     chosen = grids_compiled if request.param == "numba" else None
-    monkeypatch.setattr(grids, "_compiled", lambda _: chosen)
+    monkeypatch.setattr(grids, "compiled", lambda _: chosen)
     return request.param
 
 
@@ -390,10 +390,10 @@ def test_labels_are_zero_and_one():
 
 
 def test_small_tables_never_wait_for_numba(monkeypatch):
-    monkeypatch.setattr(grids._compiled, "_settled", False)
-    monkeypatch.setattr(grids._compiled, "_module", None)
-    monkeypatch.setattr(grids._compiled, "_work", 0)
+    monkeypatch.setattr(grids.compiled, "_settled", False)
+    monkeypatch.setattr(grids.compiled, "_module", None)
+    monkeypatch.setattr(grids.compiled, "_work", 0)
     Thresholds(0, 1, steps=10).error_counts(np.zeros((100, 1)), np.zeros(100))
-    assert not grids._compiled._settled
-    assert grids._compiled(1 << 40) is grids_compiled
-    assert grids._compiled._settled
+    assert not grids.compiled._settled
+    assert grids.compiled(1 << 40) is grids_compiled
+    assert grids.compiled._settled

@@ -20,7 +20,7 @@ from holdtrue.kernels import predictors, predictors_compiled
 @pytest.fixture(params=["numba", "numpy"])
 def kernel(request, monkeypatch):
     chosen = predictors_compiled if request.param == "numba" else None
-    monkeypatch.setattr(predictors, "_compiled", lambda _: chosen)
+    monkeypatch.setattr(predictors, "compiled", lambda _: chosen)
     return request.param
 
 
@@ -132,7 +132,7 @@ def test_sums_are_exact_at_the_ends_of_every_type(kernel, width):
 
 
 def test_float32_beyond_its_whole_numbers_would_be_caught(monkeypatch):
-    monkeypatch.setattr(predictors, "_compiled", lambda _: None)
+    monkeypatch.setattr(predictors, "compiled", lambda _: None)
     monkeypatch.setattr(predictors, "_EXACT_FLOAT32", 1 << 40)
     wrong = 0
     for width in (32, 64):
@@ -356,4 +356,4 @@ LinearNet(20, count=1000).error_counts(np.zeros((1000, 20)), np.zeros(1000))
 assert "numba" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", text], check=True)  # noqa: S603 - ourselves
-    assert predictors._compiled(1 << 27) is predictors_compiled
+    assert predictors.compiled(1 << 27) is predictors_compiled

@@ -82,12 +82,12 @@ def _warm_up(module: ModuleType) -> None:
     module.count_bytes(np.zeros(64 * _LINE, dtype=np.uint8), arena[0], np.zeros((_LINE, 1 << 8), dtype=np.int64))
 
 
-_compiled = LazyKernels("bitmaps_compiled", after=_LARGE_WORK, warm_up=_warm_up)
+compiled = LazyKernels("bitmaps_compiled", after=_LARGE_WORK, warm_up=_warm_up)
 
 
 def count_conjunction(arena: Words, slots: Sequence[int]) -> int:
     """Return how many bits are set in all of the slots, one at least: the quick way for one conjunction."""
-    module = _compiled(len(slots) * arena.shape[1])
+    module = compiled(len(slots) * arena.shape[1])
     if module is None:
         kept = arena[slots[0]]
         for slot in slots[1:]:
@@ -103,7 +103,7 @@ def count_conjunctions(arena: Words, slots: Integers) -> Integers:
     """Return, for each line of slots, how many bits are set in all of its slots. A line may name a slot twice."""
     counts = np.zeros(len(slots), dtype=np.int64)
     work = slots.size * arena.shape[1]
-    module = _compiled(work)
+    module = compiled(work)
     if module is None:
         _count_conjunctions(arena, slots, counts)
         return counts
@@ -142,7 +142,7 @@ def count_programs(arena: Words, steps: Integers, starts: Integers, *, depth: in
     program holds more than ``depth`` bitmaps at once.
     """
     counts = np.zeros(starts.size - 1, dtype=np.int64)
-    module = _compiled(len(steps) * arena.shape[1])
+    module = compiled(len(steps) * arena.shape[1])
     if module is None:
         for number in range(counts.size):
             kept = run_program(arena, steps[starts[number] : starts[number + 1]])
@@ -172,7 +172,7 @@ def mark_ranges(
 
     Edges are pairs of a first and a last that is not included; ``order`` names no row twice.
     """
-    module = _compiled(words.size)
+    module = compiled(words.size)
     if module is not None:
         module.mark_ranges(bitmaps, chosen, order, edges, words)
         return
@@ -189,7 +189,7 @@ def count_bytes(runs: Sequence[npt.NDArray[np.uint8]], kept: Words, *, rows: int
     Codes come in runs of one size, a multiple of 64, in the order of the rows; behind the last row they may be anything.
     """
     size = runs[0].size
-    module = _compiled(8 * kept.size)
+    module = compiled(8 * kept.size)
     if module is not None:
         counts = np.zeros((_LINE, 1 << 8), dtype=np.int64)
         for number, run in enumerate(runs):

@@ -38,7 +38,7 @@ _BLOCK = 1 << 12
 _INT32 = 1 << 31
 _WORKERS = 8
 
-_compiled = LazyKernels("column_sets_compiled", after=_LARGE_WORK)
+compiled = LazyKernels("column_sets_compiled", after=_LARGE_WORK)
 
 
 def says_yes(cells: Matrix) -> Flags:
@@ -52,7 +52,7 @@ def _pack_rows(X: Matrix) -> Words:
     rows, columns = X.shape
     groups = max(1, -(-columns // _BITS))
     words = np.zeros((rows, groups), dtype=np.uint64)
-    module = _compiled(X.size // _LINE)
+    module = compiled(X.size // _LINE)
     if module is None or not _is_dense(X):
         packed = np.packbits(says_yes(X), axis=1, bitorder="little")
         words.view(np.uint8)[:, : packed.shape[1]] = packed
@@ -87,7 +87,7 @@ def columns_by_label(X: Matrix, y: Flags) -> tuple[Words, int]:
     split, rest = (
         -(-int(count) // (_BITS * _LINE)) * _LINE for count in (y.size - np.count_nonzero(y), np.count_nonzero(y))
     )
-    module = _compiled(X.size // _LINE)
+    module = compiled(X.size // _LINE)
     columns = _allocate_lines(X.shape[1] + _SPARE, split + rest)
     if module is not None:
         module.columns_by_label(_pack_rows(X), y, split, columns)
@@ -121,7 +121,7 @@ def add_totals(X: Matrix, y: Flags, *, most: int, totals: Integers) -> None:
         totals[1 : 1 + width] += ones[:, :split].sum(axis=1, dtype=np.int64) - ones[:, split:].sum(axis=1, dtype=np.int64)
     for size in range(2, most + 1):
         above, bases = _sets_above(width, size)
-        module = _compiled(math.comb(width, size) * columns.shape[1])
+        module = compiled(math.comb(width, size) * columns.shape[1])
         if module is None:
             _count_meets(columns, split, above, bases, totals)
         else:
@@ -186,7 +186,7 @@ def iterate_cells(totals: Integers, columns: int, *, most: int) -> Iterator[Inte
         ranks = _subset_ranks(columns, size - 1)
         members = [chosen.bit_count() + 1 for chosen in range(1 << (size - 1))]
         found = np.empty((2, 1 << (size - 1), math.comb(columns, size)), dtype=np.int64)
-        module = _compiled(found.size)
+        module = compiled(found.size)
         tell_apart = _tell_apart if module is None else module.tell_apart
         for top in range(size - 1, columns):
             first, count = math.comb(top, size), math.comb(top, size - 1)
@@ -230,7 +230,7 @@ def _list_places(chosen: int) -> list[int]:
 def add_cells(X: Matrix, y: Flags, totals: Integers) -> None:
     """Add rows to the totals of all cells of all columns, at most 64: bit j of a cell's number is what column j says."""
     words = _pack_rows(X)
-    module = _compiled(y.size)
+    module = compiled(y.size)
     if module is None:
         np.add.at(totals, words[:, 0].astype(np.int64), 1 - 2 * y.astype(np.int64))
     else:
@@ -242,7 +242,7 @@ def transform_to_errors(cells: Integers, rows: int) -> Integers:
 
     The transform at a set of columns is the number of rows that its parity labels right, less those that it labels wrong.
     """
-    module = _compiled(cells.size // 8 * (cells.size.bit_length() - 1)) if cells.size >= _BLOCK else None
+    module = compiled(cells.size // 8 * (cells.size.bit_length() - 1)) if cells.size >= _BLOCK else None
     # No partial sum exceeds the number of rows.
     sums: Matrix = np.empty(cells.size, dtype=np.int32 if rows < _INT32 else np.int64)
     if module is not None:

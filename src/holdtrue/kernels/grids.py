@@ -35,7 +35,7 @@ _LINE = 1024
 _INT16 = 2**15 - 1
 _BYTE_VALUES = 256
 
-_compiled = LazyKernels("grids_compiled", after=_LARGE_WORK)
+compiled = LazyKernels("grids_compiled", after=_LARGE_WORK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def add_columns(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
     """Add rows to the totals of columns that have a grid each, all of as many steps."""
     _add_labels(y, totals)
     counts = totals[:-2].reshape(len(grids), -1)
-    module = _compiled(X.size)
+    module = compiled(X.size)
     if module is None:
         _add_plainly(grids, X, y, counts)
     elif X.shape[1] < _NARROW or X.strides[0] == X.itemsize:
@@ -95,7 +95,7 @@ def add_columns(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
 def add_pair(grids: Grids, X: Matrix, y: Flags, totals: Integers) -> None:
     """Add rows to the totals of two columns together: the cell of the first is that many lines down."""
     _add_labels(y, totals)
-    module = _compiled(X.size)
+    module = compiled(X.size)
     left, right = grids
     counts = totals[:-2]
     if module is None:

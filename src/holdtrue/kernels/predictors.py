@@ -48,7 +48,7 @@ _EXACT_FLOAT32 = 1 << 24
 _BLOCK_ROWS = 256
 _BLOCK_MEMBERS = 64
 
-_compiled = LazyKernels("predictors_compiled", after=_LARGE_WORK)
+compiled = LazyKernels("predictors_compiled", after=_LARGE_WORK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def count_table_votes(table: WeightTable, points: Floats, *, labels: int) -> Int
     """Return how many members vote for each label at each point."""
     counts = np.zeros((len(points), labels), dtype=np.int64)
     work = points.size * table.biases.size
-    module = _compiled(work)
+    module = compiled(work)
     if module is None:
         _in_blocks(len(points), table.biases.size, lambda block: _count_table_votes(table, points[block], counts[block]))
         return counts
@@ -112,7 +112,7 @@ def score_table(table: WeightTable, points: Floats) -> Floats:
     """Return the score of every row at every point."""
     sums = np.empty((len(points), table.biases.size))
     work = points.size * table.biases.size
-    module = _compiled(work)
+    module = compiled(work)
     if module is None:
         _in_blocks(len(points), table.biases.size, lambda block: _write_scores(table, points[block], sums[block]))
         return sums
@@ -140,7 +140,7 @@ def count_tree_votes(forest: Forest, codes: Integers, points: Floats, *, labels:
     counts = np.zeros((len(points), labels), dtype=np.int64)
     singles = points.astype(np.float32)
     work = len(points) * int(forest.depths.sum() + forest.roots.size)
-    module = _compiled(work)
+    module = compiled(work)
     if module is None:
         _in_blocks(
             len(points),
@@ -163,7 +163,7 @@ def tree_outputs(forest: Forest, values: Floats, points: Floats) -> Floats:
     nodes = np.empty((len(points), forest.roots.size), dtype=np.uint32)
     singles = points.astype(np.float32)
     work = len(points) * int(forest.depths.sum() + forest.roots.size)
-    module = _compiled(work)
+    module = compiled(work)
     if module is None:
         for start in range(0, len(points), _RUN_POINTS):
             nodes[start : start + _RUN_POINTS] = _find_leaves(forest, singles[start : start + _RUN_POINTS])
@@ -245,7 +245,7 @@ def count_below(
     ``weights`` have a line for each half-space, padded with zeros to an even number of columns and a multiple of GROUP
     lines. Needs: offsets and all partial sums, in any order, of at most ``largest``, which is below 2^30.
     """
-    module = _compiled(len(cells) * len(weights))
+    module = compiled(len(cells) * len(weights))
     if module is None:
         return _count_below_by_products(cells, weights, offsets, largest)
     counts = np.zeros(len(weights), dtype=np.int64)

@@ -21,7 +21,9 @@ def test_v1_false_promotions_by_depth_are_at_most_beta(attack):
 
 
 @pytest.mark.parametrize(
-    ("attack", "fault"), [(attack, fault) for attack, faults in FAULTS.items() for fault in faults], ids=str
+    ("attack", "fault"),
+    [(attack, fault) for attack, faults in FAULTS.items() for fault in faults],
+    ids=lambda given: given if isinstance(given, str) else given.__name__,
 )
 def test_v1_planted_faults_are_refuted(attack, fault):
     runs = 500

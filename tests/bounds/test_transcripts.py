@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from holdtrue.bounds.transcripts import (
     guess_and_check_level,
     ladder_alpha,
     ladder_transcripts,
+    log_choose,
     rounding_alpha,
     rounding_rows,
     splitting_alpha,
@@ -132,3 +134,20 @@ def test_t9_crossover_with_rounding_and_splitting(method, split, rounded):
     assert ours[rounded - 1] > rounding_rows(0.1, queries=rounded - 1, beta=0.05)
     assert ours[rounded] < rounding_rows(0.1, queries=rounded, beta=0.05)
     assert np.all(np.diff(list(ours.values())) > 0)
+
+
+@pytest.mark.parametrize("number", [1, 7, 150, 10**4, 10**12, 2**64, 10**30])
+@pytest.mark.parametrize("chosen", [0, 1, 3, 99, 101, 400])
+def test_logarithms_of_choices_are_rounded_up(number, chosen):
+    """Differences of lgamma alone lose everything that the numbers have in common: ln C(2^64, 3) came out as 0."""
+    least = min(chosen, number)
+    with mpmath.workdps(60):
+        exact = mpmath.log(mpmath.binomial(number, least))
+        assert exact <= log_choose(number, least)
+        if number <= 10**12:
+            assert log_choose(number, least) <= exact * (1 + 1e-6) + number * mpmath.mpf(2) ** -30
+
+
+def test_a_ladder_of_very_many_submissions_is_wide_and_no_error():
+    widths = [ladder_alpha(10_000, submissions=submissions, beta=0.05) for submissions in (10**3, 10**9, 2**64)]
+    assert widths == sorted(widths)

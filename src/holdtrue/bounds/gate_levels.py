@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from holdtrue.accounting.closed_forms import largest_float, smallest, smallest_float
 from holdtrue.bounds.accuracy import binary_divergence, binomial_tail
+from holdtrue.bounds.transcripts import log_choose
 from holdtrue.errors import PreconditionError
 from holdtrue.exact import Number, count, probability, round_down
 
@@ -38,7 +39,6 @@ _FLATTEST = 2.0**-10  # a bet is at most 1/(t - least); where nothing can be los
 _TERM_ERROR = 2.0**-43  # of one ln(1 + bet (x - t)), which is at least ln .02: ulps of x, t and the product, 50 times over
 _LONGEST = 690.0  # ln of the smallest level that the recursion holds in floats
 _MOST_STEPS = 1 << 24
-_MOST_COUNTED = 100
 _MOST_TRIED = 1 << 16
 _DEEPEST = 650.0
 
@@ -76,13 +76,9 @@ def _raw_levels(looks: int, yes: int) -> tuple[float, ...]:
     return tuple(float(level) for level in logs + math.log(share))
 
 
-def _log_choose(number: int, chosen: int) -> float:
-    """Return ln C(number, chosen), the largest up to there, rounded up."""
-    small = min(chosen, number // 2)
-    if small <= _MOST_COUNTED:
-        return math.log(math.comb(number, small)) * (1 + 2.0**-50)
-    whole = math.lgamma(number + 1)
-    return whole * (1 + 2.0**-40) - math.lgamma(small + 1) - math.lgamma(number - small + 1)
+def _log_choose(looks: int, yes: int) -> float:
+    """Return ln of the largest C(looks, j) for j up to ``yes``, rounded up."""
+    return log_choose(looks, min(yes, looks // 2))
 
 
 def depth_error(levels: Sequence[float] | Floats, *, looks: int) -> float:

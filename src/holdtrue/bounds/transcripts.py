@@ -44,6 +44,7 @@ _FINER = 0.01
 _MOST_CELLS = 1 << 20
 _LEAST_ROOM = 2.0**-20
 _MOST_COUNTED = 1000  # yes: whole numbers of transcripts beyond that have a million digits
+_MOST_CHOSEN = 100
 _GAMMA_ERROR = 2.0**-40  # of math.lgamma, relative, many times over
 _TOLERANCES = 1 << 12
 
@@ -133,10 +134,17 @@ def gate_transcripts(looks: int, *, yes: int) -> int:
     return total
 
 
-def _log_choose(number: int, chosen: int) -> float:
-    """Return ln C(number, chosen), rounded up, without the whole number itself."""
-    found = math.lgamma(number + 1) - math.lgamma(chosen + 1) - math.lgamma(number - chosen + 1)
-    return found + math.lgamma(number + 1) * _GAMMA_ERROR
+def log_choose(number: int, chosen: int) -> float:
+    """Return ln C(number, chosen), rounded up.
+
+    Differences of lgamma lose what the numbers have in common, which is nearly all of them where few of very many are
+    chosen: these are counted as whole numbers, and all others get what lgamma may be off by.
+    """
+    small = min(chosen, number - chosen)
+    if small <= _MOST_CHOSEN:
+        return math.log(math.comb(number, small)) * (1 + 2.0**-50)
+    whole = math.lgamma(number + 1)
+    return whole * (1 + _GAMMA_ERROR) - math.lgamma(small + 1) - math.lgamma(number - small + 1)
 
 
 def gate_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
@@ -168,7 +176,7 @@ def _log_statements(looks: int, yes: int) -> float:
     if count("yes", yes) <= _MOST_COUNTED or yes > looks:
         return math.log(statements * gate_transcripts(looks, yes=yes))
     ratio = yes / (looks - yes + 1)
-    last = _log_choose(looks, yes) - math.log1p(-ratio) if ratio < 1 else math.inf
+    last = log_choose(looks, yes) - math.log1p(-ratio) if ratio < 1 else math.inf
     return (math.log(statements) + min(last, looks * math.log(2))) * ROUNDING
 
 
@@ -188,7 +196,7 @@ def gate_level(looks: int, *, yes: int, beta: Number, look: int | None = None, a
     if before <= _MOST_COUNTED:
         here = math.log(statements * math.comb(place - 1, before)) - 2 * math.log(STITCH) - share
     else:
-        here = (math.log(statements) + _log_choose(place - 1, before)) * ROUNDING - 2 * math.log(STITCH) - share
+        here = (math.log(statements) + log_choose(place - 1, before)) * ROUNDING - 2 * math.log(STITCH) - share
     return math.log(2) + min(here, _log_statements(looks, yes) - share)
 
 
@@ -232,7 +240,7 @@ def gate_interval(  # noqa: PLR0913 - what is known of the mean, and the numbers
 def ladder_transcripts(submissions: int, *, step: Number) -> float:
     """Return ln C(k + floor(1/step) + 1, k): how many ways a ladder's released scores can go in k submissions (T11)."""
     number, levels = count("submissions", submissions), math.floor(1 / probability("step", step)) + 1
-    return math.lgamma(number + levels + 1) - math.lgamma(number + 1) - math.lgamma(levels + 1)
+    return log_choose(number + levels, levels)
 
 
 def ladder_alpha(rows: int, *, submissions: int, beta: Number, step: Number | None = None) -> float:
@@ -268,7 +276,7 @@ def guess_and_check_level(
     """
     number, failures = count("query", query), len(cells)
     before = number - 1 if answered is None else count("answered", answered, least=failures)
-    chosen = math.lgamma(before + 1) - math.lgamma(failures + 1) - math.lgamma(before - failures + 1)
+    chosen = log_choose(before, failures)
     spread = sum(math.log(count("cells", cell)) for cell in cells)
     weights = 2 * math.log(STITCH) - 2 * math.log(number) - 2 * math.log(failures + 1)
     return -math.log(probability("beta", beta)) - weights + chosen + spread

@@ -106,11 +106,24 @@ def find_quantiles(curator):
     curator.median("a", where="b > 0", method="search", key="three", **given)
 
 
+def find_statistics(curator):
+    given = {"low": -3, "high": 3}
+    curator.variance("a", key="one", **given)
+    curator.covariance("a", "b", bounds={"a": (-3, 3), "b": (-3, 3)})
+    curator.correlation("a", "b", bounds={"a": (-3, 3), "b": (-3, 3)})
+    curator.r_squared("a", "b", **given)
+    curator.gini("hours", low=0, high=8)
+    curator.auc("a", "y = 1", **given)
+    curator.pairs("abs(a.hours - b.hours)", low=0, high=8)
+    curator.best_error(ht.Stumps(bounds={"a": (-3, 3)}, steps=4), target="y = 1")
+
+
 CURATORS = {
     "ask": ask,
     "table": tabulate,
     "mean": average,
     "quantile": find_quantiles,
+    "statistics": find_statistics,
     "select": select,
     "learn": learn,
     "predict": predict,

@@ -94,7 +94,7 @@ def test_scores_comparisons_and_gates_are_those_of_a_plain_file(tool, tmp_path):
         total = case_comparison(cases, one, other).total()
         with ht.Holdout(np.ones(first.number), looks=1, private=False, ids=ids) as holdout:
             score = holdout.score(cases=one)
-        terms = {"looks": 4, "yes": 2, "metric": "cases", "incumbent": one, "ids": ids}
+        terms = {"looks": 1, "yes": 1, "metric": "cases", "incumbent": one, "ids": ids}
         with ht.Holdout(np.ones(first.number), **terms) as gate:
             verdict = gate.gate(cases=other)
         told.append((total, score.value, score.interval, verdict.yes, verdict.interval, verdict.gain))
@@ -194,7 +194,7 @@ def test_the_command_takes_the_same_look_from_every_file_of_a_submission(score, 
     few = score(FILES / "inspect_first.eval", "--holdout", "e.holdout", "--create", "--looks", 50)
     assert (few.code, "too few" in few.err) == (2, True)
     assert not (tmp_path / "e.holdout").exists()
-    made = score(FILES / "inspect_first.eval", "--holdout", "g.holdout", "--create", "--looks", 4, "--yes", 2)
+    made = score(FILES / "inspect_first.eval", "--holdout", "g.holdout", "--create", "--looks", 1, "--yes", 1)
     assert made.code == 0, made.err
     said = score(FILES / "inspect_second.json", "--holdout", "g.holdout", "--submission", "commit 2")
     assert said.code == 1
@@ -215,7 +215,7 @@ def test_options_that_cannot_be_read_are_refused_before_the_file_is_scored(score
 
 
 def test_ids_are_kept_for_their_owner_alone(score, tmp_path):
-    words = ("--holdout", "g.holdout", "--create", "--looks", 4, "--yes", 2)
+    words = ("--holdout", "g.holdout", "--create", "--looks", 1, "--yes", 1)
     assert score(FILES / "inspect_first.eval", *words).code == 0
     place = tmp_path / "g.holdout.ids"
     assert stat.S_IMODE(place.stat().st_mode) == 0o600

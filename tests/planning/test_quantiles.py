@@ -8,6 +8,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.errors import InvalidParameter, NotCertified
@@ -334,8 +335,8 @@ def test_u3_rows_alone_have_no_gap(pure):
 
 def test_picks_that_cannot_be_are_refused(made, pure):
     grid = read_grid(0, 100, 1)
-    with pytest.raises(NotCertified, match="pure"):
-        price_picks(made, grid, [0.5], rows=ROWS, epsilon=Fraction(1, 10))
+    with pytest.raises(NotCertified, match="needs a plan with privacy"):
+        price_picks(replace(made, ledger=None), grid, [0.5], rows=ROWS, epsilon=Fraction(1, 10))
     with pytest.raises(InvalidParameter, match="16,384"):
         price_picks(pure, read_grid(0, MOST_PICKED, 1), [0.5], rows=ROWS, epsilon=Fraction(1, 10))
     with pytest.raises(InvalidParameter, match="epsilon"):

@@ -64,8 +64,8 @@ def test_a_free_look_that_is_answered_with_an_unpaid_threshold(machine, monkeypa
 def test_private_results_that_are_recognised_by_what_they_hold(monkeypatch):
     given = submissions.given_cases
 
-    def name_by_contents(cases, values, ids=None, *, known_as=None):
-        asked = given(cases, values, ids, known_as=known_as)
+    def name_by_contents(cases, values, ids=None, **named):
+        asked = given(cases, values, ids, **named)
         return replace(asked, content=(bytes(cases.order_by_ids(values, ids)),))
 
     monkeypatch.setattr("holdtrue.holdouts.holdout.given_cases", name_by_contents)

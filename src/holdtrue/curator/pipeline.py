@@ -460,7 +460,7 @@ class Pipeline(ReleasePipeline):
 
     def _make_certificate(self, entry: Entry, release: Release) -> Certificate:
         """Return what an entry proves."""
-        plan, units = self.plan, UNIT.denominator
+        plan, unit, units = self.plan, self.card.unit, UNIT.denominator
         return Certificate(
             release.event,
             entry.cost / units,
@@ -471,8 +471,8 @@ class Pipeline(ReleasePipeline):
             plan.theorem,
             plan.epsilon or 0.0,
             plan.delta or 0.0,
-            UNSET if self.card.unit is None else self.card.unit,
-            UNSET if self.card.population is None else self.card.population,
+            unit or UNSET,
+            UNSET if unit is None else self.card.population or UNSET,
             plan.group if plan.group > 1 else UNSET,
         )
 

@@ -127,3 +127,28 @@ def test_a_budget_that_runs_out_is_refused_whole(call, place):
     done = call(*WORDS["correlation"])
     assert (done.code, done.out) == (3, "")
     assert asks_left(place) == 2
+
+
+def test_a_ledger_elsewhere_is_named(call, place):
+    (place / "kept").mkdir()
+    (place / "people.ledger").rename(place / "kept" / "people.ledger")
+    assert call(*WORDS["variance"]).code == 2  # there is none beside the data
+    named = ("--ledger", place / "kept" / "people.ledger")
+    first = call(*WORDS["variance"], *named, "--json")
+    assert first.code == 0, first.err
+    shown = call(*WORDS["variance"], *named)
+    assert f"{first.json['value']:.4g}"[:3] in shown.out
+    assert "29 questions" in shown.out
+    with ht.Curator(place / "people.parquet", ledger=place / "kept" / "people.ledger") as curator:
+        assert curator.budget.asks == 29
+        (line,) = curator.history
+        assert line.analyst == "analyst"
+        assert curator.variance("age", low=0, high=100).repeated
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_help_says_what_it_costs(call, name):
+    shown = call(name, "--help")
+    assert shown.code == 0
+    assert "price of" in " ".join(shown.out.split())
+    assert "--preview" in shown.out

@@ -121,3 +121,46 @@ def test_help_and_version():
     assert "plan" in command("--help").stdout
     assert command("--version").stdout == f"holdtrue {ht.__version__}\n"
     assert "Plan before reading data" in command("plan").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "cases", "last"),
+    [
+        ((0.05, 0.1, 100, 5), 759, 1_915),
+        ((0.1, 0.1, 100, 5), 157, 364),
+        ((0.05, 0.05, 100, 5), 316, 730),
+        ((0.05, 0.1, 20, 3), 589, 946),
+    ],
+)
+def test_v1_the_cases_that_a_gate_needs(call, words, cases, last):
+    gain, discordant, looks, yes = words
+    given = ("--gain", gain, "--discordant", discordant, "--looks", looks, "--yes", yes)
+    shown = call("plan", "holdout", *given)
+    assert shown.code == 0, shown.err
+    assert f"{cases:,} cases find it 80% of the time, {last:,} at the last yes" in shown.out
+    assert call("plan", "holdout", *given, "--json").json["cases"] == cases
+
+
+def test_v1_the_gains_that_five_hundred_cases_find(call):
+    given = ("--cases", 500, "--looks", 100, "--yes", 5, "--discordant", 0.1)
+    shown = call("plan", "holdout", *given)
+    assert "find a gain of 0.061 80% of the time at the first look; at the last yes 0.090" in shown.out
+    gate = next(mode for mode in call("plan", "holdout", *given, "--json").json["modes"] if mode["mode"] == "gate")
+    assert gate["alpha"] == pytest.approx(0.14, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gain", 0.2, "--discordant", 0.1, "--looks", 10, "--yes", 2), "gain must be at most 0.1"),
+        (("--gain", 0.05, "--looks", 100, "--yes", 5), "gain needs discordant"),
+        (("--cases", 100, "--looks", 10, "--yes", 20), "yes must be at most 10, the looks"),
+        (("--cases", 100, "--looks", 10, "--yes", 2, "--discordant", 1.5), "discordant"),
+        (("--cases", 0, "--looks", 10, "--yes", 2), "cases"),
+    ],
+)
+def test_a_gate_that_cannot_be_planned_is_one_line(call, words, message):
+    done = call("plan", "holdout", *words)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1

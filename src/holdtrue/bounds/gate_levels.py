@@ -44,7 +44,7 @@ _DEEPEST = 650.0
 
 
 def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0) -> float:
-    """Return ln(1/l_j), rounded up: the level of a look after j yes, of ``yes`` in so many looks (V1.1).
+    """Return ln(1/l_j), rounded up: the level of a look after j yes, of ``yes`` in this many looks (V1.1).
 
     l_j = beta/(A C(k, j + 1)), never rising in j, with A such that :func:`depth_error` is beta: then with probability
     1 - beta every yes of a gate is true and so is one certificate after it has closed, at the level of the yes it had.
@@ -100,7 +100,7 @@ def depth_error(levels: Sequence[float] | Floats, *, looks: int) -> float:
 
 
 def pairs_tail(wins: int, differing: int) -> float:
-    """Return ln p, rounded up, of "no better than the incumbent" after so many wins in cases where just one is right.
+    """Return ln p, rounded up, of "no better than the incumbent" after this many wins in cases where just one is right.
 
     p = Pr[Bin(differing, 1/2) >= wins], 1 below differing/2 + 1 wins. Needs: scores of 0 and 1, and either cases that are
     alike, by submissions made without sight of them (given the number that differ, wins are binomial), or a set of
@@ -110,7 +110,7 @@ def pairs_tail(wins: int, differing: int) -> float:
 
 
 def threshold_tail(hits: int, *, cases: int, threshold: float) -> float:
-    """Return ln p, rounded up, of "a mean of at most the threshold" after so many hits: the binomial tail there (V1.2).
+    """Return ln p, rounded up, of "a mean of at most the threshold" after this many hits: the binomial tail there (V1.2).
 
     Needs: scores of 0 and 1, independent and not necessarily alike; p is 1 below cases threshold + 1 hits.
     """
@@ -145,7 +145,7 @@ def betting_tail(values: npt.ArrayLike, *, margin: float, counts: npt.ArrayLike 
 
 
 def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0) -> float:
-    """Return a lower end for the mean of the expectations, but for exp(-level): the largest margin that betting refutes."""
+    """Return a lower end for the mean, failing w.p. at most exp(-level): the largest margin that betting refutes."""
     numbers = np.asarray(values, dtype=np.float64)
 
     def is_refuted(margin: float) -> bool:
@@ -155,7 +155,7 @@ def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0) -> 
 
 
 def wins_needed(differing: int, *, level: float, cases: int | None = None, margin: float = 0.0) -> int:
-    """Return the fewest wins of so many differing cases that make a yes at a level; one more than differ where none do.
+    """Return the fewest wins of this many differing cases that make a yes at a level; one more than differ where none do.
 
     By exact pairs, or, where ``cases`` is given, by betting over all of them with the margin, each case that differs won or
     lost.

@@ -42,7 +42,7 @@ _PART_BITS = 20
 
 
 def code_type(cells: int) -> np.dtype[Any]:
-    """Return the narrowest type that has a code for each of so many cells and one for all other rows."""
+    """Return the narrowest type that has a code for each of this many cells and one for all other rows."""
     return np.min_scalar_type(cells)
 
 
@@ -150,7 +150,7 @@ class CellTotals:
     """The sums of disjoint cells, added up over blocks of rows.
 
     Law: sums of values are exact. A value is cut into parts of 20 bits; doubles add up to 2^33 of them without rounding, and
-    no block has so many rows.
+    no block has that many rows.
     """
 
     def __init__(self, cells: DisjointCells, bits: int) -> None:

@@ -109,7 +109,7 @@ class DepthGate(Gate):
 
     @property
     def _are_whole(self) -> bool:
-        """Return whether scores are 0 or 1, one a case, by what is public."""
+        """Return whether scores are 0 or 1, one per case, by what is public."""
         return self._are_exact and self.cases.sizes is None
 
     def _uses_pairs(self, margin: Fraction) -> bool:

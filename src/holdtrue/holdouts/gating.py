@@ -100,7 +100,7 @@ class Gate(Mode[Verdict]):
 
     @abstractmethod
     def measure_look(self, given: Submission, against: Question | None, used: int) -> Measured:
-        """Return the integers that a look needs, charged after so many yes."""
+        """Return the integers that a look needs, charged after this many yes."""
 
     @abstractmethod
     def is_better(self, given: Submission, against: Question | None, measured: Measured) -> bool:

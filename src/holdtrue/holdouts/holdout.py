@@ -1,4 +1,4 @@
-"""The holdout: one set of labelled cases that may be looked at so many times, each look chosen after the last."""
+"""The holdout: one set of labelled cases that may be looked at a set number of times, each look chosen after the last."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
@@ -131,7 +131,7 @@ class Holdout:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Score:
-        """Return the score of predictions, or of results that came from elsewhere (``cases``), one a case.
+        """Return the score of predictions, or of results that came from elsewhere (``cases``), one per case.
 
         ``metric``: "accuracy", "error", "brier", "recall" (``of`` a class whose number is public), or a function of labels
         and predictions that returns a number in [0, 1] a case. ``train``: on a reusable holdout, the predictions for the

@@ -230,8 +230,8 @@ def _ask_by_values(
 def comparison(cases: Cases, first: object, second: object, *, ids: object = None) -> Question:
     """Return the difference in accuracy of two submissions, case by case.
 
-    Where both say the same, no label makes a difference: only the cases where they differ count, and there are known to
-    be so many. That makes it narrower than two scores, and it is one look.
+    Where both say the same, no label makes a difference: only the cases where they differ count, and their number is
+    public. That makes it narrower than two scores, and it is one look.
     """
     one, other = cases.predictions(first, ids), cases.predictions(second, ids)
     differ = one != other

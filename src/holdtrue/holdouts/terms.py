@@ -176,7 +176,7 @@ def counting_plan(  # noqa: PLR0913 - the numbers of a mode, and its names
 
 @lru_cache(maxsize=32)
 def sparse_numbers(cases: int, *, looks: int, runs: int, beta: float, epsilon: Number | None) -> SparseVectorBound:
-    """Return the narrowest noise for so many runs of above threshold, each with one release; within epsilon if given."""
+    """Return the narrowest noise for this many runs of above threshold, each with one release; within epsilon if given."""
     best = above_threshold_alpha(cases, looks=looks, runs=runs, beta=beta)
     least = _least_scale(cases, runs, epsilon)
     return best if least <= best.scale else above_threshold(cases, looks=looks, runs=runs, scale=least, beta=beta)
@@ -199,7 +199,7 @@ def sparse_plan(  # noqa: PLR0913 - the numbers of T10
 ) -> Plan:
     """Return the plan of a mode made of runs of above threshold: pure epsilon, 2/(s cases) a run, release included (T10).
 
-    Every run and every release has the same epsilon, fixed beforehand, and there are at most so many; so the transcript
+    Every run and every release has the same epsilon, fixed beforehand, and their number is limited; so the transcript
     is private in mu and in rho as well, and the width may use the best of the three. ``level``: a threshold to add to it.
     """
     alpha = level + found.alpha

@@ -121,7 +121,7 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
         return found if isinstance(found, float) else None
 
     def alpha_at(self, look: int, yes: int = 0) -> float | None:
-        """Return by how much a score must be above one half for a yes of the gate at a look, after so many yes.
+        """Return by how much a score must be above one half for a yes of the gate at a look, after this many yes.
 
         None where no score is enough. A look after as many yes is the same at any time (V1.1).
         """
@@ -166,7 +166,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     gain: Number | None = None,
     discordant: Number | None = None,
 ) -> HoldoutPlan:
-    """Return every mode's width for so many cases and looks, and the mode that fits what is wished for.
+    """Return every mode's width for this many cases and looks, and the mode that fits what is wished for.
 
     With ``yes`` the wish is a gate that answers yes at most so often; with ``overfits`` a reusable holdout whose training
     scores are wrong at most so often; with neither, the score of every look. ``private``: True for modes that keep
@@ -252,7 +252,7 @@ def _solve_cases(wish: _Wish, pair: tuple[float, float | None] | None) -> int:
     found = cases_for_gain(discordant=pair[0], gain=pair[1], level=_levels(wish)[0])
     if found is None:
         message = (
-            "no reasonable number of cases finds so small a gain in so many looks; ask for fewer looks, or a larger gain"
+            "no reasonable number of cases finds so small a gain in that many looks; ask for fewer looks, or a larger gain"
         )
         raise InsufficientSamples(message, required=None)
     return found
@@ -342,7 +342,7 @@ def _scores(cases: int, wish: _Wish) -> float | None:
 def quiet_threshold(cases: int, *, looks: int, scale: float) -> float:
     """Return a threshold for a reusable holdout that honest training scores seldom pass: about once in all the looks.
 
-    Three deviations of a difference of two means over so many cases, and 4 s ln k, which one noisy comparison in 2 k
+    Three deviations of a difference of two means over this many cases, and 4 s ln k, which one noisy comparison in 2 k
     passes. It is a matter of use: any threshold is valid, and is added to the width (T10).
     """
     return 3 / math.sqrt(2 * cases) + 4 * scale * math.log(max(looks, 2))

@@ -33,7 +33,7 @@ __all__ = ["StatisticRequest", "find_statistic", "preview_statistic", "read_stat
 
 StatisticRequest: TypeAlias = Variance | Covariance | Correlation | RSquared | Gini | Auc | Pairs
 
-_STEPS = 1 << 10  # differences of two values are counted on a grid of so many steps
+_STEPS = 1 << 10  # differences of two values are counted on a grid of this many steps
 _NO_PAIRS = (
     "any expression in two rows needs rows that this process can bring together, and Spark's are elsewhere; "
     "ask for variance, covariance, correlation, gini or auc, which need sums only"
@@ -335,7 +335,7 @@ def _read_pairs(curation: Curation, kernel: str, bounds: Ends) -> StatisticTask:
 
     Law: each row is in two pairs, once as a and once as b, and the expression, clamped to [0, 1] per pair, spans at most
     what interval arithmetic finds of it: D is twice that, and c twice its share of [low, high]. The order is uniform and
-    drawn anew, so that nothing rests on how rows are stored: for two tables that differ in one row there is an order of the
+    drawn newly, so that nothing rests on how rows are stored: for two tables that differ in one row there is an order of the
     one for every order of the other that differs in that row's place only, and a mixture of alike pairs of laws is no
     farther apart than they are. Given the order, it is one fixed statistic of the rows, and U5 holds.
     """

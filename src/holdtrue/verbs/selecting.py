@@ -23,7 +23,7 @@ _CANDIDATES = "queries or whole scores by name, or a list of queries"
 
 
 def epsilon_of_use(plan: AnyPlan, *, picks: int = 1) -> Fraction:
-    """Return the epsilon of each of so many picks, all of which an equal share of the plan's reserve pays for.
+    """Return the epsilon of each of this many picks, all of which an equal share of the plan's reserve pays for.
 
     Failure: RefusedError where nothing was reserved.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdtrue.ensembles.parts import PartRule
     from holdtrue.ensembles.training import Recipe
 
-__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "tally_rows"]
+__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "join_pieces", "tally_rows"]
 
 CHUNK = 1 << 16
 """Rows that are looked at together: a multiple of 64."""
@@ -325,7 +325,7 @@ class LocalEngine(Engine):
 
         def add() -> int:
             pieces = [cells for cells, _ in self._pass_over(names, progress)]
-            held = [_join_pieces([cells[place] for cells in pieces]) for place in range(len(names))]
+            held = [join_pieces([cells[place] for cells in pieces]) for place in range(len(names))]
             total = 0
             for start in range(0, self.rows, CHUNK):
                 first = order[start : start + CHUNK]
@@ -363,18 +363,19 @@ class LocalEngine(Engine):
         self._run_masked(sort)
 
 
-def _join_pieces(pieces: Sequence[Values]) -> Values:
-    """Return the pieces of a column as one; texts as themselves, since each piece may have a list of its own."""
+def join_pieces(pieces: Sequence[Values]) -> Values:
+    """Return the pieces of a column as one; texts by their places in one list, since each piece may have its own."""
     if len(pieces) == 1:
         return pieces[0]
-    valid = [np.ones(len(each.data), dtype=np.bool_) if each.valid is None else each.valid for each in pieces]
-    data = [
-        each.data
-        if each.dictionary is None
-        else np.array([*each.dictionary, None], dtype=object)[np.where(there, each.data, len(each.dictionary))]
-        for each, there in zip(pieces, valid, strict=True)
-    ]
-    return Values(np.concatenate(data), np.concatenate(valid))
+    there = [np.ones(len(each.data), dtype=np.bool_) if each.valid is None else each.valid for each in pieces]
+    if pieces[0].dictionary is None:
+        return Values(np.concatenate([each.data for each in pieces]), np.concatenate(there))
+    words: dict[str, int] = {}
+    data = []
+    for each, valid in zip(pieces, there, strict=True):
+        places = [words.setdefault(text, len(words)) for text in each.dictionary or ()]
+        data.append(np.array([*places, -1], dtype=np.int32)[np.where(valid, each.data, -1)])
+    return Values(np.concatenate(data), np.concatenate(there), tuple(words) or ("",))
 
 
 def _take_rows(column: Values, places: Integers) -> Values:

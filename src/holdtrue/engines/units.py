@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from holdtrue.codec import encode
 from holdtrue.engines.arrays import ArrayEngine
-from holdtrue.engines.base import Engine, LocalEngine
+from holdtrue.engines.base import Engine, LocalEngine, join_pieces
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.unit_totals import columns_of, find_least_place, make_column, start_total, where_valid
 from holdtrue.errors import InsufficientSamples, RequestError, UnknownColumn
@@ -310,16 +310,4 @@ def read_registry(engine: Engine) -> dict[str, tuple[str, Values]]:
         return groups.read_registry(engine)  # type: ignore[arg-type]  # the only other engine
     named = [(column.name, column.type) for column in engine.card.columns]
     pieces = [cells for cells, _ in engine.read_pieces([name for name, _ in named])]
-    return {name: (kind, _join_pieces([cells[name] for cells in pieces])) for name, kind in named}
-
-
-def _join_pieces(pieces: Sequence[Values]) -> Values:
-    valid = np.concatenate([where_valid(cells) for cells in pieces])
-    if pieces[0].dictionary is None:
-        return Values(np.concatenate([cells.data for cells in pieces]), valid)
-    words: dict[str, int] = {}
-    data = []
-    for cells in pieces:
-        places = [words.setdefault(text, len(words)) for text in cells.dictionary or ()]
-        data.append(np.array([*places, -1], dtype=np.int32)[np.where(where_valid(cells), cells.data, -1)])
-    return Values(np.concatenate(data), valid, tuple(words) or ("",))
+    return {name: (kind, join_pieces([cells[name] for cells in pieces])) for name, kind in named}

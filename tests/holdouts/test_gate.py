@@ -204,7 +204,7 @@ def test_long_gates_are_planned_without_counting_their_transcripts(monkeypatch):
             transcripts._log_statements.cache_clear()
             assert exact <= gate_level(looks, yes=yes, beta=0.05) <= exact + 1
             assert exact_place <= gate_level(looks, yes=yes, beta=0.05, **place) <= exact_place + 1
-            last = math.log(4 * looks / 2) + transcripts._log_choose(looks, yes) - math.log(0.05)
+            last = math.log(4 * looks / 2) + transcripts.log_choose(looks, yes) - math.log(0.05)
             assert last < exact
         transcripts._log_statements.cache_clear()
     assert gate_alpha(1_000, looks=10**6, yes=50_000, beta=0.05) > 1  # says nothing, and says so at once

@@ -82,6 +82,7 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_LOOKS=10000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/holdouts/test_kills.py
 	HOLDTRUE_LOAD_SECONDS=60 $(BIN)/python -m pytest -s tests/service/test_recovery.py
 	HOLDTRUE_CALLS=10000 $(BIN)/python -m pytest tests/test_hostile_calls.py
+	HOLDTRUE_EDITS=1000000 $(BIN)/python -m pytest tests/engines/test_fingerprints.py
 	HOLDTRUE_TABLES=42000 $(BIN)/python -m pytest tests/bounds/test_low_sensitivity.py
 	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 

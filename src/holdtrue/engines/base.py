@@ -4,9 +4,12 @@ An engine's own errors may quote a cell. So none of them leaves: analysts hear f
 rows, hear of files, columns and lines.
 """
 
+import os
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from typing import Any as Whatever
@@ -304,8 +307,14 @@ class LocalEngine(Engine):
         taken = Fingerprint(key, schema=[(column.name, column.type) for column in self.card.columns])
 
         def take() -> bytes:
-            for cells, rows in self._pass_over([column.name for column in self.card.columns], progress):
-                taken.add(cells, rows=rows)
+            waiting: deque[Future[tuple[int, int, int]]] = deque()
+            with ThreadPoolExecutor(processors := os.cpu_count() or 1, thread_name_prefix="holdtrue-rows") as pool:
+                for cells, rows in self._pass_over([column.name for column in self.card.columns], progress):
+                    waiting.append(pool.submit(taken.total_rows, cells, rows=rows))
+                    if len(waiting) > processors:
+                        taken.merge(waiting.popleft().result())
+            for totals in waiting:
+                taken.merge(totals.result())
             return taken.finish()
 
         return self._run_masked(take)

@@ -101,7 +101,8 @@ def cells_of_arrow(name: str, array: "pa.Array", *, wanted: str | None) -> tuple
     kind = choose_type(name, found=str(array.type), kind=found, wanted=wanted, as_text=temporal, empty=empty, wide=wide)
     try:
         if kind == "text":
-            return kind, _read_text(array if pa.types.is_dictionary(array.type) else array.cast(pa.large_string()))
+            coded = pa.types.is_dictionary(array.type) or pa.types.is_string(array.type)
+            return kind, _read_text(array if coded else array.cast(pa.large_string()))
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if kind in LIMITS and not empty:
@@ -151,21 +152,22 @@ def flags_of(array: "pa.Array") -> Flags:
 
 
 def _read_numbers(array: "pa.Array") -> tuple[npt.NDArray[Any], Flags]:
-    """Return the cells of a boolean array or of one of 64-bit numbers, 0 where there is none, and which of them are there.
+    """Return the cells of an array of booleans or of 64-bit or 32-bit numbers, 0 where there is none, and which are there.
 
     Read from Arrow's own memory: its ``to_numpy`` and ``fill_null`` import pandas, which takes longer than most columns do.
     """
     import pyarrow as pa
 
-    kind = np.bool_ if pa.types.is_boolean(array.type) else np.float64 if pa.types.is_floating(array.type) else np.int64
+    kinds: dict[pa.DataType, type[np.generic]] = {pa.bool_(): np.bool_, pa.float64(): np.float64, pa.int32(): np.int32}
+    kind = kinds.get(array.type, np.int64)
     there, held = array.buffers()
     if not len(array):
         return np.zeros(0, dtype=kind), np.zeros(0, dtype=np.bool_)
     valid = _read_bits(there, array) if array.null_count else np.ones(len(array), dtype=np.bool_)
     if kind is np.bool_:
         return _read_bits(held, array) & valid, valid
-    data = np.frombuffer(held, dtype=kind, count=len(array), offset=8 * array.offset)
-    return np.where(valid, data, kind(0)) if array.null_count else data, valid
+    data = np.frombuffer(held, dtype=kind, count=len(array), offset=np.dtype(kind).itemsize * array.offset)
+    return np.where(valid, data, data.dtype.type(0)) if array.null_count else data, valid
 
 
 def _read_bits(packed: "pa.Buffer", array: "pa.Array") -> Flags:
@@ -180,11 +182,12 @@ def _read_text(array: "pa.Array") -> Values:
     import pyarrow as pa
 
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    places, valid = _read_numbers(encoded.indices.cast(pa.int64(), safe=True))
+    indices = encoded.indices if encoded.indices.type == pa.int32() else encoded.indices.cast(pa.int64(), safe=True)
+    places, valid = _read_numbers(indices)
     strings: Sequence[str | None] = encoded.dictionary.cast(pa.large_string()).to_pylist()
     numbers: dict[str, int] = {}
-    renamed = np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1])
-    places = renamed[np.where(valid, places, -1)].astype(np.int32)
+    renamed = [-1 if text is None else numbers.setdefault(text, len(numbers)) for text in strings] + [-1]
+    places = np.array(renamed, dtype=np.int32)[np.where(valid, places, -1) if indices.null_count else places]
     return Values(places, places >= 0, tuple(numbers) or ("",))
 
 

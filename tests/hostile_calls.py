@@ -223,6 +223,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.correlation", roomy.correlation, {"first": "age", "second": "bmi", "bounds": spans}, keys),
         Target("Curator.r_squared", roomy.r_squared, {"prediction": "age", "target": "bmi", "low": 0, "high": 9}, keys),
         Target("Curator.gini", roomy.gini, averaged, keys),
+        Target("Curator.ratio", roomy.ratio, {"numerator": "age", "denominator": "bmi", "cap": 9}, ("low", "high", *keys)),
         Target("Curator.auc", roomy.auc, {"score": "age", "label": "smoker", "low": 0, "high": 100}, keys),
         Target("Curator.pairs", roomy.pairs, {"kernel": "abs(a.age - b.bmi)", "low": 0, "high": 100}, keys, share=2),
         Target("Curator.best_error", roomy.best_error, {"hypotheses": stumps, "target": "smoker"}, ("features", *keys)),

@@ -118,6 +118,7 @@ VALUES = [
     requests.Correlation(first="bmi", second="age"),
     requests.RSquared(prediction="risk", target="cost", low=0.0, high=1.0),
     requests.Gini(column="income", low=0.0, high=200_000.0),
+    requests.Ratio(numerator="visits.COUNT(urgent)", denominator="visits.COUNT(*)", cap=20),
     requests.Auc(score="risk", label="sick"),
     requests.Pairs(kernel="abs(a.income - b.income)", high=200_000.0),
     requests.BestError(hypotheses=STUMPS, target="sick"),

@@ -28,6 +28,7 @@ METHODS = {
     "Correlation": ([Curator.correlation], {}, {}),
     "RSquared": ([Curator.r_squared], {}, {}),
     "Gini": ([Curator.gini], {}, {}),
+    "Ratio": ([Curator.ratio], {}, {}),
     "Auc": ([Curator.auc], {}, {}),
     "Pairs": ([Curator.pairs], {}, {}),
     "BestError": ([Curator.best_error], {}, {}),

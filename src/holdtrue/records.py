@@ -915,7 +915,10 @@ class Statistic(Tagged, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Return in words what the number is, how far one row can move it, and what its interval is for."""
-        moved = "" if self.sensitivity is None else f"; one row moves it by at most {self.sensitivity:.6g} / rows"
+        one, all_rows = (self.certificate.unit, "units") if self.certificate.unit else ("row", "rows")
+        moved = (
+            f"; one {one} moves it by at most {self.sensitivity:.6g} / {all_rows}" if self.sensitivity is not None else ""
+        )
         return f"{self.measure} of {self.subject}; the interval is for {self.target}{moved}"
 
     @property

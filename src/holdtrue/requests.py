@@ -42,6 +42,7 @@ __all__ = [
     "Predict",
     "Quantile",
     "RSquared",
+    "Ratio",
     "ReceiptDocument",
     "RectanglesDocument",
     "Register",
@@ -320,6 +321,16 @@ class Gini(_Request, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0)], Meta(description="The least that a value counts; a missing one counts as it.")
     ]
     high: Annotated[float, Meta(description="The most that a value counts.")]
+
+
+class Ratio(_Request, frozen=True, kw_only=True):
+    """A ratio of two numbers of each unit, such as urgent visits to visits, in which a unit counts at most so many times."""
+
+    numerator: Annotated[Text, Meta(description="What is added up, such as COUNT(urgent).")]
+    denominator: Annotated[Text, Meta(description="What it is divided by, and how often a unit counts: COUNT(*).")]
+    cap: Annotated[int, Meta(ge=1, description="How often a unit counts at most, however large its denominator.")]
+    low: Annotated[float, Meta(description="The least that a unit's own ratio counts.")] = 0.0
+    high: Annotated[float, Meta(description="The most that a unit's own ratio counts.")] = 1.0
 
 
 class Correlation(Covariance, frozen=True, kw_only=True):
@@ -716,6 +727,7 @@ Request: TypeAlias = (
     | Correlation
     | RSquared
     | BestError
+    | Ratio
 )
 
 

@@ -113,6 +113,7 @@ def find_statistics(curator):
     curator.correlation("a", "b", bounds={"a": (-3, 3), "b": (-3, 3)})
     curator.r_squared("a", "b", **given)
     curator.gini("hours", low=0, high=8)
+    curator.ratio("a", "hours", cap=8, **given)
     curator.auc("a", "y = 1", **given)
     curator.pairs("abs(a.hours - b.hours)", low=0, high=8)
     curator.best_error(ht.Stumps(bounds={"a": (-3, 3)}, steps=4), target="y = 1")

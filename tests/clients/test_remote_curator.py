@@ -67,6 +67,7 @@ def test_statistics_are_those_of_the_curator(analyst, curator):
         lambda held, **given: held.correlation("age", "bmi", bounds=bounds, **given),
         lambda held, **given: held.r_squared("age", "bmi", low=0, high=100, **given),
         lambda held, **given: held.gini("age", low=0, high=100, **given),
+        lambda held, **given: held.ratio("age", "bmi", cap=30, high=5, **given),
         lambda held, **given: held.auc("age", "smoker", low=0, high=100, **given),
         lambda held, **given: held.pairs("abs(a.age - b.age)", high=100, **given),
         lambda held, **given: held.best_error(ht.Stumps(bounds={"age": (0, 100)}, steps=9), target="smoker", **given),

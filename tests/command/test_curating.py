@@ -205,6 +205,7 @@ def test_statistics_by_the_command(people, tmp_path):
         (("correlation", "age", "bmi", "--bounds", "age=0:100", "--bounds", "bmi=10:50"), "correlation"),
         (("r-squared", "bmi", "age", *spans), "explained variance"),
         (("gini", "age", *spans), "gini coefficient"),
+        (("ratio", "age", "bmi", "--cap", 30, "--high", 5), "ratio"),
         (("auc", "age", "smoker", *spans), "auc"),
         (("pairs", "abs(a.age - b.age)", *spans), "mean over pairs"),
         (("best-error", "smoker", "--class", "class.json"), "least error"),

@@ -15,10 +15,11 @@ WORDS = {
     "correlation": ("correlation", "people.parquet", "age", "bmi", *BOUNDS),
     "r-squared": ("r-squared", "people.parquet", "bmi", "age", *SPAN),
     "gini": ("gini", "people.parquet", "age", "--high", 100),
+    "ratio": ("ratio", "people.parquet", "age", "bmi", "--cap", 30, "--high", 5),
     "auc": ("auc", "people.parquet", "age", "smoker", *SPAN),
     "pairs": ("pairs", "people.parquet", "abs(a.age - b.age)", *SPAN),
 }
-QUESTIONS = {"variance": 1, "covariance": 1, "correlation": 3, "r-squared": 2, "gini": 2, "auc": 2, "pairs": 1}
+QUESTIONS = {"variance": 1, "covariance": 1, "correlation": 3, "r-squared": 2, "gini": 2, "ratio": 2, "auc": 2, "pairs": 1}
 
 
 def asks_left(place):

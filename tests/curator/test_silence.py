@@ -47,6 +47,7 @@ def everything(folder, caplog, capsys):
         note(curator.sum("income", low=0, high=1000))
         note(curator.variance("income", low=0, high=1000))
         note(curator.gini("income", low=0, high=1000))
+        note(curator.ratio("score", "income", cap=1000))
         note(curator.auc("score", "income > 500"))
         note(curator.pairs("a.name = b.name"))
         for wrong in ("a.nam = b.name", "a.income", "income", "a.income // b.income", "a.name > b.income"):

@@ -174,6 +174,7 @@ STATISTICS = {
     "correlation": {"first": "income", "second": "age"},
     "r-squared": {"prediction": "age", "target": "income", "low": 0, "high": 200},
     "gini": {"column": "age", "low": 0, "high": 100},
+    "ratio": {"numerator": "age", "denominator": "income", "cap": 90, "high": 2},
     "auc": {"score": "age", "label": "smoker"},
     "pairs": {"kernel": "abs(a.age - b.age)", "high": 100},
     "best-error": {

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
 from holdtrue.estimators import StableClassifier
-from holdtrue.requests import Auc, Correlation, Gini, Pairs, Variance
+from holdtrue.requests import Auc, Correlation, Gini, Pairs, Ratio, Variance
 from whole.faults import STEPS, Worker, at, kill
 from whole.holdout_machine import folder
 
@@ -30,6 +30,7 @@ STATISTICS = (
     Gini(column="x", low=0, high=ROWS),
     Auc(score="x", label="y", low=0, high=ROWS),
     Pairs(kernel="abs(a.x - b.x)", low=0, high=ROWS),
+    Ratio(numerator="x", denominator="id", cap=ROWS // 2),
 )
 VERBS = tuple(request.__struct_config__.tag for request in STATISTICS)
 POINTS = st.lists(st.integers(0, 30), min_size=1, max_size=6, unique=True)

@@ -266,6 +266,20 @@ class Remote:
         asked = {"prediction": prediction, "target": target} | _write_clamp(low, high)
         return self._send_request("/r-squared", asked, Statistic, key)
 
+    def ratio(  # noqa: PLR0913 - one request, and its name
+        self,
+        numerator: str,
+        denominator: str,
+        *,
+        cap: int,
+        low: Number = 0,
+        high: Number = 1,
+        key: str | None = None,
+    ) -> Statistic:
+        """Return a ratio of sums over the rows of units, in which a unit counts at most ``cap`` times."""
+        asked = {"numerator": numerator, "denominator": denominator, "cap": cap} | _write_clamp(low, high)
+        return self._send_request("/ratio", asked, Statistic, key)
+
     def gini(self, column: str, *, low: Number, high: Number, key: str | None = None) -> Statistic:
         """Return the Gini coefficient of a column of numbers from 0 up, counted within public bounds."""
         return self._send_request("/gini", {"column": column} | _write_clamp(low, high), Statistic, key)

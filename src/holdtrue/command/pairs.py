@@ -8,14 +8,14 @@ import typer
 from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds, read_document
 from holdtrue.command.output import Json, print_json, print_lines, show_progress
 from holdtrue.command.paths import Data, LedgerOption, open_curator
-from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.records import Statistic
     from holdtrue.verbs.pairs import StatisticRequest
 
-__all__ = ["auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "variance"]
+__all__ = ["auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "ratio", "variance"]
 
 Number = Annotated[str, typer.Argument(metavar="COLUMN", help="A column of numbers.")]
 Low = Annotated[float, typer.Option(help="The least that a value counts; a missing one counts as it.")]
@@ -110,6 +110,25 @@ def gini(
 ) -> None:
     """Ask for the Gini coefficient of a column of numbers from 0 up, for the price of two questions at most."""
     request = Gini(column=column, low=low, high=high)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+
+
+def ratio(
+    data: Data,
+    numerator: Annotated[str, typer.Argument(metavar="NUMERATOR", help="What is added up, such as 'COUNT(urgent)'.")],
+    denominator: Annotated[str, typer.Argument(metavar="DENOMINATOR", help="What it is divided by, such as 'COUNT(*)'.")],
+    *,
+    cap: Annotated[int, typer.Option(min=1, help="How often a unit counts at most.")],
+    low: Annotated[float, typer.Option(help="The least that a unit's own ratio counts.")] = 0,
+    high: Annotated[float, typer.Option(help="The most that a unit's own ratio counts.")] = 1,
+    preview: Preview = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for a ratio of sums over the rows of units, each counting at most CAP times, for the price of two questions."""
+    request = Ratio(numerator=numerator, denominator=denominator, cap=cap, low=low, high=high)
     _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
 
 

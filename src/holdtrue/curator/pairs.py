@@ -7,7 +7,7 @@ from holdtrue.exact import Number
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Statistic
-from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.verbs.asking import QuestionRule
 from holdtrue.verbs.learning import LearningTask, bound_best_error
 from holdtrue.verbs.pairs import StatisticRequest, find_statistic, preview_statistic
@@ -97,6 +97,27 @@ class PairVerbs:
         steps between low and high.
         """
         return self.find_statistic(Gini(column=column, low=low, high=high), key=key, analyst=analyst)  # type: ignore[arg-type]
+
+    def ratio(
+        self,
+        numerator: str,
+        denominator: str,
+        *,
+        cap: int,
+        low: Number = 0,
+        high: Number = 1,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Statistic:
+        """Return a ratio of sums over the rows of units, ``ratio("visits.COUNT(urgent)", "visits.COUNT(*)", cap=20)``.
+
+        It is for a random visit, counting at most 20 for each person, and costs two questions. Each person's own ratio
+        counts within ``low`` and ``high``, over all their rows: ``ratio("visits.SUM(cost)", "visits.COUNT(*)", cap=20,
+        high=1000)``. ``parts`` has both sums for each person. The ratio of all rows, without a cap, is off by at most the
+        share of rows beyond the cap, of which rows say nothing (U4).
+        """
+        request = Ratio(numerator=numerator, denominator=denominator, cap=cap, low=low, high=high)  # type: ignore[arg-type]
+        return self.find_statistic(request, key=key, analyst=analyst)
 
     def auc(
         self,

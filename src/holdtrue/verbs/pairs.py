@@ -1,29 +1,31 @@
-"""Statistics of pairs of rows, which are not means of rows: variance, covariance, differences, and ratios of them (U5)."""
+"""Statistics that are not means of rows: variance, covariance, differences of pairs, and ratios of means (U4, U5)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
 from holdtrue.bounds.low_sensitivity import correlation_in_box, gini_in_box, r_squared_in_box
 from holdtrue.bounds.transfer import ratio_in_box
 from holdtrue.entropy import SYSTEM
 from holdtrue.errors import InsufficientSamples, InvalidParameter, NotCertified
-from holdtrue.exact import ROUNDING, Number, amount
+from holdtrue.exact import ROUNDING, Number, amount, count
 from holdtrue.planning.plans import refuse_one_side
 from holdtrue.queries.canonical import to_query
 from holdtrue.queries.checking import conjoin
 from holdtrue.queries.pairs import parse_kernel
-from holdtrue.queries.scalars import range_of
-from holdtrue.queries.sql_words import quote_name
+from holdtrue.queries.parser import find_column
+from holdtrue.queries.scalars import MOST_ROWS, range_of
 from holdtrue.queries.syntax_tree import Boolean, Query
 from holdtrue.records import Statistic
-from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.verbs import Curation, Job, Standing
 from holdtrue.verbs.asking import QuestionRule
 from holdtrue.verbs.means import read_bounds
@@ -31,7 +33,7 @@ from holdtrue.verbs.statistic_tasks import FINE, Ends, StatisticPrice, Statistic
 
 __all__ = ["StatisticRequest", "find_statistic", "preview_statistic", "read_statistic"]
 
-StatisticRequest: TypeAlias = Variance | Covariance | Correlation | RSquared | Gini | Auc | Pairs
+StatisticRequest: TypeAlias = Variance | Covariance | Correlation | RSquared | Gini | Auc | Pairs | Ratio
 
 _STEPS = 1 << 10  # differences of two values are counted on a grid of this many steps
 _NO_PAIRS = (
@@ -68,6 +70,7 @@ def preview_statistic(
         sensitivities=tuple(task.sensitivity * task.scale for task in tasks),
         alphas=known or None,
         sample_alphas=tuple(near for _, near in found),
+        unit=curation.card.unit or UNSET,
     )
 
 
@@ -87,6 +90,8 @@ def read_statistic(curation: Curation, request: StatisticRequest) -> StatisticRe
         message = "statistics of pairs need two rows or more"
         raise InsufficientSamples(message, required=2)
     match request:
+        case Ratio():
+            return _read_ratio(curation, request)
         case Variance(column=column, low=low, high=high):
             return StatisticRecipe((_read_variance(curation, _read_column(curation, column, read_bounds(low, high))),))
         case Correlation(first=first, second=second, bounds=bounds):
@@ -108,9 +113,13 @@ def read_statistic(curation: Curation, request: StatisticRequest) -> StatisticRe
 
 @dataclass(frozen=True, slots=True)
 class _GridColumn:
-    """A column whose values are counted between two public ends, in 2^20 steps."""
+    """A column, or a number that an aggregate gives of each unit, counted between two public ends in 2^20 steps.
+
+    ``text`` is how queries write it.
+    """
 
     name: str
+    text: str
     low: float
     high: float
 
@@ -122,7 +131,7 @@ class _GridColumn:
     @property
     def steps(self) -> str:
         """Return the text of a value's step, a whole number from 0 to 2^20: outside as the nearer end, missing as 0."""
-        scaled = f"({quote_name(self.name)} - ({self.low!r})) / {self.width!r}"
+        scaled = f"({self.text} - ({self.low!r})) / {self.width!r}"
         # GREATEST passes over NULL: it has to come first, so that a missing value is 0 and not 1.
         return f"CAST(LEAST(GREATEST({scaled}, 0.0), 1.0) * {1 << FINE}.0 + 0.5 AS INTEGER)"
 
@@ -133,18 +142,23 @@ class _GridColumn:
 
 
 def _read_column(curation: Curation, name: str, bounds: Ends) -> _GridColumn:
-    kind = curation.card.column(name).type
+    return _GridColumn(name, _read_number(curation, "column", name), *bounds)
+
+
+def _read_number(curation: Curation, parameter: str, name: str) -> str:
+    """Return how queries write a column of numbers, or a number that an aggregate gives of each unit."""
+    kind, text = find_column(name, curation.card)
     if kind not in ("integer", "real"):
-        raise InvalidParameter("column", name, f"a column of numbers; it is {kind}")
-    return _GridColumn(name, *bounds)
+        raise InvalidParameter(parameter, name, f"a column of numbers; it is {kind}")
+    return text
 
 
 def _read_two(
     curation: Curation, first: str, second: str, bounds: Mapping[str, tuple[float, float]] | None
 ) -> tuple[_GridColumn, _GridColumn]:
     """Return two different columns with the bounds that were given for them, or those on the card."""
-    known = {curation.card.column(name).name: None for name in (first, second)}
-    if len(known) == 1:
+    known = {name: find_column(name, curation.card)[1] for name in (first, second)}
+    if len(set(known.values())) == 1:
         raise InvalidParameter("second", second, "another column than the first")
     given: object = {} if bounds is None else bounds
     if not isinstance(given, Mapping) or not all(isinstance(name, str) and name in known for name in given):
@@ -154,7 +168,8 @@ def _read_two(
 
 
 def _find_bounds(curation: Curation, name: str, bounds: Mapping[str, object]) -> Ends:
-    found = bounds.get(name, curation.card.column(name).bounds)
+    card = curation.card
+    found = bounds.get(name, card.column(name).bounds if name in card else None)
     if not isinstance(found, (tuple, list)) or len(found) != len(("low", "high")):
         raise InvalidParameter.saying("bounds", f"give public bounds of {name}: bounds={{{name!r}: (low, high)}}")
     return read_bounds(*found)
@@ -236,7 +251,8 @@ def _read_auc(curation: Curation, score: str, label: str, low: Number | None, hi
     the sum over pairs by at most 2 (rows - 1): D is that, and c = 2, for the right and for the wrong pairs; both together
     are two releases of one plain question each.
     """
-    known, rows = curation.card.column(score).bounds or (0.0, 1.0), curation.card.rows
+    card, rows = curation.card, curation.card.rows
+    known = (card.column(score).bounds if score in card else None) or (0.0, 1.0)
     ends = read_bounds(known[0] if low is None else low, known[1] if high is None else high)
     column, asked = _read_column(curation, score, ends), curation.parse(label)
     if not asked.boolean:
@@ -289,11 +305,52 @@ def _read_mean(curation: Curation, column: _GridColumn) -> StatisticTask:
     )
 
 
+def _read_ratio(curation: Curation, request: Ratio) -> StatisticRecipe:
+    """Return a ratio of two sums over rows that units own, each unit counting at most ``cap`` times (U4).
+
+    Law: with n the denominator, w = min(n, cap) / cap and y the unit's own ratio as a share of [low, high], the parts are
+    the means of w y and of w (1 - y), two plain questions; their sum is the mean of w, and E[w y] / E[w] is in the box of
+    their intervals (U2.2). All values of a unit count in y: nothing is dropped.
+    """
+    low, high = read_bounds(request.low, request.high)
+    cap = count("cap", request.cap, least=1, most=MOST_ROWS)
+    part, whole = (_read_number(curation, name, getattr(request, name)) for name in ("numerator", "denominator"))
+    width, unit = float(Fraction(high) - Fraction(low)), curation.card.unit or "row"
+    weight = f"LEAST(GREATEST({whole}, 0.0), {cap}.0) / {cap}.0"
+    share = f"LEAST(GREATEST(({part} / {whole} - ({low!r})) / {width!r}, 0.0), 1.0)"
+    queries = curation.parse(f"({weight}) * {share}"), curation.parse(weight)
+    subject = f"{request.numerator} / {request.denominator}, counting at most {cap:,} for each {unit}"
+    tasks = [
+        StatisticTask(
+            measure=measure,
+            subject=subject,
+            target=f"its mean over each {unit} of the population",
+            queries=queries,
+            reckon=reckon,
+            change=1 << 2 * FINE,
+            sensitivity=1.0,
+            span=(0.0, 1.0),
+            scale=float(cap),
+            rounding=2.0**-36,
+            by_rows=True,
+        )
+        for measure, reckon in (("part", itemgetter(0)), ("rest", lambda sums: sums[1] - sums[0]))
+    ]
+    return StatisticRecipe(tuple(tasks), subject, "ratio", partial(_find_ratio, low=low, width=width))
+
+
+def _find_ratio(part: Ends, rest: Ends, *, low: float, width: float) -> Ends:
+    """Return what a ratio can be in the box of its parts, in own units and outward by more than any rounding."""
+    slack = width * 2.0**-34 + abs(low) * 2.0**-50
+    least, most = (low + width * end for end in ratio_in_box(part, rest))
+    return max(low, least - slack), min(low + width, most + slack)
+
+
 def _list_thresholds(column: _GridColumn) -> list[str]:
     """Return the questions whether a value has reached each of 1,024 steps above the lower end; no for a missing one."""
     low, width = Fraction(column.low), Fraction(column.high) - Fraction(column.low)
     points = (float(low + width * Fraction(step, _STEPS)) for step in range(1, _STEPS + 1))
-    return [f"{quote_name(column.name)} >= {point!r}" for point in points]
+    return [f"{column.text} >= {point!r}" for point in points]
 
 
 def _read_difference(curation: Curation, column: _GridColumn) -> StatisticTask:

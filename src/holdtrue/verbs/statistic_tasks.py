@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.bounds.low_sensitivity import low_sensitivity_gap, low_sensitivity_interval
 from holdtrue.codec import digest_of, encode
@@ -123,7 +123,8 @@ class StatisticTask:
 class StatisticPrice(Struct, frozen=True):
     """What a statistic would cost, and how wide it would be: questions of the plan, cost, and half-widths of its parts.
 
-    ``alphas`` are for the population, None where no theorem speaks of it; ``sensitivities`` are c times the unit of each.
+    ``alphas`` are for the population, None where no theorem speaks of it; ``sensitivities`` are c times the unit of each,
+    by how much one row moves it, or one ``unit``.
     """
 
     text: str
@@ -133,15 +134,17 @@ class StatisticPrice(Struct, frozen=True):
     sensitivities: tuple[float, ...]
     alphas: tuple[float, ...] | None
     sample_alphas: tuple[float, ...]
+    unit: str | UnsetType = UNSET
 
     def __str__(self) -> str:
         several = f"{self.questions} questions" if self.questions > 1 else "one question"
         wide = ", ".join(f"{alpha:.4g}" for alpha in self.alphas or self.sample_alphas)
         moved = ", ".join(f"{each:.4g}" for each in self.sensitivities)
-        who = "population" if self.alphas else "these rows"
+        one, all_rows = (self.unit, "units") if self.unit else ("row", "rows")
+        who = "population" if self.alphas else f"these {all_rows}"
         parts = "its parts " if self.questions > 1 else ""
         return (
-            f"{self.text}\n  {who}: {parts}within {wide}; one row moves {parts or 'it '}by at most {moved} / rows\n"
+            f"{self.text}\n  {who}: {parts}within {wide}; one {one} moves {parts or 'it '}by at most {moved} / {all_rows}\n"
             f"  costs {self.cost:.3g}, the price of {several}; {self.left:.3g} left"
         )
 

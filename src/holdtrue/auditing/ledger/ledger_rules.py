@@ -37,7 +37,7 @@ _RUN_MODES = ("private gate", "private ladder", "thresholdout")
 _LOOKS = ("gate", "score", "submit")
 _TABLES = ("mean", "table")
 # Every part of these is a question of its own.
-_BY_PART = ("ask", "auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "variance")
+_BY_PART = ("ask", "auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "ratio", "variance")
 
 Found: TypeAlias = Iterator[tuple[str, str]]
 """Rules that are broken, and in which way."""

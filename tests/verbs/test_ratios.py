@@ -1,0 +1,158 @@
+"""Ratios of sums over the rows of units, each counting at most so many times, and statistics of aggregates (U4, U5)."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.engines import open_engine
+from holdtrue.engines.units import open_units
+from holdtrue.errors import HoldtrueError, InvalidParameter, UnknownColumn, UnsupportedQuery
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Ratio, RSquared, Variance
+from holdtrue.verbs.asking import cached_parser
+from holdtrue.verbs.pairs import read_statistic
+from holdtrue.verbs.statistic_tasks import measure_tasks
+
+BITS = 20
+URGENT = Ratio(numerator="visits.COUNT(urgent)", denominator="visits.COUNT(*)", cap=3)
+COST = Ratio(numerator="visits.SUM(cost)", denominator="visits.COUNT(*)", cap=2, high=10.0)
+BOUNDS = {"cost": (0, 10)}
+OPEN = {"queries": 5, "epsilon": 1.0, "delta": 1e-6}
+
+
+def open_bags(bags):
+    """Return an engine of units that own the given visits, each urgent or not and with a cost."""
+    rows = [(unit, *row) for unit, bag in enumerate(bags) for row in bag] or [(-1, True, 0.0)]
+    owners, urgent, cost = (np.array(column) for column in zip(*rows, strict=True))
+    visits = {"person": owners, "urgent": urgent.astype(bool), "cost": cost.astype(float)}
+    people = {"person": np.arange(len(bags)), "age": np.arange(len(bags)) * 10}
+    return open_units("person", open_engine(people), {"visits": open_engine(visits, bounds=BOUNDS)})
+
+
+def measure(engine, request):
+    """Return the whole numbers that noise would be added to."""
+    plan = SimpleNamespace(side="both", bits=BITS)
+    curation = SimpleNamespace(card=engine.card, engine=engine, plan=plan, parse=cached_parser(engine.card), progress=None)
+    return measure_tasks(curation, read_statistic(curation, request).tasks)
+
+
+def list_bags():
+    """Return bags of every kind: none, one visit, more than the cap, costs beyond their bounds and missing ones."""
+    visits = [(True, 0.0), (True, 10.0), (False, 99.0), (False, -5.0), (False, np.nan), (True, np.inf)]
+    return [
+        (),
+        *(tuple(each) for size in (1, 2) for each in itertools.combinations(visits, size)),
+        visits * 3,
+        [(True, 10.0)] * 9,
+    ]
+
+
+@pytest.mark.parametrize("request_", [URGENT, COST], ids=["urgent", "cost"])
+def test_u4_the_parts_of_a_ratio_are_a_soft_partition(request_):
+    """Whatever a unit owns, its parts are not negative and at most 1 together; so a unit moves each by 2^bits at most."""
+    found = np.array([measure(open_bags([bag, ()]), request_) for bag in list_bags()])
+    assert (found >= 0).all()
+    assert found.sum(1).max() == found.max() == 1 << BITS
+
+
+def test_u4_rows_beyond_the_cap_are_not_dropped():
+    """A unit's own ratio is over all its rows; the cap is how often it counts."""
+    visits = [(True, 1.0)] * 3 + [(False, 9.0)] * 9
+    assert measure(open_bags([visits, ()]), URGENT) == [1 << BITS - 2, 3 << BITS - 2]
+    assert measure(open_bags([visits[::-1], ()]), URGENT) == [1 << BITS - 2, 3 << BITS - 2]
+    assert measure(open_bags([visits[2:4], ()]), COST) == [1 << BITS - 1] * 2
+
+
+def test_a_ratio_is_one_charge_and_says_what_it_counts():
+    visits = {"person": np.arange(4000) // 4, "urgent": np.arange(4000) % 4 == 0, "cost": np.arange(4000) % 7 * 10.0}
+    with ht.Curator(visits, unit="person", bounds={"cost": (0, 100)}, queries=20, iid=True) as curator:
+        price = curator.preview_statistic(Ratio(numerator="COUNT(urgent)", denominator="COUNT(*)", cap=4))
+        assert (price.questions, price.unit) == (2, "person")
+        assert "one person moves its parts by at most" in str(price)
+        found = curator.ratio("COUNT(urgent)", "COUNT(*)", cap=4)
+        (line,) = curator.history
+        assert line.verb == "ratio"
+        assert 0.25 in found.interval
+        assert 0.25 in found.sample_interval
+        assert found.subject == "COUNT(urgent) / COUNT(*), counting at most 4 for each person"
+        assert found.certificate.population == "a random person with at least one row"
+        assert [part.measure for part in found.parts] == ["part", "rest"]
+        assert curator.ratio("COUNT(urgent)", "count( * )", cap=4).repeated
+        assert curator.budget.asks == 18
+        cost = curator.ratio("SUM(cost)", "COUNT(*)", cap=2, high=100)
+        assert visits["cost"].mean() in cost.sample_interval
+        assert "one person moves it by at most" in str(cost.parts[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"cap": 0}, InvalidParameter),
+        ({"cap": 2.5}, InvalidParameter),
+        ({"cap": True}, InvalidParameter),
+        ({"cap": 2**40}, InvalidParameter),
+        ({"low": 1, "high": 1}, InvalidParameter),
+        ({"numerator": "ANY(urgent)"}, InvalidParameter),
+        ({"numerator": "urgent"}, UnknownColumn),
+        ({"denominator": "labs.COUNT(*)"}, UnknownColumn),
+        ({"denominator": "COUNT("}, UnsupportedQuery),
+        ({"numerator": 3}, UnknownColumn),
+    ],
+)
+def test_ratios_that_cannot_be_are_refused_before_a_charge(given, kind):
+    visits = {"person": np.arange(600) // 2, "urgent": np.arange(600) % 3 == 0}
+    with ht.Curator(visits, unit="person", **OPEN) as curator:
+        with pytest.raises(kind):
+            curator.ratio(**{"numerator": "COUNT(urgent)", "denominator": "COUNT(*)", "cap": 3} | given)
+        assert not curator.history
+
+
+def test_an_aggregate_needs_a_unit():
+    with ht.Curator({"urgent": np.arange(300) % 3 == 0}, **OPEN) as curator:
+        for ask in (
+            lambda: curator.ratio("COUNT(urgent)", "COUNT(*)", cap=3),
+            lambda: curator.variance("COUNT(urgent)", low=0, high=3),
+        ):
+            with pytest.raises(HoldtrueError):
+                ask()
+        assert not curator.history
+
+
+def test_statistics_of_aggregates_are_those_of_a_column_that_has_them():
+    """The same integers, whether a registry holds a number or a unit's rows come to it."""
+    random = np.random.default_rng(8)
+    bags = [
+        [(bool(random.integers(2)), float(random.integers(12))) for _ in range(random.integers(0, 6))] for _ in range(60)
+    ]
+    engine = open_bags(bags)
+    total = np.array([sum(min(cost, 10) for _, cost in bag) for bag in bags])
+    held = open_engine(
+        {
+            "total": total,
+            "visits": np.array([len(bag) for bag in bags]),
+            "some": np.array([any(urgent for urgent, _ in bag) for bag in bags]),
+        }
+    )
+    ends = {"low": 0, "high": 64}
+    mine, count, both = "visits.SUM(cost)", "visits.COUNT(*)", {"total": (0, 64), "visits": (0, 8)}
+    given = {mine: (0, 64), count: (0, 8)}
+    for unit, row in (
+        (Variance(column=mine, **ends), Variance(column="total", **ends)),
+        (Gini(column=mine, **ends), Gini(column="total", **ends)),
+        (Covariance(first=mine, second=count, bounds=given), Covariance(first="total", second="visits", bounds=both)),
+        (Correlation(first=mine, second=count, bounds=given), Correlation(first="total", second="visits", bounds=both)),
+        (RSquared(prediction=mine, target=count, **ends), RSquared(prediction="total", target="visits", **ends)),
+        (Auc(score=mine, label="visits.ANY(urgent)", **ends), Auc(score="total", label="some", **ends)),
+    ):
+        assert measure(engine, unit) == measure(held, row)
+
+
+def test_statistics_of_aggregates_need_bounds_and_two_different_ones():
+    with ht.Curator({"person": np.arange(600) // 2, "cost": np.ones(600)}, unit="person", **OPEN) as curator:
+        with pytest.raises(InvalidParameter, match="give public bounds of COUNT"):
+            curator.covariance("COUNT(*)", "MAX(cost)", bounds={"MAX(cost)": (0, 3)})
+        with pytest.raises(InvalidParameter, match="another column"):
+            curator.covariance("COUNT(*)", "count( * )", bounds={"COUNT(*)": (0, 3)})
+        assert curator.variance("COUNT(*)", low=0, high=9).certificate.unit == "person"

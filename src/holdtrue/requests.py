@@ -677,7 +677,9 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
         Classes | None, Meta(description="Labels whose number of cases is public, each with that number.")
     ] = None
     unseen: Annotated[bool | None, Meta(description="Whether submissions are made without sight of the cases.")] = None
-    cluster: Annotated[Values | None, Meta(description="The unit that each case of a gate belongs to.")] = None
+    cluster: Annotated[
+        Values | None, Meta(description="The unit that each case belongs to, on a gate or for full private scores.")
+    ] = None
     submissions: Annotated[Count | None, Meta(description="How many submissions a leaderboard takes.")] = None
     rule: Annotated[
         Literal["ladder", "parameter-free ladder", "private ladder", "private"] | None,

@@ -339,3 +339,17 @@ def test_plan_holdout_prints_a_plan_or_a_table_of_sizes(monkeypatch, capsys):
         assert f"±{expected['gate'].alpha:.3f}" in line
     code, said = plan("--cases", 5000, "--looks", 5, "--yes", 9)
     assert (code, "at most 5, the looks" in said.err) == (2, True)
+
+
+def test_clusters_of_a_file_count_once(score, tmp_path):
+    """Questions on one document: --cluster names the column, when the holdout is created and at every look."""
+    lines = [f"case {number},{number % 4 == 0:d},text {number // 4}" for number in range(CASES)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,passed,document", *lines]), encoding="utf-8")
+    named = ("--holdout", "e.holdout", "--cluster", "document")
+    done = score("a.csv", *named, "--create", "--looks", 9, "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["score"]["about"]) == (0, "these clusters with fresh labels")
+    assert found["score"]["interval"]["low"] <= 0.25 <= found["score"]["interval"]["high"]
+    assert score("a.csv", *named).code == 0
+    assert "--cluster must be given as when the holdout was created" in score("a.csv", *named[:2]).err
+    assert json.loads(score("a.csv", *named, "--json").out)["score"]["looks_left"] == 6

@@ -64,6 +64,14 @@ def test_looks_are_shared_by_all_and_paid_once_a_key(owner, analyst):
     assert [each["name"] for each in owner.get("/v1/holdouts").json()["holdouts"]].count("shared") == 1
 
 
+def test_clusters_count_once(owner, analyst):
+    card = registered(owner, "clustered", cluster=[number // 3 for number in range(CASES)])
+    assert (card["cases"], card["clusters"]) == (CASES // 3, CASES // 3)
+    score = posted(analyst, "clustered", "score", {"y_pred": GOOD}, "one").json()
+    assert score["about"] == "these clusters with fresh labels"
+    assert score["interval"]["low"] <= 0.8 <= score["interval"]["high"]
+
+
 def test_a_key_of_another_request_is_refused(owner, analyst):
     registered(owner, "keys")
     posted(analyst, "keys", "score", {"y_pred": GOOD}, "one")

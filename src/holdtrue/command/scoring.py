@@ -54,6 +54,12 @@ OutputOf = Annotated[
     str | None,
     typer.Option("--output", metavar="PATH", help="Where outputs stand, for results known by them and for paired looks."),
 ]
+ClusterOf = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="PATH", help="Where it stands what cases have in common, such as a document: it counts once."
+    ),
+]
 Check = Annotated[
     bool, typer.Option("--check", help="Only say how the file is read and how many cases it has. Costs no look.")
 ]
@@ -120,6 +126,7 @@ def score(
     where: Where = None,
     scale: Scale = None,
     output: OutputOf = None,
+    cluster: ClusterOf = None,
     check: Check = False,
     create: Create = False,
     looks: Looks = None,
@@ -146,7 +153,7 @@ def score(
     """
     from holdtrue.holdouts.result_files import read_results
 
-    found = read_results(results, _read_choice(case_id, metric, where, scale, output))
+    found = read_results(results, _read_choice(case_id, metric, where, scale, (output, cluster)))
     if check:
         _print_reading(found, results, as_json=as_json)
         return
@@ -173,7 +180,11 @@ def score(
 
 
 def _read_choice(
-    case_id: str | None, metric: str | None, where: list[str] | None, scale: str | None, output: str | None
+    case_id: str | None,
+    metric: str | None,
+    where: list[str] | None,
+    scale: str | None,
+    paths: tuple[str | None, str | None],
 ) -> "ResultChoice":
     from holdtrue.holdouts.result_files import ResultChoice
 
@@ -184,7 +195,7 @@ def _read_choice(
         low, high = map(float, (scale or "0,1").split(","))
     except ValueError:
         raise InvalidParameter("--scale", scale, "two numbers with a comma between, such as 0,100") from None
-    return ResultChoice(case_id, metric, {path: value for path, _, value in pairs}, (low, high), output)
+    return ResultChoice(case_id, metric, {path: value for path, _, value in pairs}, (low, high), *paths)
 
 
 def _place_aggregate(folder: Path | None, model: str | None, holdout: str, yes: int | None) -> Path | None:
@@ -258,13 +269,14 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
 
     results, known = made.results, terms or {}
     if terms is None:
-        _check_known(where, results.number)
+        _check_known(where, results)
     else:
         check_free(where)
         if terms["yes"] is not None:
             known = terms | {"metric": "cases", "incumbent": results.values, "incumbent_name": made.known_as}
     try:
-        held = Holdout(np.ones(results.number), ids=results.ids, ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
+        known |= {"ids": results.ids, "cluster": results.clusters}
+        held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
     except FingerprintMismatch:
         _compare_ids(where, results)
         message = "these ids differ from those of the holdout; create another holdout for other cases"
@@ -286,15 +298,17 @@ def _compare_ids(where: str, results: "Results") -> None:
     check_ids(results.ids.tolist(), map(str, known))
 
 
-def _check_known(where: str, cases: int) -> None:
+def _check_known(where: str, results: "Results") -> None:
     from holdtrue.holdouts.terms import stored_facts
 
     stored = stored_facts(where)
     if stored is None:
         message = f"there is no holdout at {hide_password(where)}; --create --looks N creates one"
         raise UnknownName(message)
-    rows = stored[1].rows
-    if rows != cases:
+    rows, cases = stored[1].rows, results.number
+    if bool(stored[0].clusters) != (results.clusters is not None):
+        raise InvalidParameter.without_value("--cluster", "given as when the holdout was created")
+    if not stored[0].clusters and rows != cases:
         message = f"these are {cases:,} cases; the holdout has {rows:,}, and every look must cover all of them"
         raise FingerprintMismatch(message)
 

@@ -6,7 +6,7 @@ is the same holdout. A submission is public: it is checked before anything is ch
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -154,10 +154,23 @@ class Cases:
         np.add.at(sums, self.clusters, values)
         return sums
 
+    def weigh_clusters(self) -> "Cases":
+        """Return the cases with weights that add up to 2^20 in each cluster, so that its mean counts once (U4).
+
+        Weights are even, and those of one cluster differ by at most 2, by position; without clusters nothing changes.
+        """
+        if self.clusters is None or self.sizes is None:
+            return self
+        order = np.argsort(self.clusters, kind="stable")
+        rank = np.empty(self.number, dtype=np.int64)
+        rank[order] = np.arange(self.number) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        share, rest = np.divmod(1 << BITS - 1, self.sizes)
+        return replace(self, weights=2 * (share[self.clusters] + (rank < rest[self.clusters])))
+
     @property
     def grid(self) -> int:
-        """Return the sum of values when every case has the value 1."""
-        return self.number << BITS
+        """Return the sum of values when every case has the value 1, or every cluster where they are weighed."""
+        return (self.number if self.weights is None else self.units) << BITS
 
     def order_by_ids(self, array: Array, ids: object = None) -> Array:
         """Return an array of one value a case in the holdout's own order: by its ids, or as the labels were given."""
@@ -250,6 +263,8 @@ def cases_of(  # noqa: PLR0913 - all that is said of the cases
         raise InvalidParameter.saying(
             "cluster", f"cluster has {groups.size:,} values; expected {truth.size:,}, one per case"
         )
+    if groups is not None and whole is not None:
+        raise InvalidParameter.saying("weights", "leave out weights with cluster: every cluster counts once")
     if order is not None:
         truth = truth[order]
         whole = None if whole is None else whole[order]

@@ -38,9 +38,9 @@ class Holdout:
     cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
     ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9).
     ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``, or ``"hits"`` where a result
-    is right or not). ``cluster`` names the unit that each case belongs to, on a gate: its repeats, its document; units are
-    independent then, and their means are compared. A copy is the holdout itself; in another process it opens the ledger
-    again.
+    is right or not). ``cluster`` names the unit that each case belongs to, on a gate or for full private scores: a case and
+    its repeats, a document and its questions. Only units are independent then: each counts once, by the mean of its cases,
+    and intervals are about units (U4). A copy is the holdout itself; in another process it opens the ledger again.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -82,6 +82,8 @@ class Holdout:
         self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path)
         self._store = store_beside(self.path, "submissions")
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
+        if self.facts.mode == "scores":
+            self._cases = self._cases.weigh_clusters()
         try:
             self._mode = self._open_mode()
             if incumbent is not None or isinstance(self._mode, (Gate, PrivateGate)):
@@ -362,8 +364,8 @@ class Holdout:
     def __repr__(self) -> str:
         state = "closed" if self._pipeline.closed else "durable" if self._pipeline.ledger.durable else "not durable"
         kept = "private" if self.facts.private else "not private"
-        number = self._cases.number
-        return f"<Holdout of {number:,} cases; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"
+        number = f"{self._cases.number:,} cases" + (f" in {self._cases.units:,} clusters" if self.facts.clusters else "")
+        return f"<Holdout of {number}; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"
 
 
 def _public_name(name: str | None, results: object, key: str | None) -> str | None:

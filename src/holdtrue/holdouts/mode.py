@@ -213,7 +213,11 @@ class Mode(ABC, Generic[Told]):
     @property
     def about(self) -> str:
         """Return in words what the intervals of this holdout are about."""
-        return FRESH if self.facts.unseen else THESE
+        return self._name_cases(FRESH if self.facts.unseen else THESE)
+
+    def _name_cases(self, words: str) -> str:
+        """Return the words with clusters in place of cases, where an interval is about these."""
+        return words.replace("cases", "clusters") if self.facts.clusters else words
 
     @property
     def looks_left(self) -> int:
@@ -235,7 +239,7 @@ class Mode(ABC, Generic[Told]):
             reason=found.reason,
             repeated=found.repeated,
             looks_left=max(0, self.facts.looks - moment.draws),
-            about=THESE if asked.narrowed else self.about,
+            about=self._name_cases(THESE) if asked.narrowed else self.about,
             metric=asked.name,
             looks=self.facts.looks,
             private=self.facts.private,

@@ -60,8 +60,8 @@ class Scoring(Mode[Score]):
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline) -> None:
         super().__init__(cases, facts, plan, pipeline)
-        unit, self._grid = 1 << BITS, cases.grid
-        self.mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.number * unit, sensitivity=unit)
+        self._grid = cases.grid
+        self.mechanism = Gaussian(sigma=Fraction(plan.sigma) * cases.grid, sensitivity=1 << BITS)
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of a noisy sum; ``team``, whose it is, goes with it where it is told."""

@@ -278,7 +278,9 @@ def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> 
     if terms.private is False:
         return _plan_rounding(cases, common)
     privacy = {"epsilon": terms.epsilon, "delta": terms.delta}
-    plan = scoring_plan(cases.number, looks=number, beta=common["beta"], reserve=terms.reserve, **privacy)
+    plan = scoring_plan(cases.units, looks=number, beta=common["beta"], reserve=terms.reserve, **privacy)
+    if cases.sizes is not None:
+        common["clusters"] = cases.units
     limits: dict[str, Any] = {
         name: None if value is None else round_down(positive(name, value)) for name, value in privacy.items()
     }
@@ -309,8 +311,10 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
         truth("private", private)
     if terms.metric is not None:
         text_among("metric", terms.metric, ("accuracy", "cases", "hits"))
-    if cases.sizes is not None and (yes is None or private):
-        raise InvalidParameter.saying("cluster", "cluster is for a gate that is not private (yes=)")
+    if cases.sizes is not None and not (scores and private is not False) and (yes is None or private):
+        raise InvalidParameter.saying(
+            "cluster", "cluster is for full private scores, and for a gate that is not private (yes=)"
+        )
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter.saying("weights", "weights are for full private scores only")
     if terms.epsilon is not None and (private is False or (yes is not None and not private)):

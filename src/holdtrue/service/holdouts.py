@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["HoldoutDispatcher", "Holdouts", "read_labels"]
 
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
-_GATE = ("yes", "incumbent", "metric", "cluster")
+_GATE = ("yes", "incumbent", "metric")
 _REUSABLE = ("train", "overfits", "threshold", "tolerance")
-_HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "reserve")
+_HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "cluster", "reserve")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
 _REGISTERED = "registered"  # the public name of the results that a gate was registered with
 

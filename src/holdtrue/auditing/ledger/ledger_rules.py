@@ -106,8 +106,10 @@ class LedgerRules:
 
     @property
     def rows(self) -> int:
-        """Return how many rows the card says there are."""
-        return int(self.card["cases"] if "holdout" in self.card else self.card["rows"])
+        """Return how many rows the card says there are: of a holdout its clusters, or cases."""
+        return int(
+            self.card["holdout"].get("clusters") or self.card["cases"] if "holdout" in self.card else self.card["rows"]
+        )
 
     @property
     def has_runs(self) -> bool:

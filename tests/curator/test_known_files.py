@@ -192,3 +192,26 @@ def test_a_file_that_changes_while_it_is_loaded_is_refused(tmp_path, monkeypatch
 def test_rehash_is_true_or_false(people):
     with pytest.raises(ht.InvalidParameter, match="rehash"):
         ht.Curator(people, rehash="yes", **PLANNED)
+
+
+def test_files_of_units_are_hashed_once_and_known_by_their_tables(tmp_path, hashed):
+    """Whose rows a file has is part of what is noted: tables that change places are read again, and refused."""
+    people = write(pd.DataFrame({"id": range(400), "age": range(400)}), tmp_path / "people.parquet")
+    rows = pd.DataFrame({"id": np.arange(800) // 2, "cost": np.arange(800.0)})
+    visits, labs = write(rows, tmp_path / "visits.parquet"), write(rows.assign(cost=1.0), tmp_path / "labs.parquet")
+    given = {"unit": "id", "tables": {"visits": visits, "labs": labs}}
+    open_again(people, **given, **PLANNED)
+    assert len(hashed) == 2
+    open_again(people, **given)
+    open_again(people, **given | {"tables": {"labs": labs, "visits": visits}})
+    assert len(hashed) == 2
+    with pytest.raises(ht.FingerprintMismatch):
+        open_again(people, **given | {"tables": {"labs": visits, "visits": labs}})
+    with pytest.raises(ht.FingerprintMismatch):
+        open_again(people, **given | {"tables": {"visits": labs, "labs": visits}})
+    before = len(hashed)
+    write(rows.assign(cost=2.0), labs)
+    with pytest.raises(ht.FingerprintMismatch):
+        open_again(people, **given)
+    assert len(hashed) > before
+    open_again(people, **given | {"tables": {"visits": visits, "labs": rows.assign(cost=1.0)}})

@@ -75,14 +75,19 @@ class RowsFingerprint:
         with suppress(HoldtrueError, OSError):
             if files == [FileState.of(file.path) for file in files]:
                 key, found = self._found[0].hex(), self._found[1].encode("ascii")
-                self._store.write(NOTE, seal_document(key, NOTE, facts=encode(files), content=found))
+                self._store.write(NOTE, seal_document(key, NOTE, facts=self._describe_files(), content=found))
+
+    def _describe_files(self) -> str:
+        """Return the files as they are, and of units also which table each of them is of."""
+        files, tables = list(self._engine.files), list(self._engine.file_tables)
+        return encode({"files": files, "tables": tables} if tables else files)
 
     def _read_note(self, key: str) -> str | None:
         if self._store is None:
             return None
         with suppress(HoldtrueError, UnicodeDecodeError):
             note = self._store.read(NOTE)
-            if note is not None and note.facts == encode(list(self._engine.files)):
+            if note is not None and note.facts == self._describe_files():
                 check_seal(key, NOTE, note)
                 return note.content.decode("ascii")
         return None

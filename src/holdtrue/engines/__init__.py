@@ -129,7 +129,7 @@ def _open_units(  # noqa: PLR0913 - as open_engine has it
 
 
 def open_as(card: Card, data: object, *, tables: Mapping[str, object] | None = None, **settings: Any) -> Engine:  # noqa: ANN401 - of open_engine
-    """Return an engine over data whose columns, and unit, are those of a card that is fixed already."""
+    """Return an engine over data whose columns, and unit, are those of a card that is fixed already, in its order."""
     listed = [(f"{table.name}." if table.name else "", column) for table in card.tables for column in table.columns]
     named = {f"{prefix}{column.name}": column for prefix, column in [*[("", own) for own in card.columns], *listed]}
     return open_engine(
@@ -139,6 +139,6 @@ def open_as(card: Card, data: object, *, tables: Mapping[str, object] | None = N
         labels={name: column.labels for name, column in named.items() if column.labels is not None},
         names=list(named),
         unit=card.unit,
-        tables=tables,
+        tables={table.name: tables[table.name] for table in card.tables if table.name in tables} if tables else tables,
         **settings,
     )

@@ -61,13 +61,14 @@ class Engine(ABC):
     ``progress``, where given, is told the share of a long call that is done, from 0 to 1. ``ordered`` says whether rows have
     an order of their own, ``pairs`` whether ``sum_pairs`` can bring any two rows together, and ``key`` names a column of
     public keys, where whoever opened them said so. ``files`` are the files that hold the rows, as they were when they were
-    opened; none where rows came from elsewhere.
+    opened; none where rows came from elsewhere. Of units, ``file_tables`` has the table that each file is of.
     """
 
     ordered: bool = True
     pairs: bool = True
     key: str | None = None
     files: tuple[FileState, ...] = ()
+    file_tables: tuple[str, ...] = ()
 
     def __init__(self, card: Card) -> None:
         self.card = card

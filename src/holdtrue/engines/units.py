@@ -254,6 +254,9 @@ def open_units(unit: str, registry: Engine | None, tables: Mapping[str, Engine],
     listed = tuple(UnitTable(name, engine.card.columns) for name, engine in tables.items())
     made = UnitEngine(Card(known, keys.units, unit, listed), held, groups, memory=memory)
     made.ordered = registry is not None and registry.ordered
+    if all(engine.files for _, engine in named):  # else what the tables hold cannot be known without reading them
+        made.files = tuple(file for _, engine in named for file in engine.files)
+        made.file_tables = tuple(name for name, engine in named for _ in engine.files)
     return made
 
 

@@ -224,13 +224,14 @@ class _Request(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class Cut(Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of numbers cut at public points into cells: below the first, between two, from the last one on."""
+    """A column of numbers or dates cut at public points into cells: below the first, between two, from the last one on."""
 
     column: Annotated[Text, Meta(description="The column.")]
     points: Annotated[
-        Annotated[tuple[float, ...], Meta(min_length=1, max_length=100_001)], Meta(description="Where it is cut.")
+        Annotated[tuple[float | Annotated[str, Meta(max_length=40)], ...], Meta(min_length=1, max_length=100_001)],
+        Meta(description="Where it is cut: numbers, or dates and timestamps such as 2026-01-31."),
     ]
-    inside: Annotated[bool, Meta(description="Whether numbers below the first and above the last point have no cell.")] = (
+    inside: Annotated[bool, Meta(description="Whether values below the first and above the last point have no cell.")] = (
         False
     )
 

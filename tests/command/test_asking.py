@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import holdtrue as ht
@@ -66,6 +67,27 @@ def test_numbers_are_cut_at_points(call):
     found = call("table", DATA, "age:18,65", "--where", "smoker", "--json").json
     assert (found["columns"], len(found["values"])) == (["age"], 4)  # three groups, and those who do not smoke
     assert sum(found["values"]) == pytest.approx(1, abs=0.9)
+
+
+def test_dates_are_cut_at_points(call, tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    days = np.array(["2026-01-01", "2026-03-01", "2026-05-01", "NaT"] * 50, dtype="M8[D]")
+    pq.write_table(pa.table({"day": days, "at": days.astype("M8[us]")}), tmp_path / "stays.parquet")
+    with ht.Curator(tmp_path / "stays.parquet", queries=30, epsilon=5, delta=1e-6, ledger=tmp_path / "stays.ledger"):
+        pass
+    monkeypatch.chdir(tmp_path)
+    found = call("table", "stays.parquet", "day:2026-02-01,2026-04-01", "--json").json
+    assert [labels[0] for labels in found["labels"]][:2] == ["before 2026-02-01", "2026-02-01 to 2026-04-01"]
+    timed = call("table", "stays.parquet", "at:2026-02-01 10:30,2026-04-01 00:00:00", "--json").json
+    assert timed["labels"][1] == ["2026-02-01 10:30:00 to 2026-04-01"]
+    asked = call("budget", "stays.parquet", "--json").json["asks"]
+    for words, said in (("day:2026-02-30", "2026-02-30"), ("day:1,2", "dates"), ("day:2026-02-01 10:00", "without a time")):
+        wrong = call("table", "stays.parquet", words)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert said in wrong.err
+    assert call("budget", "stays.parquet", "--json").json["asks"] == asked
 
 
 @pytest.mark.usefixtures("place")
@@ -162,12 +184,20 @@ def test_a_choice_says_how_far_behind_it_may_be(call):
         (("table", DATA, "age"), 2, "age"),
         (("table", DATA, "age:a,b"), 2, "COLUMN:POINT,POINT"),
         (("table", DATA, "age:65,18"), 2, "points"),
+        (("table", DATA, "region:1,2"), 2, "a column of numbers"),
+        (("table", DATA, "age", "--keys", "age=1,1"), 2, "different labels"),
+        (("table", DATA, f"age:{','.join(map(str, range(20_000)))}", "region", "smoker"), 2, "would cost"),
         (("table", DATA, "region", "--keys", "region"), 2, "COLUMN=LABEL,LABEL"),
         (("table", DATA, "region", "--keys", "nope=1"), 2, "nope"),
         (("mean", DATA, "age", "--low", 5, "--high", 5), 2, "low"),
         (("mean", DATA, "smoker", "--low", 0, "--high", 1), 2, "smoker"),
+        (("mean", DATA, "region", "--low", 0, "--high", 1), 2, "a column of numbers"),
+        (("mean", DATA, "age", "--low", 0, "--high", 1, "--by", "bmi"), 2, "not public"),
         (("mean", DATA, "age", "--low", 0, "--high", 9, "--population", 9), 2, "--population goes only with --sum"),
         (("quantile", DATA, "age", "1.5", "--low", 0, "--high", 9), 2, "levels"),
+        (("quantile", DATA, "age", "0", "--low", 0, "--high", 9), 2, "levels"),
+        (("quantile", DATA, "age", "--low", 9, "--high", 0), 2, "low"),
+        (("quantile", DATA, "region", "--low", 0, "--high", 9), 2, "region"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--step", 4), 2, "step"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "guess"), 2, "method"),
         (("quantile", DATA, "age", "--low", 0, "--high", 9, "--method", "exponential", "--where", "smoker"), 2, "where"),

@@ -1,6 +1,7 @@
 """One interface, one set of tests, every engine."""
 
 import datetime as dt
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from holdtrue.ensembles.training import make_recipe, train_by
 from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError
 from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
+from holdtrue.verbs.tables import cut, read_groups
 
 BITS = 20
 SMALL = pa.table(
@@ -133,6 +135,15 @@ def test_dates_are_counted_by_hand(opener, engine_name):
     assert engine.sums(queries, bits=BITS) == expected
     assert engine.sums([parse("(born - DATE '2024-02-28') / 2", engine.card)], bits=1) == [1 + 2]
     assert engine.fingerprint(b"k" * 32) == opener("arrow", DATED).fingerprint(b"k" * 32)
+
+
+def test_dates_that_are_cut_are_counted_by_hand(opener, engine_name):
+    """Before the first point, between two, from the last one on; a missing date is in no cell. On every engine."""
+    engine = opener(engine_name, DATED)
+    days, moments = cut("born", [dt.date(1970, 1, 1), "2024-02-29"]), cut("seen", ["0001-01-02", "2026-01-31 10:00"])
+    for column, expected in ((days, [2, 0, 2]), (moments, [1, 1, 2])):
+        groups = read_groups(SimpleNamespace(card=engine.card), [column], where=None, keys=None)
+        assert engine.sum_cells(groups.cells, bits=BITS) == [count << BITS for count in expected]
 
 
 def test_a_majority_of_a_hundred_columns_is_counted(opener, engine_name):

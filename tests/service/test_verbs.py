@@ -80,6 +80,11 @@ def test_a_question_asked_before_is_a_repeat_and_free(served, analyst, owner):
         ({"columns": ["smoker"], "cells": 3}, "the body"),
         ({"columns": [{"column": "age", "points": []}]}, "columns[0].points"),
         ({"columns": [{"column": "age", "points": [3, 1]}]}, "points"),
+        ({"columns": [{"column": "age", "points": ["2026-02-30"]}]}, "points"),
+        ({"columns": [{"column": "age", "points": ["2026-02-03"]}]}, "columns"),
+        ({"columns": [{"column": "note", "points": [1, 2]}]}, "columns"),
+        ({"columns": [{"column": "age", "points": list(range(60_000))}, "smoker"]}, "columns"),
+        ({"columns": ["age"], "keys": {"age": [1, 1]}}, "keys"),
         ({"columns": ["smoker"], "where": 1}, "where"),
     ],
 )
@@ -87,6 +92,14 @@ def test_a_malformed_table_names_the_field_and_costs_nothing(served, analyst, bo
     before = charges(served)
     refused = analyst.post("/v1/datasets/people/table", json=body, headers=key(f"bad table {parameter}"))
     assert (refused.status_code, refused.json()["parameter"]) == (422, parameter)
+    assert charges(served) == before
+
+
+def test_labels_that_are_not_public_are_refused_over_http(served, analyst):
+    before = charges(served)
+    refused = analyst.post("/v1/datasets/people/table", json={"columns": ["note"]}, headers=key("labels of rows"))
+    assert refused.status_code == 422
+    assert "not public" in refused.json()["detail"]
     assert charges(served) == before
 
 
@@ -123,6 +136,11 @@ def test_a_mean_over_http_is_in_own_units_and_its_sum_is_free(served, analyst):
         ("mean", {"column": "age", "low": 5, "high": 5}, "low"),
         ("mean", {"column": "age", "low": 0, "high": 1, "by": []}, "by"),
         ("mean", {"column": "age", "low": 0, "high": 1, "population": 3}, "the body"),
+        ("mean", {"column": "note", "low": 0, "high": 1}, "column"),
+        ("quantile", {"column": "age", "levels": 1.5, "low": 0, "high": 1}, "levels"),
+        ("quantile", {"column": "age", "levels": [0.5, 0], "low": 0, "high": 1}, "levels[1]"),
+        ("quantile", {"column": "age", "levels": 0.5, "low": 9, "high": 1}, "low"),
+        ("quantile", {"column": "note", "levels": 0.5, "low": 0, "high": 1}, "column"),
         ("sum", {"column": "age", "low": 0, "high": 1, "population": 0}, "population"),
         ("ask", {"queries": ["age > 3"], "by": ["smoker"]}, "query"),
         ("ask", {"query": "age > 3", "keys": {"smoker": [True]}}, "query"),

@@ -1,5 +1,6 @@
 """TABLE: disjoint cells in one release, each as sharp as one answer, for the price of a few questions (U1, S1)."""
 
+import datetime as dt
 import math
 from collections import Counter
 from fractions import Fraction
@@ -355,6 +356,83 @@ def test_bad_tables_are_named_before_anything_is_charged(wrong, error):
         with pytest.raises(error):
             wrong(curator)
         assert curator.history == []
+
+
+DAYS = ["2025-12-31", "2026-01-01", "2026-02-14", "2026-04-01", "2026-12-31", "2027-01-01", "NaT", "2026-01-01"]
+
+
+def open_dated(folder=None, **given):
+    days = np.array(DAYS * 25, dtype="M8[D]")
+    rows = {"admitted": days, "seen": days.astype("M8[us]") + np.timedelta64(90, "m")}
+    if folder is not None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table(rows), folder / "rows.parquet")
+    terms = {"queries": 60, "epsilon": 5, "delta": 1e-6} | given
+    return ht.Curator(rows if folder is None else folder / "rows.parquet", **terms)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_dates_are_cut_at_public_points(monkeypatch, tmp_path, on_disk):
+    without_noise(monkeypatch)
+    with open_dated(tmp_path if on_disk else None) as curator:
+        table = curator.table(
+            ht.cut("admitted", [dt.date(2026, 1, 1), dt.datetime(2026, 4, 1, tzinfo=dt.UTC), np.datetime64("2027-01-01")])
+        )
+        assert [labels[0] for labels in table.labels] == [
+            "before 2026-01-01",
+            "2026-01-01 to 2026-04-01",
+            "2026-04-01 to 2027-01-01",
+            "2027-01-01 and after",
+            None,
+        ]
+        assert table.values == (0.125, 0.375, 0.25, 0.125, 0.125)
+        moments = curator.table(ht.cut("seen", ["2026-01-01 01:30", "2026-01-01 01:30:00.000001"]))
+        assert moments.values == (0.125, 0.25, 0.5, 0.125)
+        assert moments.labels[1] == ("2026-01-01 01:30:00 to 2026-01-01 01:30:00.000001",)
+        spoken = curator.table(ht.cut("admitted", ["2026-01-01", "2026-04-01", "2027-01-01"]))
+        assert spoken.repeated
+
+
+def test_histograms_of_dates_are_by_month_quarter_year_or_of_one_width(monkeypatch):
+    without_noise(monkeypatch)
+    with open_dated() as curator:
+        ends = {"low": dt.date(2026, 1, 1), "high": "2026-12-31"}
+        found = {bins: curator.histogram("admitted", **ends, bins=bins) for bins in ("month", "quarter", "year", 4)}
+    assert [len(table) for table in found.values()] == [13, 5, 2, 5]
+    assert found["quarter"].values == (0.375, 0.25 - 0.125, 0, 0.125, 0.375)  # the last bin holds its upper end
+    assert found["quarter"].labels[3] == ("2026-10-01 to 2026-12-31",)
+    assert found["month"].values[:4] == (0.25, 0.125, 0, 0.125)
+    assert found[4].labels[1] == ("2026-04-02 to 2026-07-02",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (lambda _: ht.cut("admitted", ["2026-02-30"]), "points must be numbers, or dates of the calendar"),
+        (lambda _: ht.cut("admitted", ["2026-01-01", 3]), "and not both"),
+        (lambda _: ht.cut("admitted", [dt.date(2026, 2, 1), dt.date(2026, 1, 1)]), "each above the one before"),
+        (lambda curator: curator.table(ht.cut("admitted", [1, 2])), "a column of numbers to be cut at these points"),
+        (lambda curator: curator.table(ht.cut("admitted", ["2026-01-01 10:00"])), "without a time"),
+        (lambda curator: curator.histogram("admitted", low="2026-01-01", high="2026-01-03", bins=5), "one for each day"),
+        (lambda curator: curator.histogram("admitted", low="2026-01-01", high="2026-02-01", bins="week"), "month, quarter"),
+        (lambda curator: curator.histogram("admitted", low="2026-02-01", high="2026-01-01", bins="month"), "before high"),
+        (lambda curator: curator.histogram("admitted", low="2026-02-01", high=7, bins="month"), "high must be"),
+        (lambda curator: curator.median("admitted", low=0, high=9), "column"),
+    ],
+)
+def test_bad_dates_are_named_before_anything_is_charged(wrong, match):
+    with open_dated() as curator:
+        with pytest.raises(InvalidParameter, match=match):
+            wrong(curator)
+        assert curator.history == []
+
+
+def test_cells_between_long_numbers_have_labels_of_their_own():
+    with open_curator() as curator:
+        table = curator.table(ht.cut("age", [1_000_000, 1_000_001, 1_000_002]))
+    assert len(set(table.labels)) == len(table)
 
 
 def test_too_many_cells_say_what_they_would_cost():

@@ -46,7 +46,8 @@ Key = Annotated[
 ]
 Analyst = Annotated[str | None, typer.Option(help="Who asks, as recorded in the ledger.")]
 
-_GROUP = "A column with public labels, or a number cut at points: age:18,30,65."
+_GROUP = "A column with public labels, or a number or date cut at points: age:18,30,65."
+_MOMENTS = ("date", "timestamp")
 By = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_GROUP)]
 Where = Annotated[str | None, typer.Option(help="Count only rows that meet this condition.")]
 Keys = Annotated[
@@ -202,15 +203,19 @@ def _list_cells(found: "Table | Means") -> list[list[str]]:
 
 
 def _read_cut_column(text: str, card: "Card") -> "str | Cut":
+    """Return a column, or one that is cut: at dates and times, which have colons of their own, where it holds these."""
     from holdtrue.verbs.tables import cut
 
     name, colon, points = text.rpartition(":")
     if text in card or not colon:
         return text
+    known = next((each.name for each in card.columns if each.type in _MOMENTS and text.startswith(f"{each.name}:")), None)
+    if known is not None:
+        return cut(known, text[len(known) + 1 :].split(","))
     try:
         places = [float(point) for point in points.split(",")]
     except ValueError:
-        raise InvalidParameter("column", text, "a column, or COLUMN:POINT,POINT for a number that is cut") from None
+        raise InvalidParameter("column", text, "a column, or COLUMN:POINT,POINT for a number or date that is cut") from None
     return cut(name, places)
 
 

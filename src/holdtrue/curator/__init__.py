@@ -38,7 +38,7 @@ from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
-from holdtrue.verbs.tables import make_bins, tabulate
+from holdtrue.verbs.tables import Point, make_bins, tabulate
 
 __all__ = ["Curator"]
 
@@ -169,11 +169,11 @@ class Curator(PairVerbs):
     ) -> Table:
         """Return the share of the rows in every cell of a table, for the price of two to five questions.
 
-        ``columns`` are columns whose labels are public (on the card, or ``keys``), yes-or-no columns, or numbers cut at
-        public points: ``ht.cut("age", [18, 65])``. Rows in none of the cells, missing values included, are in one further
-        cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same. ``margins``
-        (sums over all labels of some columns) and ``ranges`` (neighbouring cells of one column) declare unions of cells,
-        which :meth:`~holdtrue.records.Table.union` then gives with the noise of their sum.
+        ``columns`` are columns whose labels are public (on the card, or ``keys``), yes-or-no columns, or numbers and
+        dates cut at public points: ``ht.cut("age", [18, 65])``. Rows in none of the cells, missing values included, are in
+        one further cell. ``where`` restricts the table to rows that meet a condition; shares are of all rows all the same.
+        ``margins`` (sums over all labels of some columns) and ``ranges`` (neighbouring cells of one column) declare unions
+        of cells, which :meth:`~holdtrue.records.Table.union` then gives with the noise of their sum.
 
         Guarantee: as for :meth:`ask`, every cell within the plan's alpha, at once with all other answers (U1, S1).
         Failure: NotCertified for labels that are not public; BudgetExceeded with nothing spent.
@@ -186,14 +186,17 @@ class Curator(PairVerbs):
         self,
         column: str,
         *,
-        low: Number,
-        high: Number,
-        bins: int = 20,
+        low: Point,
+        high: Point,
+        bins: int | str = 20,
         where: str | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Table:
-        """Return the share of the rows in each of ``bins`` equal bins between two public ends; see :meth:`table`."""
+        """Return the share of the rows in each of ``bins`` equal bins between two public ends; see :meth:`table`.
+
+        Between two dates ``bins`` may be "month", "quarter" or "year".
+        """
         return self.table(make_bins(column, low=low, high=high, bins=bins), where=where, key=key, analyst=analyst)
 
     def mean(  # noqa: PLR0913 - one request, and who makes it

@@ -19,10 +19,13 @@ __all__ = [
     "LIMITS",
     "fit_moments",
     "is_date",
+    "list_starts",
     "part_of_days",
     "read_date",
+    "read_moment",
     "read_timestamp",
     "write_constant",
+    "write_moment",
 ]
 
 DAY: Final = 86_400_000_000
@@ -86,6 +89,33 @@ def write_constant(value: int, kind: str) -> str:
     """Return a date or timestamp as SQL: the text that reads back as the same number."""
     moment = _EPOCH + (dt.timedelta(days=value) if kind == "date" else dt.timedelta(microseconds=value))
     return f"DATE '{moment.date()}'" if kind == "date" else f"TIMESTAMP '{moment.isoformat(sep=' ')}'"
+
+
+def read_moment(value: object) -> int | None:
+    """Return the microseconds of a date, a datetime (in UTC where it has a zone) or a text that reads as one, else None."""
+    moment = value.astype("M8[us]").item() if isinstance(value, np.datetime64) else value
+    if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    text = moment.isoformat() if isinstance(moment, dt.date) else moment
+    if not isinstance(text, str):
+        return None
+    try:
+        return read_timestamp(text)
+    except UnsupportedQuery:
+        return None
+
+
+def write_moment(micros: int) -> str:
+    """Return a moment as text that :func:`read_moment` reads: a date where the day begins with it."""
+    moment = _EPOCH + dt.timedelta(microseconds=micros)
+    return str(moment.date()) if micros % DAY == 0 else moment.isoformat(sep=" ")
+
+
+def list_starts(first: int, last: int, months: int) -> list[int]:
+    """Return the starts of each so many months of a year, 1, 3 or 12, that lie strictly between two moments."""
+    ends = np.array([first, last]).astype("M8[us]").astype("M8[M]").astype(np.int64) // months
+    starts = (np.arange(ends[0], ends[1] + 1) * months).astype("M8[M]").astype("M8[us]").astype(np.int64)
+    return [start for start in starts.tolist() if first < start < last]
 
 
 def fit_moments(

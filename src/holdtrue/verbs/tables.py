@@ -1,5 +1,6 @@
 """TABLE: the shares of disjoint cells of the rows, all released at once, each with an interval for the population (U1)."""
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.tables import TablePrice, count_unions, find_cell_ends, price_table
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
+from holdtrue.queries.dates import DAY, is_date, list_starts, read_moment, write_moment
 from holdtrue.queries.parser import find_column, parse
 from holdtrue.queries.sql_words import quote_text
 from holdtrue.queries.syntax_tree import Query
@@ -27,34 +29,83 @@ from holdtrue.requests import Cut
 from holdtrue.verbs import Curation, Job, Measured, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 
-__all__ = ["Cut", "Groups", "cut", "make_bins", "plan_table", "preview_table", "read_axis", "read_groups", "tabulate"]
+__all__ = [
+    "Cut",
+    "Groups",
+    "Point",
+    "cut",
+    "make_bins",
+    "plan_table",
+    "preview_table",
+    "read_axis",
+    "read_groups",
+    "tabulate",
+]
 
 _UnionKind: TypeAlias = Literal["margins", "ranges"]
+Point: TypeAlias = Number | dt.date | np.datetime64 | str
+"""Where a column is cut: a number, or a date or timestamp, as such or as text."""
+
+_MOMENTS = (str, dt.date, np.datetime64)
+_KEYWORDS = {"date": "DATE", "timestamp": "TIMESTAMP"}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _MOST_CELLS = 100_000
 _MOST_RANGED = 10_000
 
 
-def cut(column: str, points: Sequence[Number], *, inside: bool = False) -> Cut:
-    """Cut a column of numbers at public points, for :meth:`Curator.table`.
+def cut(column: str, points: Sequence[Point], *, inside: bool = False) -> Cut:
+    """Cut a column of numbers, or of dates or timestamps, at public points, for :meth:`Curator.table`.
 
     >>> cut("age", [18, 65]).points
     (18.0, 65.0)
+    >>> cut("admitted", ["2026-01-01", "2026-07-01"]).points
+    ('2026-01-01', '2026-07-01')
     """
     name: object = column
     if not isinstance(name, str):
         raise InvalidParameter("column", type(name).__name__, "the name of a column")
-    given = [float(rational("points", point)) for point in read_list("points", points, expected="a list of numbers")]
-    if len(given) < 1 + truth("inside", inside) or any(high <= low for low, high in pairwise(given)):
-        raise InvalidParameter("points", list(points), "increasing numbers, each above the one before")
-    return Cut(column, tuple(given), inside)
+    given = read_list("points", points, expected="a list of numbers, or of dates")
+    dated = any(isinstance(point, _MOMENTS) for point in given)
+    read = [_read_point("points", point) if dated else float(rational("points", point)) for point in given]
+    if len(read) < 1 + truth("inside", inside) or any(high <= low for low, high in pairwise(read)):
+        raise InvalidParameter.saying(
+            "points", "points must be one or more (two with inside=True), each above the one before"
+        )
+    return Cut(column, tuple(write_moment(int(point)) for point in read) if dated else tuple(read), inside)
 
 
-def make_bins(column: str, *, low: Number, high: Number, bins: int) -> Cut:
-    """Return a column cut into bins of one width between two public ends."""
+def _read_point(name: str, point: object) -> int:
+    found = read_moment(point)
+    if found is None:
+        shown = point if isinstance(point, str) else type(point).__name__
+        raise InvalidParameter(name, shown, "numbers, or dates of the calendar such as 2026-01-31, and not both")
+    return found
+
+
+def make_bins(column: str, *, low: Point, high: Point, bins: int | str) -> Cut:
+    """Return a column cut between two public ends: into bins of one width, or dates by "month", "quarter" or "year"."""
+    if isinstance(bins, str) or isinstance(low, _MOMENTS):
+        return cut(column, [write_moment(point) for point in _list_moments(low, high, bins)], inside=True)
     first, last, number = rational("low", low), rational("high", high), count("bins", bins, most=_MOST_CELLS)
     if first >= last:
         raise InvalidParameter("low", low, "below high")
     return cut(column, [float(first + (last - first) * Fraction(at, number)) for at in range(number + 1)], inside=True)
+
+
+def _list_moments(low: object, high: object, bins: object) -> list[int]:
+    """Return the ends of bins of dates; bins of one width between two dates begin at midnight."""
+    first, last = _read_point("low", low), _read_point("high", high)
+    if first >= last:
+        raise InvalidParameter.saying("low", "low must be before high")
+    if isinstance(bins, str):
+        if bins not in _MONTHS:
+            raise InvalidParameter("bins", bins, f"a number, or one of {', '.join(_MONTHS)}")
+        return [first, *list_starts(first, last, _MONTHS[bins]), last]
+    number, step = count("bins", bins, most=_MOST_CELLS), 1 if first % DAY or last % DAY else DAY
+    found = [first + (last - first) * at // number // step * step for at in range(number)]
+    if len(set(found)) < number:
+        raise InvalidParameter("bins", bins, "at most one for each day")
+    return [*found, last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,23 +381,30 @@ def _check_disjoint(column: str | Cut, axis: CellAxis) -> None:
 def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
     given = cut(asked.column, asked.points, inside=asked.inside)  # a record may come from anywhere
     kind, name = find_column(given.column, card)
-    if kind not in ("integer", "real"):
-        raise InvalidParameter("columns", given.column, f"a column of numbers to be cut; it is {kind}")
-    points = given.points
+    points, (before, after) = _write_points(kind, given), ("before", "after") if kind in _KEYWORDS else ("below", "above")
+    closed = len(points) - 2 if given.inside else -1  # nothing is above the last cell, so that it holds its upper end
     inner = [
-        _Cell(
-            f"{low:g} to {high:g}",
-            f"{name} >= {low!r} AND {name} {'<=' if given.inside and high == points[-1] else '<'} {high!r}",
-        )
-        for low, high in pairwise(points)
+        _Cell(f"{low} to {high}", f"{name} >= {first} AND {name} {'<=' if at == closed else '<'} {end}")
+        for at, ((low, first), (high, end)) in enumerate(pairwise(points))
     ]
     if given.inside:
         return inner
-    below, above = (
-        _Cell(f"below {points[0]:g}", f"{name} < {points[0]!r}"),
-        _Cell(f"{points[-1]:g} and above", f"{name} >= {points[-1]!r}"),
-    )
-    return [below, *inner, above]
+    (low, first), (high, end) = points[0], points[-1]
+    return [_Cell(f"{before} {low}", f"{name} < {first}"), *inner, _Cell(f"{high} and {after}", f"{name} >= {end}")]
+
+
+def _write_points(kind: str, given: Cut) -> list[tuple[str, str]]:
+    """Return each point as a label shows it and as SQL has it; refuse points that the column cannot be compared with."""
+    dated = isinstance(given.points[0], str)
+    if kind not in ("integer", "real", *_KEYWORDS) or dated != (kind in _KEYWORDS):
+        fitting = "dates" if dated else "numbers"
+        raise InvalidParameter("columns", given.column, f"a column of {fitting} to be cut at these points; it is {kind}")
+    if not dated:
+        short = len({f"{point:g}" for point in given.points}) == len(given.points)
+        return [(f"{point:g}" if short else repr(point), repr(point)) for point in given.points]
+    if kind == "date" and not all(is_date(str(point)) for point in given.points):
+        raise InvalidParameter.saying("points", f"points must be dates, without a time: {given.column} holds dates")
+    return [(str(point), f"{_KEYWORDS[kind]} '{point}'") for point in given.points]
 
 
 def _quote_label(label: Label) -> str:

@@ -226,12 +226,17 @@ class LocalEngine(Engine):
         return self._run_masked(lambda: self._sum_codes(cells, bits, progress))
 
     def _sum_codes(self, cells: DisjointCells, bits: int, progress: Progress | None) -> list[int]:
-        totals = CellTotals(cells, bits)
+        totals, wanted = CellTotals(cells, bits), self._list_arrays(cells, bits, progress)
         with self._lock:
+            if cells.base is not None and len(wanted) == 1:
+                ((name, codes),) = wanted.items()
+                if (found := self._bitmaps.count_codes(cells.base.tree, name, codes)) is not None:  # type: ignore[arg-type]  # a condition
+                    totals.add_counts(*found)
+                    return totals.finish()
             kept = None if cells.base is None else self._bitmaps.find_rows(cells.base.tree, progress=progress)  # type: ignore[arg-type]  # a condition
             arrays = None
             if cells.base is None or kept is not None:
-                arrays = self._bitmaps.keep_arrays(self._list_arrays(cells, bits, progress))
+                arrays = self._bitmaps.keep_arrays(wanted)
             if arrays is not None:
                 totals.add_runs(list(arrays.values()), kept, rows=self.rows)
                 return totals.finish()

@@ -12,7 +12,7 @@ never on a cell.
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,6 +58,7 @@ _SEEN_BEFORE_SORTING = 8
 _QUICK_KEPT = 64
 _QUICK_BYTES = 1 << 24  # or as many as fit a large cache
 _MANY = 16
+_MANY_ROWS = 1 << 17
 
 
 class BitmapSource(Protocol):
@@ -79,10 +80,11 @@ class BitmapSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowArray:
-    """An array with one number of a type for each row: ``make`` yields it, a piece at a time."""
+    """An array with one number of a type for each row, or ``size`` numbers: ``make`` yields it, a piece at a time."""
 
     type: np.dtype[Any]
     make: Callable[[], Iterable[npt.NDArray[Any]]]
+    size: int | None = None
 
 
 class Bitmaps:
@@ -171,7 +173,7 @@ class Bitmaps:
 
         Each comes as the runs that its slots hold, in order, to be read before the cache is asked again.
         """
-        keys = {name: [(name, place) for place in range(8 * array.type.itemsize)] for name, array in wanted.items()}
+        keys = {name: self._list_keys(name, array) for name, array in wanted.items()}
         needed = set(chain.from_iterable(keys.values()))
         if len(needed) > self._slots:
             return None
@@ -185,6 +187,43 @@ class Bitmaps:
         for slot in chain.from_iterable(found.values()):
             self._used[slot] = self._clock
         return {name: [self._arena[slot].view(wanted[name].type) for slot in slots] for name, slots in found.items()}
+
+    def count_codes(self, tree: Boolean, name: str, codes: RowArray) -> tuple[npt.NDArray[np.int64], int] | None:
+        """Return how many rows of a tree over one sorted column have each code of a byte, and how many rows it has.
+
+        The codes are kept in the column's order, and how many of each lie before its cuts; so only the rows between an end
+        and the nearest cut are looked at. None where the column is not sorted, or rows are so few that all of them may be.
+        """
+        column = find_column(tree)
+        ranks = None if column is None else self._ranks.get(column)
+        if column is None or ranks is None or self._source.rows < _MANY_ROWS or codes.type != np.uint8:
+            return None
+        key, size, held = f"{name} by {column}", len(ranks.cuts) << 8, list[npt.NDArray[Any]]()
+        wanted = {
+            key: RowArray(codes.type, lambda: held),
+            f"before {key}": RowArray(np.dtype(np.int64), lambda: [_count_before(held[0], ranks.cuts)], size),
+        }
+        if any(each not in self._places for label, array in wanted.items() for each in self._list_keys(label, array)):
+            if (unordered := self.keep_arrays({name: codes})) is None:
+                return None
+            held.append(np.concatenate(unordered[name])[ranks.order])
+        if (kept := self.keep_arrays(wanted)) is None:
+            return None
+        self._note_use(column)
+        runs, table = kept[key], np.concatenate(kept[f"before {key}"])[:size].reshape(-1, 1 << 8)
+        spans, counts = find_spans(tree, ranks), np.zeros(1 << 8, dtype=np.int64)
+        for low, high in spans:
+            for end, sign in ((low, -1), (high, 1)):
+                place = ranks.find_cut(end)
+                cut = ranks.cuts[place]
+                between = _count_slice(runs, min(cut, end), max(cut, end))
+                counts += sign * (table[place] + (between if end > cut else -between))
+        return counts, sum(high - low for low, high in spans)
+
+    def _list_keys(self, name: str, array: RowArray) -> list[Hashable]:
+        """Return the keys of the slots that an array takes."""
+        size = array.type.itemsize * (64 * self._words if array.size is None else array.size)
+        return [(name, place) for place in range(-(-size // (8 * self._words)))]
 
     def _fill_array(self, array: "RowArray", keys: Sequence[Hashable], missing: Sequence[Hashable]) -> None:
         """Write an array into slots; nothing is remembered of one that fails."""
@@ -274,11 +313,32 @@ class Bitmaps:
         if not self._ranks:
             return None
         column = find_column(tree)
-        ranks = None if column is None else self._ranks.get(column)
-        if column is None or ranks is None:
+        if column is None:
+            return self._count_within(tree) if type(tree) is And else None
+        ranks = self._ranks.get(column)
+        if ranks is None:
             return None
         self._note_use(column)
         return sum(high - low for low, high in find_spans(tree, ranks))
+
+    def _count_within(self, tree: And) -> int | None:
+        """Return the count of known atoms joined with tests of one sorted column, for which no bitmap is written."""
+        tests, slots = [], []
+        for child in tree.children:
+            slot = None if isinstance(child, (And, Or)) else self._places.get(_key_of(child))
+            if slot is None:
+                tests.append(child)
+            else:
+                slots.append(slot)
+        column = find_column(tests[0]) if slots else None
+        ranks = None if column is None else self._ranks.get(column)
+        if column is None or ranks is None or any(find_column(test) != column for test in tests):
+            return None
+        self._note_use(column)
+        for slot in slots:
+            self._used[slot] = self._clock
+        words = self._arena[slots[0]] if len(slots) == 1 else np.bitwise_and.reduce(self._arena[slots], axis=0)
+        return ranks.count_within(find_spans(And(tuple(tests)), ranks), words)
 
     def _group_queries(self, waiting: Sequence[tuple[int, Boolean]]) -> Iterator[list[tuple[int, Boolean]]]:
         """Yield queries whose atoms have room together; leave out those that never have."""
@@ -389,6 +449,23 @@ def find_column(tree: Boolean) -> str | None:
             return first if first is not None and all(find_column(child) == first for child in children[1:]) else None
         case _:
             return None
+
+
+def _count_before(codes: npt.NDArray[Any], cuts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return how many of the codes before each cut are 0, 1, …, 255, one cut after the other."""
+    pieces = [np.bincount(codes[low:high], minlength=1 << 8) for low, high in pairwise(cuts)]
+    return np.cumsum([np.zeros(1 << 8, dtype=np.int64), *pieces], axis=0, dtype=np.int64).ravel()
+
+
+def _count_slice(runs: Sequence[npt.NDArray[Any]], start: int, stop: int) -> npt.NDArray[np.int64]:
+    """Return how many codes from one place to another, in an array that lies in runs of one size, are 0, 1, …, 255."""
+    size, counts = runs[0].size, np.zeros(1 << 8, dtype=np.int64)
+    while start < stop:
+        run, place = divmod(start, size)
+        some = runs[run][place : place + stop - start]
+        counts += np.bincount(some, minlength=1 << 8)
+        start += some.size
+    return counts
 
 
 def _is_conjunction(tree: Boolean, slots: Sequence[int]) -> bool:

@@ -166,8 +166,7 @@ class CellTotals:
     def add_runs(self, arrays: Sequence[Sequence[npt.NDArray[Any]]], kept: Words | None, *, rows: int) -> None:
         """Add all rows: the codes of each axis, then the values if any, each as runs of one size; ``kept`` meet the base."""
         if kept is not None and len(arrays) == 1 and arrays[0][0].dtype == np.uint8:
-            self._counts += count_bytes(arrays[0], kept, rows=rows)[: self._counts.size]
-            self._base += int(np.bitwise_count(kept).sum(dtype=np.int64))
+            self.add_counts(count_bytes(arrays[0], kept, rows=rows), int(np.bitwise_count(kept).sum(dtype=np.int64)))
             return
         step = min(runs[0].size for runs in arrays)
         for start in range(0, rows, step):
@@ -176,6 +175,11 @@ class CellTotals:
             flags = None if kept is None else unpack(kept, start=start, stop=stop)
             values = None if self._cells.value is None else found.pop()
             self.add(found, flags, values)
+
+    def add_counts(self, counts: Integers, kept: int) -> None:
+        """Add rows that were counted by their code: how many have each, and how many meet the base."""
+        self._counts += counts[: self._counts.size]
+        self._base += kept
 
     def add(self, codes: Sequence[Codes], kept: Flags | None, values: Integers | None) -> None:
         """Add a block of rows: their codes on each axis, which of them meet the base, their values in units of 2^-bits."""
@@ -199,6 +203,8 @@ class CellTotals:
         self._count_waiting()
         step = 1 if self._cells.sides is None else len(self._cells.sides.conditions)
         counts = [number << self._bits for number in self._counts.tolist()]
+        if step == 1 and not self._parts:
+            return counts if self._cells.base is None else [*counts, self._base << self._bits]
         sums = [0] * len(counts)
         for place, part in enumerate(self._parts):
             sums = [total + (number << (place * _PART_BITS)) for total, number in zip(sums, part.tolist(), strict=True)]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.kernels import Words
-from holdtrue.kernels.bitmaps import allocate_arena, count_words, mark_ranges, pack
+from holdtrue.kernels.bitmaps import allocate_arena, count_range, count_words, mark_ranges, pack
 from holdtrue.queries.syntax_tree import And, Boolean, Member, Number, Or, ValueComparison
 
 __all__ = ["SortedColumn", "find_spans"]
@@ -54,10 +54,13 @@ class SortedColumn:
     def sort(cls, data: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> "SortedColumn":
         """Sort a column; rows that are NULL or NaN have no rank, and satisfy no comparison."""
         there = valid & (data == data) if data.dtype.kind == "f" else valid  # noqa: PLR0124 - false for NaN only
-        rows = np.flatnonzero(there).astype(np.int32 if data.size < _INT32 else np.int64)
-        held = data[rows]
-        by_value = np.argsort(held)
-        values, order = held[by_value], rows[by_value]
+        kind = np.int32 if data.size < _INT32 else np.int64
+        if there.all():
+            order, values = np.argsort(data).astype(kind), np.sort(data)
+        else:
+            rows = np.flatnonzero(there).astype(kind)
+            held = data[rows]
+            order, values = rows[np.argsort(held)], np.sort(held)
         # Values that are equal lie on one side of any constant, so a cut behind all of them is as good as one between them.
         spread = np.maximum(np.arange(1, _CUTS + 1) * values.size // _CUTS - 1, 0)
         cuts = np.unique(np.searchsorted(values, values[spread], side="right")).tolist() if values.size else []
@@ -87,13 +90,25 @@ class SortedColumn:
         """Write the bits of the rows whose rank lies in one of the spans, and zero everywhere else."""
         chosen, edges = [], []
         for end in (end for span in wanted for end in span):
-            place = bisect_left(self.cuts, end)
-            if place and 2 * end < self.cuts[place - 1] + self.cuts[place]:
-                place -= 1
+            place = self.find_cut(end)
             if place:
                 chosen.append(place - 1)
             edges.append((min(end, self.cuts[place]), max(end, self.cuts[place])))
         mark_ranges(self.below, np.array(chosen, dtype=np.int64), self.order, _to_pairs(edges), words)
+
+    def count_within(self, wanted: Spans, words: Words) -> int:
+        """Return how many rows whose rank lies in one of the spans have their bit set."""
+        return sum(self._count_below(high, words) - self._count_below(low, words) for low, high in wanted)
+
+    def _count_below(self, end: int, words: Words) -> int:
+        """Return how many rows that rank below an end have their bit set."""
+        place = self.find_cut(end)
+        return count_range(None if not place else self.below[place - 1], self.order, self.cuts[place], end, words)
+
+    def find_cut(self, end: int) -> int:
+        """Return the place of the cut that is nearest to a rank."""
+        place = bisect_left(self.cuts, end)
+        return place - 1 if place and 2 * end < self.cuts[place - 1] + self.cuts[place] else place
 
 
 def _to_pairs(pairs: list[tuple[int, int]]) -> npt.NDArray[np.int64]:

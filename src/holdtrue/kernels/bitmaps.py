@@ -28,6 +28,7 @@ __all__ = [
     "count_conjunctions",
     "count_pairs",
     "count_programs",
+    "count_range",
     "count_words",
     "mark_ranges",
     "pack",
@@ -79,6 +80,7 @@ def _warm_up(module: ModuleType) -> None:
     module.count_conjunctions(
         arena, np.zeros((1, 2), dtype=np.int64), allocate_arena(1, _RUN)[0], np.zeros(1, dtype=np.int64)
     )
+    module.count_range(arena[0], np.zeros(1, dtype=np.int32), 0, 1, arena[0])
     module.count_bytes(np.zeros(64 * _LINE, dtype=np.uint8), arena[0], np.zeros((_LINE, 1 << 8), dtype=np.int64))
 
 
@@ -181,6 +183,21 @@ def mark_ranges(
     for low, high in edges.tolist():
         flags[order[low:high]] ^= True
     words ^= np.packbits(flags, bitorder="little").view(np.uint64)
+
+
+def count_range(below: Words | None, order: npt.NDArray[np.signedinteger], cut: int, end: int, words: Words) -> int:
+    """Return how many of the rows that rank below an end have their bit set.
+
+    ``below`` are the rows that rank below a cut, None where there are none; ``order`` names the row of each rank.
+    """
+    known = words[:0] if below is None else below
+    module = compiled(known.size + abs(end - cut))
+    if module is not None:
+        found: int = module.count_range(known, order, cut, end, words)
+        return found
+    rows = order[min(cut, end) : max(cut, end)]
+    bits = int(((words[rows >> 6] >> (rows & 63).astype(np.uint64)) & np.uint64(1)).sum(dtype=np.int64))
+    return int(np.bitwise_count(known & words[: known.size]).sum(dtype=np.int64)) + (bits if end > cut else -bits)
 
 
 def count_bytes(runs: Sequence[npt.NDArray[np.uint8]], kept: Words, *, rows: int) -> Integers:

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from holdtrue.kernels import compile_kernel
 from holdtrue.kernels.bitmaps import AND, AND_TOP, OR, PUSH
 
-__all__ = ["count_bytes", "count_conjunction", "count_conjunctions", "count_programs", "mark_ranges"]
+__all__ = ["count_bytes", "count_conjunction", "count_conjunctions", "count_programs", "count_range", "mark_ranges"]
 
 _LINE = 8
 _TOGETHER = 4
@@ -209,6 +209,19 @@ def mark_ranges(bitmaps: Any, chosen: Any, order: Any, edges: Any, words: Any) -
         for position in range(edges[span, 0], edges[span, 1]):
             row = order[position]
             words[row >> 6] ^= np.uint64(1) << np.uint64(row & 63)
+
+
+@compile_kernel
+def count_range(below: Any, order: Any, cut: int, end: int, words: Any) -> Any:  # noqa: ANN401 - likewise
+    """Return how many rows that rank below an end have their bit set: those below the cut, and those between the two."""
+    total = np.uint64(0)
+    for i in range(below.size):
+        total += _ones(below[i] & words[i])
+    between = np.uint64(0)
+    for position in range(min(cut, end), max(cut, end)):
+        row = order[position]
+        between += (words[row >> 6] >> np.uint64(row & 63)) & np.uint64(1)
+    return np.int64(total) + np.int64(between) if end > cut else np.int64(total) - np.int64(between)
 
 
 @compile_kernel

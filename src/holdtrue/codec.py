@@ -12,6 +12,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, Final, TypeVar, overload
 from uuid import UUID
 
@@ -51,6 +52,7 @@ _WORDS = {
 # In JSON each looks like a text that another value has too: two requests would be one.
 _REFUSED = (bytes, bytearray, memoryview, Decimal, UUID, date, time, timedelta)
 _HARMLESS = frozenset((str, int, bool, type(None)))
+_NESTED = frozenset((list, tuple))
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +112,10 @@ def _is_writable(value: object) -> bool:
         inner = value
     else:
         return isinstance(value, Record)
-    return _HARMLESS.issuperset(map(type, inner)) or all(map(_is_writable, inner))
+    kinds = set(map(type, inner))
+    if kinds <= _NESTED and kinds:  # a table of texts and whole numbers, the usual long one
+        return _HARMLESS.issuperset(map(type, chain.from_iterable(inner))) or all(map(_is_writable, inner))
+    return kinds <= _HARMLESS or all(map(_is_writable, inner))
 
 
 @overload

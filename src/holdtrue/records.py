@@ -45,6 +45,8 @@ class Tagged(Record, frozen=True, tag_field="record", tag=str.lower):
 
 
 def _check_finite(name: str, *values: float | None) -> None:
+    if None not in values and math.isfinite(sum(values)):  # type: ignore[arg-type]  # no None
+        return
     for value in values:
         if value is not None and not math.isfinite(value):
             raise InvalidParameter(name, value, "a finite number")

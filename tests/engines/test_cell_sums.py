@@ -1,4 +1,4 @@
-"""Disjoint cells from codes: the integers and the digests of one query a cell, on every engine, whatever the rows hold."""
+"""Disjoint cells from codes: the integers of one query a cell, on every engine, whatever the rows hold."""
 
 import math
 from itertools import product
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engines.adversarial import TABLES, queries
+from engines.adversarial import TABLES
 from holdtrue.engines import open_engine
 from holdtrue.engines.bitmaps import Bitmaps
 from holdtrue.errors import UnsupportedQuery
@@ -45,6 +45,33 @@ def list_cells(card):
     found += [make_cells(card, [], where, "share", "score") for where in WHERES]
     found += [make_cells(card, ["smoker", "born"], where, "share", "odd name") for where in WHERES]
     return found + [make_cells(card, ["region", "age", "score"], where) for where in WHERES]
+
+
+def test_counts_by_the_order_of_a_column_are_those_of_a_scan(opener, monkeypatch):
+    """Codes in the order of the column that a condition reads, counted between its ends and the nearest cuts."""
+    monkeypatch.setattr("holdtrue.engines.bitmaps._MANY_ROWS", 0)
+    wheres = ["age > 1", "age < 0 OR age > 7", "age IN (0, 3, 9)", "age <> 2", "age > 5 AND age < 5", "age IS NOT NULL"]
+    for name in sorted(TABLES):
+        opened, peer = opener("arrow", TABLES[name]), opener("arrow", TABLES[name])
+        opened.sort(["age", "score"])
+        for axis, where in product(AXES, [*wheres, *[text.replace("age", "score") for text in wheres]]):
+            cells = make_cells(opened.card, [axis], where)
+            assert [opened.sum_cells(cells, bits=BITS) for _ in range(2)] == [peer.sums(cells.queries, bits=BITS)] * 2
+
+
+def test_counts_by_order_of_many_rows_and_little_memory(monkeypatch):
+    random, rows = np.random.default_rng(3), (1 << 17) + 5
+    table = pa.table({"x": random.integers(0, 1000, rows), "y": random.integers(0, 5, rows)})
+    for memory in (1 << 30, 1 << 23):
+        engine = open_engine(table)
+        monkeypatch.setattr(engine, "_bitmaps", Bitmaps(engine, memory=memory))
+        engine.sort(["x"])
+        axis = read_axis(engine.card, "y", tuple(f"y = {number}" for number in range(4)))
+        for low, high in ((0, 999), (3, 500), (700, 701), (-5, 2000), (600, 20)):
+            found = engine.sum_cells(DisjointCells((axis,), parse(f"x >= {low} AND x < {high}", engine.card)), bits=0)
+            x, y = table["x"].to_numpy(), table["y"].to_numpy()
+            kept = (x >= low) & (x < high)
+            assert found == [*np.bincount(y[kept], minlength=5)[:4].tolist(), int(kept.sum())]
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
@@ -133,24 +160,19 @@ def test_more_cells_than_two_bytes_have_codes_for():
     assert found == np.bincount(290 * first[inside] + second[inside], minlength=290 * 290).tolist()
 
 
-def test_digests_are_those_of_the_queries(opener):
-    for cells in list_cells(opener("arrow", TABLES["one"]).card):
-        queried = cells.queries if cells.base is None else cells.queries[:-1]
-        assert cells.list_digests() == [query.digest for query in queried]
-
-
-def test_digests_with_any_condition_and_any_value(opener):
+def test_cells_with_one_name_have_the_same_queries(opener):
     card = opener("arrow", TABLES["one"]).card
-    for query in queries(card, 300, seed=21):
-        cells = [make_cells(card, ["region"], query.text if query.boolean else None, query.text)]
-        cells += [make_cells(card, ["smoker"], query.text)] if query.boolean else []
-        for each in cells:
-            queried = each.queries if each.base is None else each.queries[:-1]
-            assert each.list_digests() == [found.digest for found in queried]
+    cells = [each for _ in range(2) for each in list_cells(card)]
+    cells += [make_cells(card, ["region"], where) for where in ("age > 1", "1 < age", "NOT age <= 1")]
+    named = {}
+    for each in cells:
+        queried = [query.digest for query in each.queries]
+        assert each.number == len(queried) - (each.base is not None)
+        assert named.setdefault(each.find_name(), queried) == queried
+    assert len(named) == len(list_cells(card)) - len(WHERES)  # those of a region without a value are there twice
 
 
 def test_queries_are_those_of_the_texts_that_they_stand_for(opener):
-    """The texts by which tables and means were always charged: what a ledger holds is found again."""
     card = opener("arrow", TABLES["one"]).card
     where, inside = "(age > 1 OR smoker)", "score >= 0.0 AND score <= 9.5"
     axis = read_axis(card, "score", (inside, "score < 0.0", "score > 9.5"))
@@ -161,8 +183,8 @@ def test_queries_are_those_of_the_texts_that_they_stand_for(opener):
         within = f"{condition} AND {where} AND {inside}"
         texts += [within, f"CASE WHEN {within} THEN (score - (0.0)) / 9.5 ELSE 0 END"]
         texts += [f"{condition} AND {where} AND {side}" for side in ("score < 0.0", "score > 9.5")]
-    found = DisjointCells((region,), parse(where, card), value, axis).list_digests()
-    assert found == [parse(text, card).digest for text in texts]
+    found = DisjointCells((region,), parse(where, card), value, axis).queries[:-1]
+    assert [query.digest for query in found] == [parse(text, card).digest for text in texts]
 
 
 def test_a_cell_that_is_too_complex_is_refused_as_its_query_is():
@@ -173,7 +195,7 @@ def test_a_cell_that_is_too_complex_is_refused_as_its_query_is():
     with pytest.raises(UnsupportedQuery) as first:
         _ = cells.queries
     with pytest.raises(UnsupportedQuery) as second:
-        cells.list_digests()
+        cells.find_name()
     assert str(first.value) == str(second.value)
 
 

@@ -1,9 +1,10 @@
 """Disjoint cells of the rows, made of public labels and cut points: the query of each, and what it is found again by."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -17,14 +18,11 @@ from holdtrue.queries.syntax_tree import (
     MOST_NODES,
     And,
     Boolean,
-    CaseWhen,
     Constant,
     Number,
-    Or,
     Query,
     Scalar,
     Tree,
-    Truth,
     columns,
     notation,
 )
@@ -63,14 +61,12 @@ class _Size(NamedTuple):
 class CellAxis:
     """Disjoint conditions on one column, in their order: a row meets one of them or none.
 
-    ``name`` stands for the column, its type and the conditions. ``parts`` are what each condition adds to the notation of a
-    conjunction; None where one of them is more than tests of this column, all of which a row has to pass.
+    ``name`` stands for the column, its type and the conditions; ``size`` is at least that of any of them.
     """
 
     column: str
     conditions: tuple[Query, ...]
     name: str
-    parts: tuple[tuple[str, ...], ...] | None
     size: _Size
 
     @property
@@ -81,20 +77,13 @@ class CellAxis:
 
 def make_axis(column: str, queries: Sequence[Query]) -> CellAxis:
     """Return the axis of conditions on one column; that no row meets two of them is for the caller to see to."""
-    plain = all(query.columns == (column,) and not _holds_more(query.tree) for query in queries)
     sizes = [_Size.of(query) for query in queries]
     return CellAxis(
         column,
         tuple(queries),
         hashlib.sha256(" ".join([query.digest for query in queries]).encode()).hexdigest(),
-        tuple([tuple(_list_parts(query.tree)) for query in queries]) if plain else None,
         _Size(*[max(each) for each in zip(*sizes, strict=True)]),
     )
-
-
-def _holds_more(tree: Tree) -> bool:
-    """Return whether a condition is a constant, or more than tests of which a row has to pass all."""
-    return any(isinstance(part, (Or, Constant)) for part in (tree.children if isinstance(tree, And) else (tree,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,47 +117,23 @@ class DisjointCells:
         found = [to_query(tree) for tree in self._list_trees()]
         return tuple(found if self.base is None else [*found, self.base])
 
-    def list_digests(self) -> list[str]:
-        """Return the digest of each query, that of ``base`` left out; refuse a query that is too complex.
+    @property
+    def number(self) -> int:
+        """Return how many sums there are, that of ``base`` left out."""
+        others = 0 if self.sides is None else len(self.sides.conditions) - 1
+        return math.prod(len(axis.conditions) for axis in self.axes) * (1 + (self.value is not None) + others)
 
-        Law: they are those of :attr:`queries`. Conditions on different columns have nothing in common that a conjunction
-        could leave out, so that its notation is that of their parts, sorted; anything else is written in full.
+    def find_name(self) -> str:
+        """Return what the sums are found again by; refuse a query of theirs that is too complex.
+
+        Law: it is made of public text alone, and cells whose names are equal have equal queries, in one order.
         """
-        found = self._digest_parts() if self._is_simple() else None
-        if found is not None:
-            return found
-        queries = self.queries
-        return [query.digest for query in (queries if self.base is None else queries[:-1])]
-
-    def _is_simple(self) -> bool:
-        """Return whether no two conditions that are joined read one column, none is a constant, and no query too complex."""
-        axes, others = self.all_axes, [query for query in (self.base, self.value) if query is not None]
-        joined = [query for query in others if query.boolean]
-        read = [axis.column for axis in axes] + [name for query in joined for name in query.columns]
-        if not axes or len(set(read)) < len(read) or any(isinstance(query.tree, Constant) for query in joined):
-            return False
-        sizes = [axis.size for axis in axes] + [_Size.of(query) for query in others]
-        return all(axis.parts is not None for axis in axes) and _Size.join(sizes).fits()
-
-    def _digest_parts(self) -> list[str] | None:
-        """Return the digests by the notations of parts; None where a value may be simplified."""
-        base = [] if self.base is None else _list_parts(self.base.tree)
-        held = dict(chain.from_iterable(columns(axis.conditions[0].tree).items() for axis in self.all_axes))
-        held |= {} if self.base is None else columns(self.base.tree)
-        head, full, write_value = _write_sorted(held), "", None
-        if self.value is not None:
-            full, write_value = _write_sorted(held | columns(self.value.tree)), _spell_value(self.value)
-            if write_value is None:
-                return None
-        sides = ((),) if self.sides is None else self.sides.parts or ()
-        found: list[str] = []
-        for group in product(*[axis.parts or () for axis in self.axes]):
-            shared = [*chain.from_iterable(group), *base]
-            found.append(_hash_text(head + _join_parts([*shared, *sides[0]])))
-            if write_value is not None:
-                found.append(_hash_text(full + write_value([*shared, *sides[0]])))
-            found += [_hash_text(head + _join_parts([*shared, *side])) for side in sides[1:]]
-        return found
+        queries = [query for query in (self.base, self.value) if query is not None]
+        if not _Size.join([*[axis.size for axis in self.all_axes], *map(_Size.of, queries)]).fits():
+            _ = self.queries
+        names = [f"axis {axis.name}" for axis in self.axes] + ([] if self.sides is None else [f"sides {self.sides.name}"])
+        names += [] if self.base is None else [f"where {self.base.digest}"]
+        return _hash_text(" ".join([*names, *([] if self.value is None else [f"value {self.value.digest}"])]))
 
     def _list_trees(self) -> Iterator[Tree]:
         base: list[Boolean] = [] if self.base is None else [self.base.tree]  # type: ignore[list-item]  # a condition
@@ -216,33 +181,6 @@ class Restriction:
 def _choose_inside(inside: Boolean, value: Query) -> Scalar:
     """Return a number that is a value inside, and 0 elsewhere."""
     return case([(inside, value.tree)], Number(0))  # type: ignore[list-item]  # no condition
-
-
-def _spell_value(value: Query) -> Callable[[list[str]], str] | None:
-    """Return how a value within the parts of a condition is spelled; None where it may be simplified."""
-    if value.boolean:
-        own = _list_parts(value.tree)
-        return lambda parts: _join_parts([*parts, *own])
-    match _choose_inside(Truth("any", wanted=True), value):
-        case CaseWhen(branches=((_, number),), default=default):
-            middle, end = notation(number), notation(default)
-            return lambda parts: f"(case ({_join_parts(parts)} {middle}) {end})"
-        case _:
-            return None
-
-
-def _list_parts(tree: Tree) -> list[str]:
-    """Return the notations of what a condition joins by AND."""
-    return [notation(part) for part in (tree.children if isinstance(tree, And) else (tree,))]
-
-
-def _join_parts(parts: list[str]) -> str:
-    """Return the notation of a conjunction, as :func:`~holdtrue.queries.checking.conjoin` and ``notation`` write it."""
-    return f"(all {' '.join(sorted(parts))})" if len(parts) > 1 else parts[0]
-
-
-def _write_sorted(types: Mapping[str, Type]) -> str:
-    return write_head(dict(sorted(types.items())))
 
 
 def _hash_text(text: str) -> str:

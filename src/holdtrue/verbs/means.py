@@ -82,7 +82,7 @@ def plan_mean(  # noqa: PLR0913 - one request
     sides = (f"{name} >= {first} AND {name} <= {last}", f"{name} < {first}", f"{name} > {last}")
     value = curation.parse(f"({name} - ({first})) / {width!r}")
     cells = replace(groups.cells, value=value, sides=read_axis(curation.card, column, sides))
-    return _MeanLayout("mean", column, bounds, groups, cells, cells.list_digests()).to_release(curation)
+    return _MeanLayout("mean", column, bounds, groups, cells, cells.find_name()).to_release(curation)
 
 
 def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None = None) -> Release:
@@ -94,7 +94,7 @@ def plan_share(curation: Curation, query: object, *, by: By, keys: Keys | None =
         raise InvalidParameter("by", by, "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=None, keys=keys, most=_MOST_GROUPS)
     cells = replace(groups.cells, value=asked)
-    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, cells, cells.list_digests()).to_release(curation)
+    return _MeanLayout("share", asked.text, (0.0, 1.0), groups, cells, cells.find_name()).to_release(curation)
 
 
 def read_by(by: object) -> tuple[str | Cut, ...]:
@@ -121,7 +121,7 @@ def read_bounds(low: Number, high: Number) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MeanLayout:
-    """The cells of means: what is averaged between which bounds, the groups, what is summed, and the digests of its queries.
+    """The cells of means: what is averaged between which bounds, the groups, what is summed, and the name of that.
 
     A mean has four sums for each group: rows inside, the sum of y, rows below and rows above. A share has two: the rows of
     the group, and the sum of the query.
@@ -132,7 +132,7 @@ class _MeanLayout:
     bounds: tuple[float, float]
     groups: Groups
     cells: DisjointCells
-    digests: list[str]
+    name: str
 
     @property
     def outside(self) -> bool:
@@ -141,10 +141,8 @@ class _MeanLayout:
 
     @property
     def part(self) -> str:
-        """Return what the means are found again by: their queries, in their order, and their bounds."""
-        base, bounds = self.groups.base, [repr(end) for end in self.bounds]
-        identity: dict[str, object] = {"cells": self.digests, "bounds": bounds}
-        return f"{self.measure} {digest_of(identity | {'where': None if base is None else base.digest})}"
+        """Return what the means are found again by: their cells and their bounds."""
+        return f"{self.measure} {digest_of({'cells': self.name, 'bounds': [repr(end) for end in self.bounds]})}"
 
     def split(self, sums: Sequence[int]) -> list[int]:
         """Return the cells from the sums of all queries: y, 1 - y, and the sides where there are any, for each group.
@@ -153,7 +151,7 @@ class _MeanLayout:
         """
         step = 4 if self.outside else 2
         found: list[int] = []
-        for start in range(0, len(self.digests), step):
+        for start in range(0, self.cells.number, step):
             whole, part, *sides = sums[start : start + step]
             found += [part, whole - part, *sides]
         return found

@@ -158,7 +158,7 @@ def plan_table(  # noqa: PLR0913 - one request
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=where, keys=keys)
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
-    return _make_release(curation.plan, curation.card.rows, _Layout(groups, groups.cells.list_digests(), declared))
+    return _make_release(curation.plan, curation.card.rows, _Layout(groups, groups.cells.find_name(), declared))
 
 
 @lru_cache(64)
@@ -234,24 +234,22 @@ def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tupl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """The cells of a table: the groups, the digest of each one's query, and the unions that are declared."""
+    """The cells of a table: the groups, the name of their cells, and the unions that are declared."""
 
     groups: Groups
-    digests: list[str]
+    name: str
     declared: tuple[_UnionKind, ...]
 
     @property
     def part(self) -> str:
-        """Return what the table is found again by: its queries, in their order, and the unions that are declared."""
-        identity: dict[str, object] = {"cells": self.digests}
-        identity["where"] = None if self.groups.base is None else self.groups.base.digest
-        return f"table {digest_of(identity | ({'unions': list(self.declared)} if self.declared else {}))}"
+        """Return what the table is found again by: its cells, and the unions that are declared."""
+        return f"table {digest_of({'cells': self.name, 'unions': list(self.declared)})}"
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
         """Return what the cells, the further one and the declared unions cost."""
         margins, ranges = "margins" in self.declared, "ranges" in self.declared
         unions = count_unions(self.groups.sizes, margins=margins, ranges=ranges)
-        return price_table(plan, len(self.digests) + 1, unions=unions)
+        return price_table(plan, self.groups.cells.number + 1, unions=unions)
 
 
 def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
@@ -259,16 +257,16 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
 
     def draw(sums: Measured) -> Sequence[int]:
-        counted = [int(value) for value in sums]
-        cells = counted[: len(layout.digests)]
-        rest = (rows * unit if base is None else counted[-1]) - sum(cells)
-        return [int(value) for value in mechanism.release([*cells, rest])]
+        cells = list(sums[: layout.groups.cells.number])
+        rest = (rows * unit if base is None else int(sums[-1])) - sum(cells)
+        drawn: list[int] = mechanism.release(np.array([*cells, rest])).tolist()
+        return drawn
 
     def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
         return [_read_table(drawn, plan, layout, rows=rows, price=price, certificate=certificate)]
 
     groups = layout.groups
-    request: dict[str, object] = {"columns": list(groups.names), "labels": [list(each) for each in groups.labels]}
+    request: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
     request["where"] = None if base is None else base.text
     if layout.declared:
         request["unions"] = list(layout.declared)
@@ -292,7 +290,9 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
     """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
     grid, near, frozen = rows << plan.bits, price.sample_box, plan.transfer if isinstance(plan, Plan) else None
     groups = layout.groups
-    values = tuple(min(max(number, 0), grid) / grid for number in drawn)
+    answers = tuple([number / grid for number in drawn])
+    shares = np.clip(answers, 0.0, 1.0)
+    values = tuple(shares.tolist())
     ends = find_cell_ends(plan, values)
     return Table(
         columns=groups.names,
@@ -300,15 +300,15 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
         values=values,
         low=None if ends is None else tuple(ends[0]),
         high=None if ends is None else tuple(ends[1]),
-        sample_low=tuple(max(0.0, value - near) for value in values),
-        sample_high=tuple(min(1.0, value + near) for value in values),
+        sample_low=tuple(np.maximum(0.0, shares - near).tolist()),
+        sample_high=tuple(np.minimum(1.0, shares + near).tolist()),
         confidence=1 - plan.beta,
         certificate=certificate,
         reason=NOT_INDEPENDENT if ends is None else None,
         unions=Unions(
             declared=layout.declared,
             sizes=groups.sizes,
-            answers=tuple(number / grid for number in drawn),
+            answers=answers,
             sample_noise=near,
             rounding=price.rounding,
             noise=None if frozen is None else frozen.noise,

@@ -33,6 +33,7 @@ _SHARING = (1, 100)  # how many such releases one budget pays for
 _LEVEL = 0.95
 _SEED = 20210619
 _PICKED = "Holdtrue, exponential"
+_POINT = "Holdtrue, point"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,8 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
         for sharing in _SHARING:
             print(people.name, sharing, flush=True)
             found: dict[str, Errors] = {"Holdtrue": _release_here(people, releases, sharing)}
-            found[_PICKED] = {"median": _pick_medians(people, releases, sharing)}
+            found[_PICKED] = {"median": _pick_medians(people, releases, sharing, method="exponential")}
+            found[_POINT] = {"median": _pick_medians(people, releases, sharing, method="point")}
             found["OpenDP, distance 2"] = _release_opendp(people, releases, sharing, row=2.0)
             found["OpenDP, sensitivity by hand"] = _release_opendp(people, releases, sharing, row=math.sqrt(2))
             if python is not None:
@@ -129,7 +131,9 @@ population's half-width is the mean one at 95 %, for all groups at once, of a pl
   search of up to 2 log2(points) questions, all of which stay answered, and whose interval is the narrowest for its cost
   (U3.2); "exponential" picks two ends by the exponential mechanism, each charged in mu by its bounded range (T2b), and
   answers with the middle between them: a number nearer to the median of the rows, in an interval that is wider. The
-  plans of the two spend different amounts for the population, which stand beside the half-widths.
+  plans of the two spend different amounts for the population, which stand beside the half-widths. "Point" is one pick
+  with the whole budget and no interval, which is what the peers release: alone in pure epsilon by permute-and-flip, a
+  hundred in mu by the exponential mechanism.
 - OpenDP counts in zCDP and converts. Its relation is adding or removing a row, so a replaced row is distance 2; its
   count_by_categories then allows for 2 in one group. "By hand" gives its Gaussian mechanism the sensitivity √2 of a
   replaced row, which its user has to prove. Means are centred sums and counts, half of the budget each. The median
@@ -196,20 +200,23 @@ def _plans(people: People, sharing: int, *, iid: bool = False) -> dict[str, Plan
     return {question: _plan_for(people, price, sharing, iid=iid) for question, price in prices.items()}
 
 
-def _plan_picks(people: People, sharing: int, *, iid: bool = False) -> Plan:
-    """Return a plan that leaves nearly all of its budget to so many uses."""
-    return ht.plan(rows=people.rows, queries=1, epsilon=_EPSILON, delta=_DELTA, reserve=0.999, uses=sharing, iid=iid)
+def _plan_picks(people: People, sharing: int, *, iid: bool = False, method: str = "exponential") -> Plan:
+    """Return a plan that leaves nearly all of its budget to so many uses; a point alone is best in pure epsilon."""
+    given: dict[str, Any] = {"reserve": 0.999, "uses": sharing, "iid": iid}
+    if method == "point" and sharing == 1:
+        return ht.plan(rows=people.rows, queries=1, epsilon=_EPSILON, pure=True, **given)
+    return ht.plan(rows=people.rows, queries=1, epsilon=_EPSILON, delta=_DELTA, **given)
 
 
-def _pick_median(curator: ht.Curator, people: People) -> Any:  # noqa: ANN401 - quantiles
-    return curator.median("value", low=people.ends[0], high=people.ends[1], step=people.step, method="exponential")
+def _pick_median(curator: ht.Curator, people: People, method: str) -> Any:  # noqa: ANN401 - quantiles
+    return curator.median("value", low=people.ends[0], high=people.ends[1], step=people.step, method=method)
 
 
-def _pick_medians(people: People, releases: int, sharing: int) -> Floats:
-    plan, found = _plan_picks(people, sharing), []
+def _pick_medians(people: People, releases: int, sharing: int, *, method: str) -> Floats:
+    plan, found = _plan_picks(people, sharing, method=method), []
     for _ in range(releases):
         with _open(people, plan) as curator:
-            found += _pick_median(curator, people).values
+            found += _pick_median(curator, people, method).values
     return people.find_ranks(found)
 
 
@@ -266,7 +273,7 @@ def _find_population(people: People, sharing: int) -> dict[str, str]:
         }[question]
         found[question] = f"{half * scale:.4g} {unit} (spends epsilon {spent:.2g})".replace("  ", " ")
     with _open(people, _plan_picks(people, sharing, iid=True)) as curator:
-        told = _pick_median(curator, people)
+        told = _pick_median(curator, people, "exponential")
         half, spent = (told.high[0] - told.low[0]) / 2, curator.budget.epsilon(_DELTA)
     return found | {_PICKED: f"{half:.4g} of the value (spends epsilon {spent:.2g})"}
 

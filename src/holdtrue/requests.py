@@ -394,12 +394,12 @@ class Quantile(_Request, frozen=True, kw_only=True):
     step: Annotated[Annotated[float, Meta(gt=0)], Meta(description="How far apart the points of the grid are.")] = 1
     where: Annotated[Text | None, Meta(description="A condition that rows must meet to be looked at.")] = None
     method: Annotated[
-        Literal["search", "curve", "exponential"] | None,
+        Literal["search", "curve", "exponential", "point"] | None,
         Meta(description="How it is found; as the ledger and the number of levels have it unless given."),
     ] = None
     epsilon: Annotated[
         Privacy | None,
-        Meta(description="The privacy of all picks of the exponential method; a share of the reserve unless given."),
+        Meta(description="The privacy of all picks of exponential and point; a share of the reserve unless given."),
     ] = None
 
 

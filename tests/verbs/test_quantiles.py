@@ -25,7 +25,7 @@ from holdtrue.errors import (
     UsedKey,
 )
 from holdtrue.exact import UNIT
-from holdtrue.mechanisms import Exponential, Gaussian
+from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
 from holdtrue.planning.quantiles import (
     QuantileGrid,
     ShareReading,
@@ -629,10 +629,45 @@ def test_picks_are_paid_from_the_reserve_once(tmp_path):
     assert not ht.audit_ledger(place).violated
 
 
+@pytest.mark.parametrize("pure", [True, False])
+def test_u3_a_point_is_one_pick_with_the_whole_epsilon(pure, monkeypatch):
+    rows, seen = make_rows(2000), []
+    kind = PermuteAndFlip if pure else Exponential
+    monkeypatch.setattr(kind, "release", lambda self, scores: seen.append((self.rate, scores)) or 49)
+    with (open_pure if pure else open_picking)(rows) as curator:
+        price = curator.preview_quantile("age", 0.5, low=0, high=127, method="point", epsilon=0.1)
+        found = curator.median("age", low=0, high=127, method="point", epsilon=0.1)
+        assert (found.method, found.value, found.interval, price.method) == ("point", 49.0, None, "point")
+        assert found.cost == pytest.approx(price.cost)
+        assert (found.sample_low, found.sample_high) == ((0.0,), (127.0,))
+        (entry,) = charges(curator)
+        assert (entry.verb, entry.draws) == ("quantile", 0)
+        assert curator.median("age", low=0, high=127, method="point", epsilon=0.1).repeated
+    ((rate, scores),) = seen
+    assert float(rate) == pytest.approx(0.1 / 2)
+    assert (scores == score_ranks([(rows["age"] <= age).sum() for age in range(128)], 1000)).all()
+
+
+def test_u3_points_have_levels_as_near_as_they_say():
+    """In 40 runs: the share up to a point and that below it, of the population; several levels share the epsilon."""
+    population, levels = make_rows(300_000, seed=3)["age"], (0.25, 0.5, 0.9)
+    for seed in range(40):
+        rows = {"age": np.random.default_rng([seed, 13]).choice(population, 6000)}
+        with open_pure(rows) as curator:
+            found = curator.quantile("age", levels, low=0, high=127, epsilon=0.3, method="point")
+            epsilon = Fraction(3, 10)
+            price = price_picks(curator.plan, read_grid(0, 127, 1), levels, rows=6000, epsilon=epsilon, ends=False)
+            assert f"{price.within:.3g}" in found.reason
+            for level, value in zip(levels, found.values, strict=True):
+                assert (population < value).mean() - price.within <= level <= (population <= value).mean() + price.within
+
+
 def test_where_picks_do_not_fit_it_is_said():
     with open_pure() as curator:
         with pytest.raises(InvalidParameter, match="where"):
             curator.median("age", low=0, high=127, where="north", method="exponential")
+        with pytest.raises(InvalidParameter, match="where"):
+            curator.median("age", low=0, high=127, where="north", method="point")
         with pytest.raises(InvalidParameter, match="16,384"):
             curator.median("age", low=0, high=65_535, method="exponential")
         with pytest.raises(InsufficientSamples, match="larger epsilon"):

@@ -270,7 +270,8 @@ class Curator(PairVerbs):
         shares up to all points at once, after which every level is free. Unless given, a curve for four levels or more, or
         two on a short grid, where it costs no more; else a search. With ``"exponential"``, the default of pure ledgers, both
         ends are picked by the exponential mechanism, for ``epsilon`` or a share of the reserve: the point answer is nearer
-        to that of the rows, the interval wider than a search's. :meth:`preview_quantile` says what it costs.
+        to that of the rows, the interval wider than a search's. ``"point"`` spends all of it on one pick for each level, the
+        nearest number there is, without an interval. :meth:`preview_quantile` says what it costs.
 
         Guarantee: the quantile of the population is between ``low`` and ``high`` of the response, at once with all other
         answers (U3); by the exponential mechanism, by itself. A search whose budget runs out gives the interval so far

@@ -412,11 +412,13 @@ class PickPrice(NamedTuple):
     """The picks of the exponential mechanism that give the ends of quantiles: each one's epsilon, and its rank (U3.3).
 
     ``ranks`` has for each level how many rows the lower and the upper pick should have at or below them; None where the end
-    of the grid is the end of the interval, without a pick.
+    of the grid is the end of the interval, without a pick. ``within`` is how far the level of a pick may be from the one
+    that was aimed at, with the plan's confidence.
     """
 
     epsilon: Fraction
     ranks: tuple[tuple[int | None, int | None], ...]
+    within: float
 
     @property
     def picks(self) -> int:
@@ -424,13 +426,17 @@ class PickPrice(NamedTuple):
         return sum(rank is not None for pair in self.ranks for rank in pair)
 
 
-def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, rows: int, epsilon: Fraction) -> PickPrice:
+def price_picks(  # noqa: PLR0913 - one request
+    plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, rows: int, epsilon: Fraction, ends: bool = True
+) -> PickPrice:
     """Return the picks for these levels, which share an epsilon and the plan's beta.
 
     Law (U3.3, S2): a pick for rank r has, w.p. 1 - p (p its share of beta), at most r + B rows below it and at least r - B
     up to it, B = (2/epsilon) ln(points/p), and so has the population in shares, up to the gap: tanh(cap/4) of a pure ledger,
     and of others tanh(e/4) + delta(e)/p at the level of the cap, with the same p for both. The lower pick aims so far below
-    the level that fewer than it are below the pick, the upper one as far above.
+    the level that fewer than it are below the pick, the upper one as far above. Without ``ends`` there is one pick for each
+    level, which aims at the level itself and has twice the epsilon: so many rows are below it and up to it, and no interval
+    for the quantile follows.
     Failure: NotCertified without a ledger; InvalidParameter for more points than are counted at once.
     """
     if plan.ledger is None:
@@ -438,24 +444,29 @@ def price_picks(plan: AnyPlan, grid: QuantileGrid, levels: Sequence[float], *, r
         raise NotCertified(message)
     if grid.points > MOST_PICKED:
         raise InvalidParameter.saying(
-            "step", f"method='exponential' takes at most {MOST_PICKED:,} points; use method='search'"
+            "step", f"the exponential mechanism takes at most {MOST_PICKED:,} points; use method='search'"
         )
     # Whole units, so that all picks together cost no more than epsilon.
-    each = units_down(epsilon / (2 * len(levels))) * UNIT
+    picks = (1 + ends) * len(levels)
+    each = units_down(epsilon / picks) * UNIT
     if not each:
-        raise InvalidParameter("epsilon", float(epsilon), "at least 1e-15 for each end of an interval")
-    gap, share = 0.0, plan.beta / (2 * len(levels))
+        raise InvalidParameter("epsilon", float(epsilon), "at least 1e-15 for each pick")
+    gap, share = 0.0, plan.beta / picks
     if plan.iid and plan.ledger == "pure":
         gap = shift(plan.cap_units * UNIT)
     elif plan.iid:
         gap, share = plan.joint_gap(share, spent=plan.cap_units)
     shortfall = selection_shortfall(grid.points, epsilon=each, beta=share)
     width = (shortfall + gap * rows) * ROUNDING
-    ranks = []
+    ranks: list[tuple[int | None, int | None]] = []
     for level in levels:
+        if not ends:
+            ranks.append((math.ceil(level * rows), None))
+            continue
         lower, upper = math.ceil(level * rows - width) - 1, math.ceil(level * rows + width)
         ranks.append((lower if lower >= 0 else None, upper if upper <= rows else None))
-    return PickPrice(each, tuple(ranks))
+    # The rank that is aimed at is rounded up, by less than a row.
+    return PickPrice(each, tuple(ranks), min(1.0, (width + 1) / rows * ROUNDING))
 
 
 def score_ranks(reached: Sequence[int], rank: int) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ from holdtrue.codec import digest_of, encode
 from holdtrue.errors import BudgetExceeded, HoldtrueError, InsufficientSamples, InvalidParameter
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, amount, positive, text_among
-from holdtrue.mechanisms import Exponential, Gaussian
+from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
 from holdtrue.planning.plans import AnyPlan, refuse_one_side
 from holdtrue.planning.quantiles import (
     MOST_PICKED,
@@ -60,7 +60,8 @@ __all__ = [
     "read_task",
 ]
 
-METHODS = ("search", "curve", "exponential")
+METHODS = ("search", "curve", "exponential", "point")
+_PICKED = ("exponential", "point")
 _BY_ITSELF = "exponential mechanism and transfer theorem, for this response by itself (U3.3, S2)"
 _NEAR = 10  # a search stops where answers differ by less than this fraction of alpha
 _WHERE = -1  # the place of the question about the condition, below all thresholds
@@ -108,9 +109,9 @@ class QuantileTask:
         if self.method == "curve":
             price = price_curve(curation.plan, self.cells, rows=curation.card.rows)
             return QuantilePrice("curve", self.grid.points, price.questions, amount(price.cost), left)
-        if self.method == "exponential":
+        if self.method in _PICKED:
             cost = amount(plan_picks(curation, self).cost)
-            return QuantilePrice("exponential", self.grid.points, 0, cost, left)
+            return QuantilePrice(self.method, self.grid.points, 0, cost, left)
         return price_search(curation.plan, self.grid, len(self.levels), filtered=self.where is not None, left=left)
 
 
@@ -145,12 +146,12 @@ def read_task(  # noqa: PLR0913 - one request
     else:
         chosen = choose_method(plan, grid, len(wanted), filtered=filtered, rows=rows)
     privacy = None
-    if chosen == "exponential":
-        privacy = _default_epsilon(plan, wanted) if epsilon is None else positive("epsilon", epsilon)
+    if chosen in _PICKED:
+        privacy = _default_epsilon(plan, wanted, chosen) if epsilon is None else positive("epsilon", epsilon)
     elif epsilon is not None:
         raise InvalidParameter.saying("epsilon", "leave out epsilon: a search and a curve cost what the plan's questions do")
-    if chosen == "exponential" and filtered:
-        raise InvalidParameter.saying("where", "method='exponential' looks at all rows; use method='search' with where")
+    if chosen in _PICKED and filtered:
+        raise InvalidParameter.saying("where", f"method='{chosen}' looks at all rows; use method='search' with where")
     task = QuantileTask(column, wanted, grid, where, chosen, privacy, written)
     if chosen == "curve":
         price_curve(plan, task.cells, rows=rows)
@@ -393,21 +394,24 @@ def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, an
 
 
 def plan_picks(curation: Curation, task: QuantileTask) -> Release:
-    """Return the release of the ends of quantiles, each picked by the exponential mechanism (U3.3).
+    """Return the release of the ends of quantiles, or of one point for each, picked by the exponential mechanism (U3.3).
 
-    Its epsilon is that of all picks together; a ledger charges each by its own measure (T2b). Failure: InsufficientSamples
+    Its epsilon is that of all picks together; a ledger charges each by its own measure (T2b). A point of a pure ledger is
+    picked by permute-and-flip, which has the same bound and is nearer in the mean (B3, S2). Failure: InsufficientSamples
     where every interval would be the whole grid.
     """
-    plan, rows, unit = curation.plan, curation.card.rows, 1 << curation.plan.bits
-    price = price_picks(plan, task.grid, task.levels, rows=rows, epsilon=task.epsilon or _default_epsilon(plan, task.levels))
+    plan, rows, unit, ends = curation.plan, curation.card.rows, 1 << curation.plan.bits, task.method == "exponential"
+    epsilon = task.epsilon or _default_epsilon(plan, task.levels, task.method)
+    price = price_picks(plan, task.grid, task.levels, rows=rows, epsilon=epsilon, ends=ends)
     if not price.picks:
         message = (
             f"with epsilon {float(price.epsilon):.3g} for each end, intervals are from low to high; give a larger epsilon"
         )
         raise InsufficientSamples(message, required=None)
     queries = _list_thresholds(curation.card, task.column, task.grid, None)
-    mechanism = Exponential(epsilon=price.epsilon, sensitivity=1)
-    asked = {"levels": list(task.levels), "epsilon": str(task.epsilon)}
+    kind = PermuteAndFlip if plan.ledger == "pure" and not ends else Exponential
+    mechanism = kind(epsilon=price.epsilon, sensitivity=1)
+    asked = {"levels": list(task.levels), "epsilon": str(task.epsilon)} | ({} if ends else {"method": task.method})
 
     def draw(sums: Measured) -> Sequence[int]:
         reached = [*(int(value) // unit for value in sums), rows]
@@ -415,7 +419,7 @@ def plan_picks(curation: Curation, task: QuantileTask) -> Release:
         return [int(mechanism.release(score_ranks(reached, rank))) for rank in wanted]
 
     def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
-        return [_read_picks(task, plan, price, drawn, certificate)]
+        return [(_read_picks if ends else _read_points)(task, plan, price, drawn, certificate)]
 
     event = Repeated(mechanism.event, price.picks)
     return Release(
@@ -452,16 +456,34 @@ def _read_picks(
     )
 
 
+def _read_points(
+    task: QuantileTask, plan: AnyPlan, price: PickPrice, drawn: Sequence[int], certificate: Certificate
+) -> Quantiles:
+    """Say what single picks prove: of each one's own level, and nothing of where the quantile is."""
+    last = task.grid.last
+    whose = "in the population" if plan.iid else "in these rows"
+    level = f"the level of a value {whose} is within {price.within:.3g} of the one asked for"
+    return Quantiles(
+        **_place_ends(task, plan, [QuantileEnds(place, 0, last, 0, last) for place in drawn], certain=False),
+        thresholds=(),
+        shares=(),
+        asks=0,
+        cost=certificate.cost,
+        certificate=certificate.with_theorem(_BY_ITSELF if plan.iid else None),
+        reason=f"one pick has no interval: {level}; use method='exponential' or 'search' for an interval",
+    )
+
+
 def find_by_picks(curation: Curation, task: QuantileTask, *, key: str | None, analyst: str | None) -> Quantiles:
-    """Return quantiles whose ends are picked by the exponential mechanism, once."""
+    """Return quantiles whose ends, or values, are picked by the exponential mechanism, once."""
     release = plan_picks(curation, task)
     (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
     return found  # type: ignore[return-value]  # the response to this release
 
 
-def _default_epsilon(plan: AnyPlan, levels: Sequence[float]) -> Fraction:
-    """Return the epsilon of all picks together, two for each level, that a share of the reserve pays for."""
-    picks = 2 * len(levels)
+def _default_epsilon(plan: AnyPlan, levels: Sequence[float], method: str) -> Fraction:
+    """Return the epsilon of all picks together, two for each level or one, that a share of the reserve pays for."""
+    picks = len(levels) * (1 if method == "point" else 2)
     return picks * epsilon_of_use(plan, picks=picks)
 
 

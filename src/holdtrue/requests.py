@@ -201,6 +201,7 @@ TeamName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64, pattern=r
 Privacy: TypeAlias = Annotated[float, Meta(gt=0, le=1000)]
 Share: TypeAlias = Annotated[float, Meta(gt=0, lt=1)]
 ShareOrNothing: TypeAlias = Annotated[float, Meta(ge=0, lt=1)]
+Margin: TypeAlias = Annotated[float, Meta(gt=-1, lt=1)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=10**9)]
 Planned: TypeAlias = Annotated[int, Meta(ge=1, le=10**12)]
 Label: TypeAlias = bool | int | float | Annotated[str, Meta(max_length=1024)]
@@ -545,7 +546,7 @@ class Gate(_Request, frozen=True, kw_only=True):
     cases: Annotated[
         Results | None, Meta(description="Results from elsewhere, one for each case, in place of predictions.")
     ] = None
-    margin: Annotated[ShareOrNothing, Meta(description="By how much it must be better.")] = 0
+    margin: Annotated[Margin, Meta(description="By how much it must be better; below 0, by how much it may be worse.")] = 0
     ids: Annotated[Values | None, Meta(description="The id of each case, where they come in another order.")] = None
     name: Annotated[PublicName | None, Meta(description="The public name by which results are known again.")] = None
 

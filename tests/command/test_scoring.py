@@ -298,6 +298,34 @@ def test_a_gate_keeps_its_incumbent_and_says_yes_or_no(score, tmp_path):
     assert score("good.xml", "--holdout", "g.holdout", "--against", "v1").code == 2
 
 
+def test_a_gate_is_created_with_all_that_it_can_be_told_and_says_its_claim(score, tmp_path):
+    for name, right in {"main": 1_500, "small": 1_530, "same": 1_495}.items():
+        table(tmp_path / f"{name}.csv", [int(place < right) for place in range(CASES)])
+    gate = ("--holdout", "g.holdout")
+    terms = ("--create", "--looks", 20, "--yes", 3, "--hits", "--unseen", "--discordant", 0.1)
+    made = score("main.csv", *gate, *terms)
+    assert made.code == 0
+    assert "Where 10% of the cases differ, these cases find a gain of 0.0" in " ".join(made.out.split())
+    yes = score("small.csv", *gate, "--markdown", "comment.md", "--submission", "one")
+    assert yes.code == 0  # 30 wins and no loss: by betting it would be a no
+    claim = "better than the incumbent, for fresh cases; with 95% confidence every yes of this gate is true"
+    assert claim in " ".join(yes.out.split())
+    assert (tmp_path / "comment.md").read_text().startswith("**gate: yes**")
+    assert f"| claim | {claim} |" in (tmp_path / "comment.md").read_text()
+    no = score("same.csv", *gate, "--json")
+    assert (no.code, json.loads(no.out)["claim"].split(";")[0]) == (1, "this candidate is not told apart from the incumbent")
+    near = score("same.csv", *gate, "--margin", -0.1)
+    assert near.code == 0
+    assert "not worse than the incumbent by 0.1 or more" in " ".join(near.out.split())
+    for words, message in (
+        (("--hits",), "--hits must be left out"),
+        (("--discordant", 0.1), "--discordant must be left out"),
+    ):
+        assert (refused := score("same.csv", *gate, *words)).code == 2
+        assert message in refused.err
+    assert "--yes" in score("same.csv", "--holdout", "h.holdout", "--create", "--looks", 5, "--hits").err
+
+
 def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path):
     junit(tmp_path / "fair.xml", FAIR)
     junit(tmp_path / "good.xml", GOOD)

@@ -66,6 +66,24 @@ def test_v1_levels_fall_with_each_yes_and_a_margin_is_bet_on():
         assert again.gain.low == 0.2
 
 
+def test_v1_a_margin_below_0_asks_whether_it_is_worse_by_less():
+    with gate_of(labels=[0, 1]) as gate:
+        assert not gate.gate(winning(3, 10))
+        said = gate.gate(winning(3, 10), margin=-0.2)
+        assert (said.yes, said.gain.low, said.interval.low) == (True, -0.2, 0.0)
+        assert said.claim.startswith("not worse than the incumbent by 0.2 or more, for these cases")
+        assert not gate.gate(np.where(START == TRUTH, 1 - TRUTH, TRUTH), margin=-0.01)
+        assert gate.gate(START, margin=-0.3).level == pytest.approx(LEVELS[1])
+        for margin in (-1, 1, -1.5, math.nan):
+            with pytest.raises(ht.InvalidParameter, match="margin"):
+                gate.gate(TRUTH, margin=margin)
+    with Holdout(TRUTH, looks=10, yes=1) as gate:
+        with pytest.raises(ht.InvalidParameter, match="while there is no incumbent"):
+            gate.gate(TRUTH, margin=-0.1)
+        assert gate.looks_left == 10
+        assert gate.gate(TRUTH, margin=0.5)
+
+
 def test_v1_a_no_says_how_many_were_not_told_apart():
     with gate_of() as gate:
         for number in range(12):

@@ -92,7 +92,30 @@ Yes = Annotated[
         "incumbent."
     ),
 ]
-Margin = Annotated[float, typer.Option(help="On a gate: how much better than the incumbent a submission must be.")]
+Hits = Annotated[
+    bool,
+    typer.Option(
+        "--hits",
+        help="With --create and --yes: results are right or wrong, and whatever is below 1 is wrong. With --unseen they are "
+        "compared by exact pairs, which find smaller gains.",
+    ),
+]
+Discordant = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE", help="With --create and --yes: say which gain is found where two submissions differ in this share."
+    ),
+]
+Margin = Annotated[
+    float,
+    typer.Option(
+        help="On a gate: how much better than the incumbent a submission must be; below 0, how much worse it may be."
+    ),
+]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the outcome as Markdown as well, for a comment on a pull request."),
+]
 SubmissionName = Annotated[
     str | None, typer.Option("--name", help="Keep this submission under a name, replacing an earlier one of that name.")
 ]
@@ -133,6 +156,8 @@ def score(
     beta: Beta = None,
     unseen: Unseen = False,
     yes: Yes = None,
+    hits: Hits = False,
+    discordant: Discordant = None,
     margin: Margin = 0.0,
     name: SubmissionName = None,
     submission: SubmissionId = None,
@@ -141,6 +166,7 @@ def score(
     confidence: Confidence = None,
     write: EveryEvalEver = None,
     model: Model = None,
+    markdown: Markdown = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -159,16 +185,19 @@ def score(
         return
     if holdout is None:
         raise InvalidParameter.without_value("--holdout", "given: the ledger that counts the looks, or --check")
-    if not create and (unseen or (looks, beta, yes) != (None, None, None)):
-        raise InvalidParameter.without_value("--looks", "left out without --create, as must --beta, --yes and --unseen")
+    terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen or None, "hits": hits or None}
+    _check_terms(terms | {"discordant": discordant}, create=create)
+    finds = _say_gain(found.number, looks=looks, yes=yes, beta=beta, discordant=discordant)
     place = _place_aggregate(write, model, holdout, yes)
     made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, place, model)
-    terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen} if create else None
-    with _open_holdout(made, holdout, terms) as held:
+    with _open_holdout(made, holdout, terms if create else None) as held:
         if held.facts.mode in ("gate", "private gate"):
             lines, document, better = _ask_gate(held, made, holdout, created=create)
         else:
             lines, document, better = _report_score(held, made, holdout)
+    lines += finds
+    if markdown is not None:
+        _write_markdown(markdown, lines)
     if as_json:
         print_json(
             {"holdout": hide_password(holdout), "cases": found.number} | document | {"read_as": _describe_reading(found)}
@@ -177,6 +206,33 @@ def score(
         print_lines(str(results), lines + _note_reading(found))
     if better is False:
         raise typer.Exit(_NOT_BETTER)
+
+
+def _check_terms(terms: dict[str, Any], *, create: bool) -> None:
+    """Refuse terms of a holdout that exists, and those of a gate for any other."""
+    given = [name for name, value in terms.items() if value is not None]
+    if not create and given:
+        raise InvalidParameter.without_value(f"--{given[0]}", "left out without --create")
+    for name in ("hits", "discordant"):
+        if name in given and "yes" not in given:
+            raise InvalidParameter.without_value(f"--{name}", "given together with --yes")
+
+
+def _say_gain(cases: int, *, discordant: float | None, **numbers: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - of a plan
+    from holdtrue.planning.holdout_plan import plan_holdout
+
+    if discordant is None:
+        return []
+    known = {name: value for name, value in numbers.items() if value is not None}
+    plan = plan_holdout(cases=cases, discordant=discordant, **known)
+    return [("finds", f"{plan.gate} By exact pairs; betting needs about a fifth more.")]
+
+
+def _write_markdown(path: Path, lines: list[tuple[str, str]]) -> None:
+    """Write what was printed as a table; the first line, such as yes or no, is its heading."""
+    (name, answer), *rest = lines
+    table = "".join(f"| {word} | {text} |\n" for word, text in rest)
+    path.write_text(f"**{name}: {answer}**\n\n| | |\n|---|---|\n{table}", encoding="utf-8")
 
 
 def _read_choice(
@@ -267,13 +323,14 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
 
     from holdtrue.holdouts import Holdout
 
-    results, known = made.results, terms or {}
+    results, known = made.results, dict(terms or {})
+    metric = "hits" if known.pop("hits", None) else "cases"
     if terms is None:
         _check_known(where, results)
     else:
         check_free(where)
         if terms["yes"] is not None:
-            known = terms | {"metric": "cases", "incumbent": results.values, "incumbent_name": made.known_as}
+            known |= {"metric": metric, "incumbent": results.values, "incumbent_name": made.known_as}
     try:
         known |= {"ids": results.ids, "cluster": results.clusters}
         held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
@@ -437,9 +494,10 @@ def _report_verdict(verdict: "Verdict") -> _Report:
         ("gate", f"{'yes' if verdict.yes else 'no'}{': asked before' if verdict.repeated else ''}"),
         ("incumbent", f"{_say_ends(verdict.interval)}, for {verdict.about}"),
         ("looks", f"{verdict.looks_left:,} left, {verdict.yes_left:,} yes left"),
-        ("in words", verdict.sentence),
+        ("claim", verdict.claim) if verdict.claim else ("in words", verdict.sentence),
         ("receipt", print_receipt(verdict.certificate)),
     ]
     if gain is not None:
         lines.insert(1, ("gain", f"{gain.low:+.4f} to {gain.high:+.4f}, against the incumbent it met"))
-    return lines, {"yes": verdict.yes, "verdict": verdict, "sentence": verdict.sentence}, verdict.yes
+    document = {"yes": verdict.yes, "claim": verdict.claim, "verdict": verdict, "sentence": verdict.sentence}
+    return lines, document, verdict.yes

@@ -191,9 +191,12 @@ class DepthGate(Gate):
     def _claim_yes(self, look: Look, sure: float) -> str:
         margin = Fraction(str(look.request["margin"]))
         by = f" by more than {float(margin):g}" if margin else ""
-        what = (
-            f"better than the incumbent{by}" if look.request["against"] is not None else f"a score above {float(margin):g}"
-        )
+        if look.request["against"] is None:
+            what = f"a score above {float(margin):g}"
+        elif margin < 0:
+            what = f"not worse than the incumbent by {-float(margin):g} or more"
+        else:
+            what = f"better than the incumbent{by}"
         units = "" if self.cases.sizes is None else " on average over clusters"
         return f"{what}{units}, for {self.about}; with {sure:.0%} confidence every yes of this gate is true"
 

@@ -68,7 +68,7 @@ class GateState:
         """Return the state after a yes: the incumbent it met is beaten by more than the margin."""
         name, against = str(look.request["values"]), look.request["against"]
         low, *_ = self.means.get(str(against), UNKNOWN)
-        least = max(Fraction(0), low) + Fraction(str(look.request["margin"]))
+        least = max(Fraction(0), max(Fraction(0), low) + Fraction(str(look.request["margin"])))
         means = {**self.means, name: (least, max(Fraction(1), least), look.number)}
         return replace(self, incumbent=name, beaten=against, means=means, yes=(*self.yes, look.number))
 
@@ -180,6 +180,8 @@ class Gate(Mode[Verdict]):
             return PlannedLook(self._release(given, part, met, None), list)
         if own:
             raise InvalidParameter.saying("y_pred", "this submission is the incumbent itself; submit another")
+        if met is None and given.margin < 0:
+            raise InvalidParameter("margin", float(given.margin), "0 or above while there is no incumbent: a score to pass")
         against = self._find_opponent(met, known)
         measure = self._measure(given, given.request_id(part), against)
         return PlannedLook(self._release(given, part, met, against), measure)

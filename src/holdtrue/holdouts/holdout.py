@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from holdtrue.errors import InvalidParameter, RefusedError
-from holdtrue.exact import Number, probability, round_up
+from holdtrue.exact import Number, probability, rational, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
 from holdtrue.holdouts.counted_gates import CountedGate
 from holdtrue.holdouts.depth_gates import DepthGate
@@ -24,6 +24,8 @@ from holdtrue.records import Answer, Interval
 from holdtrue.requests import HoldoutTerms
 
 __all__ = ["Holdout", "Scorer"]
+
+_MARGIN = "a number above -1 and below 1"
 
 
 class Holdout:
@@ -242,8 +244,9 @@ class Holdout:
     ) -> Verdict:
         """Say yes or no: is this better than the incumbent by more than the margin? A yes makes it the incumbent.
 
-        ``name``: for ``cases=``, the submission's public name, as in :meth:`score`; ``key`` as there. Without either they
-        are known to nobody but as ``submission`` of the verdict.
+        A margin below 0 asks whether it is worse by less than that, if at all. ``name``: for ``cases=``, the submission's
+        public name, as in :meth:`score`; ``key`` as there. Without either they are known to nobody but as ``submission`` of
+        the verdict.
         """
         gate = self._require_gate()
         asked = self._read_submission(
@@ -253,7 +256,9 @@ class Holdout:
             raise InvalidParameter.saying(
                 "cases", f"this gate was opened for {self.facts.metric}; do not mix results and predictions"
             )
-        least = probability("margin", margin, zero=True)
+        least = rational("margin", margin, expected=_MARGIN)
+        if not (-1 if isinstance(gate, DepthGate) else 0) <= least < 1 or least == -1:
+            raise InvalidParameter("margin", margin, _MARGIN if isinstance(gate, DepthGate) else "a number in [0, 1)")
         return gate.look(asked, margin=least, key=key, analyst=analyst)
 
     def certify(self, what: str = "score", *, key: str | None = None, analyst: str | None = None) -> Score:

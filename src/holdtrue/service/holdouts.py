@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdtrue.codec import plain
+from holdtrue.curator.history import Page, history_page
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError
 from holdtrue.holdouts import Holdout, Leaderboard, Place, Score, Verdict
 from holdtrue.service.dispatch import LedgerThreads
@@ -25,6 +26,7 @@ _GATE = ("yes", "incumbent", "metric")
 _REUSABLE = ("train", "overfits", "threshold", "tolerance")
 _HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "cluster", "reserve")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")
+_LINES = 1000
 _REGISTERED = "registered"  # the public name of the results that a gate was registered with
 
 
@@ -57,15 +59,20 @@ class HoldoutDispatcher(LedgerThreads):
 
     async def take_look(self, verb: str, given: Mapping[str, Any], *, key: str, analyst: str) -> Score | Verdict:
         """Return the response to a look; the same key with the same body gets the same response."""
-        return await self.run_long(analyst, self._call_verb, verb, dict(given), {"key": key, "analyst": analyst})
+        return await self.run_long(analyst, self.call_verb, verb, dict(given), {"key": key, "analyst": analyst})
 
     def close(self) -> None:
         """Finish the requests under way and close the holdout."""
         super().close()
         self._kept.close()
 
-    def _call_verb(self, verb: str, given: dict[str, Any], who: dict[str, Any]) -> Score | Verdict:
-        given = {name: value for name, value in given.items() if value is not None}
+    def read_lines(self, *, analyst: str | None = None) -> Page:
+        """Return the newest looks, of one analyst if one is named. Free."""
+        return history_page(self.ledger, limit=_LINES, analyst=analyst)
+
+    def call_verb(self, verb: str, asked: Mapping[str, Any], who: Mapping[str, Any]) -> Score | Verdict:
+        """Take a look in this thread: for the demonstration, before anybody is served."""
+        given = {name: value for name, value in asked.items() if value is not None}
         match verb:
             case "submit":
                 return self._require_leaderboard().submit(**given, **who)

@@ -24,7 +24,7 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _TOO_SLOW = 408
 _TOO_LARGE = 413
 _MISDIRECTED = 421
-_LABELS = "/v1/holdouts"
+_LABELS = ("/v1/holdouts", "/page/holdouts")
 _DRAWN = 256
 # Nothing that these say was computed for the request.
 _UNTICKED = ("/healthz", "/readyz", "/openapi.json", "/static/")

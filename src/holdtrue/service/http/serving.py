@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from holdtrue.demo.climbing import Exam, make_exam
 from holdtrue.demo.population import describe_dataset, survey, write_rows
 from holdtrue.errors import HoldtrueError, RefusedError
 from holdtrue.service import create
@@ -27,6 +28,8 @@ from holdtrue.service.settings import Settings, from_text, to_text
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Config
+
+    from holdtrue.service.holdouts import HoldoutDispatcher
 
 __all__ = ["HANDED", "Demo", "create_worker", "prepare_demo", "run_service", "serve_demo"]
 
@@ -56,7 +59,7 @@ _PLAIN: dict[str, Any] = {
     "server_header": False,
     "proxy_headers": False,
 }
-_DEMO = "demo"
+_DEMO, _EXAM = "demo", "exam"
 _DEMO_RATE = "6000/minute"
 _DEMO_GRACE_SECONDS = 10
 _ANOTHER_PORT = "; choose another with --port, or 0 for a free one"
@@ -228,16 +231,29 @@ class Demo:
 
 
 def prepare_demo(home: Path, *, port: int = 0) -> Demo:
-    """Return the application with its one dataset. Whoever comes to its page from this machine is let in as the owner."""
+    """Return the application with its one dataset and its one holdout.
+
+    Whoever comes to its page from this machine is let in as the owner.
+    """
     population, settings = survey(), _make_demo_settings(home, port)
     write_rows(settings.data[0], population)
     app = create(settings)
     service = app.state.service
     service.registry.register(_DEMO, describe_dataset(population), truth=lru_cache(4096)(population.truth))
+    exam = make_exam()
+    app.state.demo_files = exam.files
+    _open_exam(service.registry.register_holdout(_EXAM, exam.document), exam)
     _, owner = service.keyring.create("you", "owner")
     key, _ = service.keyring.create("guest", "analyst")
     app.state.demo_visitor = owner.prefix
     return Demo(app, key)
+
+
+def _open_exam(dispatcher: "HoldoutDispatcher", exam: Exam) -> None:
+    """Let an agent try a few models that are no better than the incumbent."""
+    for name, results in exam.tried:
+        given = {"cases": results.tolist(), "name": name, "ids": exam.document["ids"]}
+        dispatcher.call_verb("gate", given, {"analyst": "agent"})
 
 
 def _make_demo_settings(home: Path, port: int) -> Settings:

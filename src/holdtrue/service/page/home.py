@@ -1,4 +1,4 @@
-"""The front of the page, the history, holdouts and their standings, the owner's keys, and what an auditor takes home."""
+"""The front of the page, the history, the owner's keys, and what an auditor takes home."""
 
 import tempfile
 from datetime import UTC, datetime
@@ -89,16 +89,6 @@ def _copy_ledger(place: str | Path) -> bytes:
         finally:
             held.close()
         return path.read_bytes()
-
-
-@router.get("/holdouts")
-async def show_holdouts(request: Request, _: Visitor) -> Response:
-    """Show every holdout, and the standings of every leaderboard."""
-    shown = []
-    for dispatcher in await to_thread.run_sync(service_of(request).registry.holdouts.list_open):
-        card = await dispatcher.read_card()
-        shown.append((card, await dispatcher.read_standings() if card["kind"] == "leaderboard" else []))
-    return show_page(request, "holdouts.html", {"shown": shown})
 
 
 async def _list_keys(request: Request) -> dict[str, object]:

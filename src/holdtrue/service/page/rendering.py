@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import BudgetExceeded, HoldtrueError, ReleaseError
+from holdtrue.errors import BudgetExceeded, HoldtrueError, InvalidParameter, ReleaseError
 from holdtrue.service import service_of
 from holdtrue.service.http.problems import Refused, detail_of
 
@@ -114,6 +114,7 @@ def show_refusal(request: Request, error: HoldtrueError) -> HTMLResponse:
         "detail": detail_of(error),
         "spent": _SPENT if isinstance(error, ReleaseError) else _UNSPENT,
         "status": status,
+        "field": error.parameter if isinstance(error, InvalidParameter) and error.parameter.isidentifier() else "",
     }
     template = "parts/problem.html" if asked_by_htmx(request) else "refused.html"
     return show_page(request, template, words, status=status, headers=error.headers if isinstance(error, Refused) else None)

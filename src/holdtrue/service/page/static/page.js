@@ -49,7 +49,77 @@ document.addEventListener("click", (event) => {
     changed(query);
   } else if (button.dataset.copy) {
     copy(button);
+  } else if (button.dataset.save) {
+    save(document.getElementById(button.dataset.save), button.dataset.file);
   }
+});
+
+// A drawing of the page as a file: what the style sheet says of each shape is written into it.
+const DRAWN = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight"];
+function save(drawing, name) {
+  const copied = drawing.cloneNode(true);
+  const { width, height } = drawing.getBoundingClientRect();
+  const shapes = [...drawing.querySelectorAll("*")];
+  [...copied.querySelectorAll("*")].forEach((shape, place) => {
+    const style = getComputedStyle(shapes[place]);
+    for (const each of DRAWN) shape.setAttribute(each, style.getPropertyValue(each));
+  });
+  for (const [each, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width, height })) copied.setAttribute(each, value);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copied)], { type: "image/svg+xml" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+function offerToSave(root) {
+  for (const button of root.querySelectorAll("[data-save]")) button.hidden = false;
+}
+offerToSave(document);
+document.addEventListener("htmx:load", (event) => offerToSave(event.target));
+
+// A file that is dropped on its field is chosen.
+for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    const box = event.target.closest?.("[data-drop]");
+    if (!box) return;
+    event.preventDefault();
+    box.toggleAttribute("data-over", kind === "dragenter" || kind === "dragover");
+    if (kind !== "drop" || !event.dataTransfer.files.length) return;
+    const input = box.querySelector("input[type=file]");
+    input.files = event.dataTransfer.files;
+    input.focus();
+    input.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+}
+
+// A refusal of a field stands beside it, and the field is named wrong until it is changed.
+function clearWrong(form) {
+  for (const told of form.querySelectorAll(".wrong-field")) told.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
+}
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.elt.matches("form")) clearWrong(event.detail.elt);
+});
+document.addEventListener("htmx:afterSettle", (event) => {
+  const form = event.detail.requestConfig?.elt;
+  const problem = event.detail.target?.querySelector?.(".problem[data-field]");
+  if (!form?.matches?.("form") || !problem) return;
+  const found = form.elements[problem.dataset.field];
+  const field = found instanceof RadioNodeList ? found[0] : found;
+  if (!field || field.type === "hidden") return;
+  const told = document.createElement("p");
+  told.className = "wrong-field";
+  told.id = `wrong-${form.id}-${problem.dataset.field}`;
+  told.textContent = problem.querySelector("p").textContent;
+  (field.closest(".field, fieldset") ?? field).append(told);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", told.id);
+  const inside = field.closest("details");
+  if (inside) inside.open = true;
+  field.focus();
 });
 
 // An answer that came below the fold is brought into sight.

@@ -105,6 +105,22 @@ const specifications = {
     };
   },
 
+  // An agent's score on a plain holdout, the truth that stays where it is, and what the gate said below.
+  climb(values, paint, width, told) {
+    const x = { field: "looks", type: "quantitative", scale: { domain: [0, Number(told.looks)], nice: false }, axis: { title: "candidates tried", grid: false, tickCount: width < 500 ? 4 : 6 } };
+    const scale = { domain: [0.42, 0.78], nice: false, clamp: true };
+    const y = { type: "quantitative", scale, axis: { title: null, values: [0.5, 0.6, 0.7], format: ".0%" } };
+    const tooltip = [{ field: "looks", title: "candidates" }, { field: "naive", title: "plain holdout", format: ".1%" }, { field: "said", title: "yes of the gate" }, { field: "refused", title: "no of the gate" }];
+    return {
+      height: 280, data: { values },
+      layer: [
+        { mark: { type: "line", color: paint.wrong, strokeWidth: 2.5, interpolate: "step-after" }, encoding: { x, y: { ...y, field: "naive" }, tooltip } },
+        { mark: { type: "line", color: paint.truth, strokeWidth: 2 }, encoding: { x, y: { ...y, field: "truth" }, tooltip } },
+        { mark: { type: "tick", thickness: 1.5, size: 12, color: paint.accent, opacity: 1 }, encoding: { x, y: { datum: 0.45, type: "quantitative", scale }, tooltip } },
+      ],
+    };
+  },
+
   methods(values, paint, width) {
     const y = { field: "method", type: "ordinal", sort: null, axis: null };
     const x = { field: "rows", type: "quantitative", scale: { type: "log", nice: false }, axis: { title: null, orient: "top", format: "~s", values: [1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10], gridDash: [2, 3] } };

@@ -248,6 +248,13 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             ("step", "where", "method"),
         ),
         Target("Curator.select", curator.select, {"candidates": ["age > 3", "smoker"], "epsilon": 0.001}, keys, share=2),
+        Target(
+            "Curator.select scores",
+            curator.select,
+            {"scores": {"a": 3, "b": 7}, "epsilon": 0.001},
+            ("sensitivity", "weights", "top", "name"),
+            share=2,
+        ),
         Target("Curator.learn", curator.learn, learner, learned, share=2),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),
         Target(

@@ -123,6 +123,7 @@ VALUES = [
     requests.Pairs(kernel="abs(a.income - b.income)", high=200_000.0),
     requests.BestError(hypotheses=STUMPS, target="sick"),
     requests.Select(candidates={"south": "region = 'S'", "north": "region = 'N'"}, epsilon=0.5),
+    requests.Select(scores={"a": 3, "b": "1/3"}, sensitivity="1/3", weights=(1.0, "2/3"), top=2, name="monday"),
     requests.Learn(hypotheses=STUMPS, target="sick", epsilon=0.5),
     requests.Train(name="risk", estimator=RIDGE, target="age", bounds={"age": (0.0, 120.0)}),
     requests.Predict(model="risk", row={"bmi": 31.5, "age": 71, "region": None}, epsilon=0.1),

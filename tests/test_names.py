@@ -11,6 +11,7 @@ MANY_PARAMETERS = {
     "command/asking.py mean": OPTIONS,
     "command/asking.py quantile": OPTIONS,
     "command/pairs.py ratio": OPTIONS,
+    "command/asking.py select": OPTIONS,
     "command/predicting.py train": OPTIONS,
     "command/opening.py open_data": OPTIONS,
     "command/planning.py plan_asking": OPTIONS,

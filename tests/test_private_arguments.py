@@ -147,6 +147,11 @@ ARGUMENTS = {
         "by name": Call(curator, lambda who, scores: who.select(scores, name="monday"), SCORES, changed_scores),
         "by key": Call(curator, lambda who, scores: who.select(scores, key="one"), SCORES, changed_scores),
     },
+    ("Curator", "select", "scores"): {
+        "new each time": Call(curator, lambda who, scores: who.select(scores=scores, top=2), SCORES, changed_scores),
+        "by name": Call(curator, lambda who, scores: who.select(scores=scores, name="monday"), SCORES, changed_scores),
+        "by key": Call(curator, lambda who, scores: who.select(scores=scores, key="one"), SCORES, changed_scores),
+    },
     ("Holdout", "score", "cases"): {
         **{f"{mode}, new each time": Call(holdout(**MODES[mode]), scored(mode), RESULTS) for mode in MODES},
         **{f"{mode}, by name": Call(holdout(**MODES[mode]), scored_by_name(mode), RESULTS) for mode in MODES},
@@ -259,7 +264,20 @@ PUBLIC = {
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
     *("screen", "student", "target", "unit", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
-    *("step", "submissions", "threshold", "tolerance", "train", "unseen", "what", "y_pred", "yes"),
+    *(
+        "alarms",
+        "sensitivity",
+        "step",
+        "submissions",
+        "threshold",
+        "tolerance",
+        "top",
+        "train",
+        "unseen",
+        "what",
+        "y_pred",
+        "yes",
+    ),
 }
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
 PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}

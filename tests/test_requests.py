@@ -170,7 +170,7 @@ def test_requests_read_back_by_their_verb(request_):
         ({"verb": "ask", "queries": []}, "queries"),
         ({"verb": "ask", "queries": ["a", None]}, r"queries\[1\]"),
         ({"verb": "ask", "sql": "drop"}, "sql"),
-        ({"verb": "select", "epsilon": 1}, "candidates"),
+        ({"verb": "select", "candidates": ["a"], "top": 0}, "top"),
         ({"verb": "select", "candidates": ["a"], "epsilon": 0}, "epsilon"),
         ({"verb": "learn", "hypotheses": {"class": "code"}, "target": "a"}, r"hypotheses\.class"),
         (

@@ -150,30 +150,54 @@ class Answer(Tagged, frozen=True):
 
 
 class Choice(Tagged, frozen=True):
-    """The response to a selection: the chosen candidate, and by how many rows it may miss the best."""
+    """The response to a selection: the chosen candidate, and by how many rows it may miss the best.
+
+    For scores of one's own the shortfall is in their unit. Where several were chosen, ``names`` and ``indices`` have them in
+    order, and the i-th is no further behind the i-th best. ``population_shortfall`` bounds the same for shares in the
+    population, where candidates are queries of independent rows. ``method`` names the mechanism; ``scale`` is how much the
+    shortfall falls where e times as many candidates share the best score.
+    """
 
     name: str
     index: int
     shortfall: float
     certificate: Certificate
     repeated: bool = False
+    method: str | UnsetType = UNSET
+    scale: float | UnsetType = UNSET
+    names: tuple[str, ...] | UnsetType = UNSET
+    indices: tuple[int, ...] | UnsetType = UNSET
+    population_shortfall: float | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        _check_finite("shortfall", self.shortfall)
+        _check_finite("shortfall", self.shortfall, *(x for x in (self.scale, self.population_shortfall) if x is not UNSET))
+
+    def shortfall_if(self, *, best: int) -> float:
+        """Return the shortfall if at least this many candidates share the best score, |Y*| of B5.
+
+        Only the caller knows how many do: the number depends on the rows, and is never told.
+        """
+        known = 0.0 if isinstance(self.scale, UnsetType) else self.scale * (1 - 2.0**-50)
+        return max(0.0, self.shortfall - known * math.log(count("best", best)))
+
+    @property
+    def chosen(self) -> str:
+        """Return the names of all that were chosen."""
+        return self.name if isinstance(self.names, UnsetType) else ", ".join(self.names)
 
     @property
     def brief(self) -> str:
         """Return what was chosen."""
-        return self.name
+        return self.chosen
 
     def __str__(self) -> str:
         paid = _format_cost(self.certificate, repeated=self.repeated)
-        return f"{self.name}  at most {self.shortfall:.4g} rows behind the best  {paid}"
+        return f"{self.chosen}  at most {self.shortfall:.4g} rows behind the best  {paid}"
 
     def _repr_html_(self) -> str:
         return _format_table(
             {
-                "chosen": self.name,
+                "chosen": self.chosen,
                 "behind the best": f"{self.shortfall:.4g} rows at most",
             },
             self,

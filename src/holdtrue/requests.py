@@ -214,6 +214,8 @@ Values: TypeAlias = Annotated[tuple[Label, ...], Meta(min_length=1, max_length=1
 Results: TypeAlias = Annotated[tuple[bool | Annotated[float, Meta(ge=0, le=1)], ...], Meta(min_length=1, max_length=10**7)]
 Flags: TypeAlias = Annotated[tuple[bool, ...], Meta(min_length=1, max_length=10**7)]
 Weights: TypeAlias = Annotated[tuple[Annotated[float, Meta(ge=0, le=1e300)], ...], Meta(min_length=1, max_length=10**7)]
+RationalText: TypeAlias = Annotated[str, Meta(pattern=r"^-?[0-9]{1,400}(/0*[1-9][0-9]{0,400})?$")]
+RationalNumber: TypeAlias = int | RationalText
 Classes: TypeAlias = Annotated[tuple[tuple[Label, Count], ...], Meta(min_length=1, max_length=4096)]
 
 
@@ -405,17 +407,36 @@ class Quantile(_Request, frozen=True, kw_only=True):
 
 
 class Select(_Request, frozen=True, kw_only=True):
-    """A choice among candidates: the one that the most rows satisfy."""
+    """A choice among candidates: the one that the most rows satisfy, or the one with the highest score."""
 
     candidates: Annotated[
         Annotated[dict[Text, Text | int], Meta(min_length=1, max_length=10_000)]
-        | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=10_000)],
+        | Annotated[tuple[Text, ...], Meta(min_length=1, max_length=10_000)]
+        | None,
         Meta(description="Questions, or whole scores, by name; or a list of questions."),
-    ]
+    ] = None
     epsilon: Annotated[
         Privacy | None, Meta(description="The privacy of the choice; a share of the reserve unless given.")
     ] = None
     name: Annotated[PublicName | None, Meta(description="The public name by which these scores are known again.")] = None
+    scores: Annotated[
+        Annotated[dict[Text, RationalNumber], Meta(min_length=1, max_length=10_000)]
+        | Annotated[tuple[RationalNumber, ...], Meta(min_length=1, max_length=10**7)]
+        | None,
+        Meta(description='Scores by name, or as a list whose places name them: whole numbers, or rationals such as "1/3".'),
+    ] = None
+    sensitivity: Annotated[
+        Annotated[float, Meta(gt=0)] | RationalText | None,
+        Meta(description="The most that one row moves a score; 1 unless given."),
+    ] = None
+    weights: Annotated[
+        Annotated[tuple[Annotated[float, Meta(gt=0)] | RationalText, ...], Meta(min_length=1, max_length=10**7)] | None,
+        Meta(description="The base measure: a number above 0 for each candidate, in their order; equal unless given."),
+    ] = None
+    top: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)],
+        Meta(description="How many are chosen, each among those left; epsilon is for all of them."),
+    ] = 1
 
 
 class Learn(_Request, frozen=True, kw_only=True):

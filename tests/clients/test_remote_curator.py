@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -113,6 +114,26 @@ def test_whole_scores_are_the_owners_and_known_by_their_name(owner, analyst):
     choice = owner.select(scores, epsilon=0.05, name="monday")
     assert (choice.name, choice.repeated) == ("a", False)
     assert owner.select(scores, epsilon=0.05, name="monday").repeated
+
+
+def test_scores_of_ones_own_go_over_http_with_their_terms(owner, analyst):
+    given = {
+        "sensitivity": Fraction(1, 3),
+        "weights": [1, Fraction(1, 2), 2.5],
+        "top": 2,
+        "epsilon": 0.05,
+        "name": "tuesday",
+    }
+    scores = {"a": Fraction(2900, 3), "b": 20, "c": 400}
+    with pytest.raises(ht.RefusedError, match="owner"):
+        analyst.select(scores=scores, **given)
+    choice = owner.select(scores=scores, **given)
+    assert choice.names == ("a", "c")
+    assert owner.select(scores=scores, **given).repeated
+    assert owner.select(scores=np.array([3, 5000, 2]), epsilon=0.05).name == "1"
+    for wrong in ({"weights": [0, 1, 1]}, {"sensitivity": -1}, {"top": 4}, {"weights": [1]}):
+        with pytest.raises(ht.InvalidParameter):
+            owner.select(scores=scores, **(given | wrong))
 
 
 def test_a_learned_hypothesis_predicts_here(analyst, curator, served):

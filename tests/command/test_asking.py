@@ -175,9 +175,24 @@ def test_a_choice_says_how_far_behind_it_may_be(call):
     assert "to select, learn and predict" in again.out
 
 
+@pytest.mark.usefixtures("place")
+def test_scores_weights_and_several_picks_are_options_of_a_choice(call):
+    words = ("select", DATA, "a=3000", "b=1/3", "c=1000.5", "--scores", "--sensitivity", "1/2", "--epsilon", 0.05)
+    terms = ("--top", 2, "--weights", "1,2,1/2", "--name", "monday")
+    choice = convert(call(*words, *terms, "--json").json, Choice)
+    assert choice.names == ("a", "c")
+    again = call(*words, *terms)
+    assert re.search(r"chosen +a, c", again.out)
+    assert re.search(r"at most \S+ behind the best", again.out)
+    assert "asked before" in again.out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (("select", DATA, "a=1", "b=x", "--scores"), 2, "scores"),
+        (("select", DATA, "a=smoker", "b=age > 5", "--weights", "1,0"), 2, "weights"),
+        (("select", DATA, "a=smoker", "b=age > 5", "--top", 3), 2, "top"),
         (("ask", DATA, "nope > 1"), 2, "nope"),
         (("ask", DATA, "age >"), 2, "ends too early"),
         (("table", DATA, "nope"), 2, "nope"),

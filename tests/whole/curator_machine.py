@@ -191,6 +191,17 @@ class CuratorMachine(RuleBasedStateMachine):
         if choice is not None:
             assert not choice.repeated, "private scores were recognised"
 
+    @rule(place=WORKER, top=st.integers(1, 3), name=st.sampled_from([None, "monday"]))
+    def select_top(self, place, top, name):
+        scores = {"a": 3, "b": 7, "c": 5}
+        given = {"scores": scores, "sensitivity": 2, "weights": [1, 2, 3], "top": top, "name": name, "epsilon": 0.01}
+        choice = self.request(place, lambda held: held.select(**given))
+        if choice is not None and name is None:
+            assert not choice.repeated, "private scores were recognised"
+        elif choice is not None:
+            assert self.values.setdefault(f"top {top}", choice.chosen) == choice.chosen, "one choice, two answers"
+            assert len(set(choice.chosen.split(", "))) == top, "one candidate chosen twice"
+
     @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
     def predict(self, place, points, screen, key):
         table = {"x": [float(point) for point in points]}

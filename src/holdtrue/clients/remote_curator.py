@@ -318,21 +318,26 @@ class Remote:
         """Return the rows as a frame that reads like pandas and writes requests, as :meth:`Curator.frame` does."""
         return Frame(self)
 
-    def select(
+    def select(  # noqa: PLR0913 - the numbers of one choice
         self,
-        candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str],
+        candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str] | None = None,
         *,
+        scores: Mapping[str, Number] | Sequence[Number] | None = None,
+        sensitivity: Number | None = None,
+        weights: Sequence[Number] | None = None,
+        top: int = 1,
         epsilon: Number | None = None,
         name: str | None = None,
         key: str | None = None,
     ) -> Choice:
-        """Pick a candidate that about as many rows satisfy as the best one.
+        """Pick a candidate that about as many rows satisfy as the best one, or the ``top`` best.
 
-        Candidates are questions. Whole scores come from the rows, so only the service's owner may give them; ``name`` is
+        Candidates are questions. Scores come from the rows, so only the service's owner may give them; ``name`` is
         the public name by which a repeat is recognised.
         """
-        named = dict(candidates) if isinstance(candidates, Mapping) else list(candidates)
-        asked = {"candidates": named, "epsilon": _to_json_number("epsilon", epsilon), "name": name}
+        asked: dict[str, Any] = {"candidates": _write_listing(candidates), "scores": _write_listing(scores)}
+        asked |= {"weights": _write_listing(weights), "epsilon": _to_json_number("epsilon", epsilon), "name": name}
+        asked |= {"top": None if top == 1 else top, "sensitivity": sensitivity}
         return self._send_request("/select", asked, Choice, key)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick
@@ -506,6 +511,14 @@ def _to_json_bounds(bounds: Mapping[str, tuple[Number, Number]]) -> dict[str, li
     return {
         column: [_to_json_number("bounds", low), _to_json_number("bounds", high)] for column, (low, high) in bounds.items()
     }
+
+
+def _write_listing(given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any] | list[Any] | None:
+    """Return what stands by name or in a list as JSON has it; an array as the list of its numbers."""
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else dict(given)
+    numbers: list[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
+    return numbers
 
 
 def _to_json_number(name: str, value: Number | None) -> float | None:

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import UnsetType
 
 from holdtrue.command.output import Json, print_json, print_lines, print_table, show_progress
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, Source, open_curator, open_view
 from holdtrue.errors import InvalidParameter, RequestError
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from holdtrue.curator import Curator
     from holdtrue.hypotheses import HypothesisClass
     from holdtrue.queries.cards import Card, Label
@@ -286,6 +289,18 @@ def select(
         float | None,
         typer.Option(help="Privacy to spend on this choice; more makes it more accurate. Default: a share of the reserve."),
     ] = None,
+    top: Annotated[int, typer.Option(help="How many to choose, each among those left.")] = 1,
+    weights: Annotated[
+        str | None, typer.Option(help="The base measure: a number above 0 for each candidate, with commas between them.")
+    ] = None,
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores", help='Candidates are scores of your own, "north=12" or "north=1/3", computed from the rows.'
+        ),
+    ] = False,
+    sensitivity: Annotated[str | None, typer.Option(help="The most that one row moves a score. Default: 1.")] = None,
+    name: Annotated[str | None, typer.Option(help="The public name by which these scores are known again.")] = None,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -294,15 +309,35 @@ def select(
 ) -> None:
     """Choose the candidate that the most rows satisfy, and say by how many rows the choice may miss the best."""
     named = _read_candidates(candidates)
+    given: dict[str, Any] = {"top": top, "epsilon": epsilon, "name": name, "key": key, "analyst": analyst}
+    given["sensitivity"] = None if sensitivity is None else _read_rational("sensitivity", sensitivity)
+    given["weights"] = None if weights is None else [_read_rational("weights", each) for each in weights.split(",")]
     with open_curator(data, ledger, rehash=rehash) as curator:
-        _check_columns(named, curator)
+        if scores:
+            given["scores"] = {label: _read_rational("scores", each) for label, each in named.items()}
+        else:
+            _check_columns(named, curator)
+            given["candidates"] = named
         with show_progress("measuring"):
-            choice = curator.select(named, epsilon=epsilon, key=key, analyst=analyst)
+            choice = curator.select(**given)
         if as_json:
             print_json(choice)
             return
         behind = f"at most {choice.shortfall:.4g} of {curator.card.rows:,} rows behind the best"
-        print_lines(", ".join(named), [("chosen", choice.name), ("", behind), *list_costs(choice, curator)])
+        lines = [("chosen", choice.chosen), ("", f"at most {choice.shortfall:.4g} behind the best" if scores else behind)]
+        if not isinstance(choice.population_shortfall, UnsetType):
+            lines.append(("population", f"at most {choice.population_shortfall:.4g} behind the best share"))
+        print_lines(", ".join(named), [*lines, *list_costs(choice, curator)])
+
+
+def _read_rational(name: str, text: str) -> "Fraction":
+    """Return a number of the command line exactly, whole where it is written so."""
+    from fractions import Fraction
+
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        raise InvalidParameter.without_value(name, 'numbers such as 3, 0.5 or "1/3"') from None
 
 
 def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:

@@ -350,24 +350,32 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         return Frame(self)
 
-    def select(
+    def select(  # noqa: PLR0913 - the numbers of one choice, and who asks for it
         self,
-        candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str],
+        candidates: Mapping[str, str] | Mapping[str, int] | Sequence[str] | None = None,
         *,
+        scores: "Mapping[str, Number] | selecting.Scores | None" = None,
+        sensitivity: Number | None = None,
+        weights: Sequence[Number] | Mapping[str, Number] | None = None,
+        top: int = 1,
         epsilon: Number | None = None,
         name: str | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Choice:
-        """Choose the candidate that the most rows satisfy: by queries, or by whole scores that one row moves by at most 1.
+        """Choose the candidate that the most rows satisfy, or the one with the highest score, or the ``top`` best.
 
-        Without an epsilon it takes an equal share of what the plan reserved for other verbs than ask. Queries asked before
-        are known by their text. Whole scores are private: they are a new request each time, unless ``name``, a public name
-        of theirs, was used before with these candidates and this epsilon.
+        ``scores`` are whole numbers or fractions, by name or as one list or array, and ``sensitivity`` declares the most
+        that one row moves any of them (B2): 1 unless given. That is assumed, not checked, unless the scores' kind refutes
+        it. ``weights`` are the base measure, a public number above 0 for each candidate. Several are chosen one after the
+        other among those left; an ``epsilon`` is that of all. Without one it takes an equal share of what the plan reserved
+        for other verbs than ask. Queries asked before are known by their text. Scores are private: they are a new request
+        each time, unless ``name``, a public name of theirs, was used before with these terms.
         """
         self.pipeline.check_open()
         known_as = name_private(name, key=key)
-        given: dict[str, Any] = {"epsilon": epsilon, "name": name, "known_as": known_as, "key": key, "analyst": analyst}
+        given: dict[str, Any] = {"epsilon": epsilon, "known_as": known_as, "key": key, "analyst": analyst}
+        given |= {"scores": scores, "sensitivity": sensitivity, "weights": weights, "top": top}
         return selecting.choose(self.pipeline, candidates, **given)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it

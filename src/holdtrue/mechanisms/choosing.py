@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Integers, Number, Rationals, integers, positive, rationals, truth
+from holdtrue.exact import Integers, Number, Rationals, count, integers, positive, rationals, truth
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
@@ -51,8 +52,8 @@ class ChoosingMechanism(Mechanism):
         object.__setattr__(self, "range", spread)
 
     @abstractmethod
-    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
-        """Choose one candidate of each row."""
+    def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
+        """Choose one candidate of each row; ``without`` are the places of those whose scores were taken out."""
 
     @overload
     def release(self, values: list[int] | list[Fraction]) -> int: ...
@@ -70,6 +71,24 @@ class ChoosingMechanism(Mechanism):
             )
         chosen = self._choose_in_rows(np.ascontiguousarray(np.atleast_2d(scores)), rate)
         return int(chosen[0]) if scores.ndim == 1 else chosen
+
+    def release_top(self, values: Array, top: int) -> list[int]:
+        """Return the indices of several candidates, chosen one after the other, each among those that are left.
+
+        Every one of them costs the event. For :class:`Exponential` the law is that of the largest Gumbel scores in order.
+        """
+        scores, rate = _whole_scores(values, self.rate)
+        if scores.ndim != 1 or scores.size < count("top", top):
+            raise InvalidParameter.without_value("values", f"one row of {top} or more scores; the shape is {scores.shape}")
+        gone: list[int] = []
+        for _ in range(top):
+            left = scores if not gone else np.delete(scores, gone)
+            row: Integers = np.ascontiguousarray(left).reshape(1, -1)
+            place = int(self._choose_in_rows(row, rate, without=gone)[0])
+            for earlier in sorted(gone):  # from a place among those left to its place among all
+                place += place >= earlier
+            gone.append(place)
+        return gone
 
 
 def _whole_scores(values: Array, rate: Fraction) -> tuple[Integers, Fraction]:
@@ -123,17 +142,22 @@ class Exponential(ChoosingMechanism):
     def _claim(self) -> events.Event:
         return events.BoundedRange(self.rate * self.range)
 
-    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
-        if self.weights is not None and len(self.weights) != scores.shape[1]:
+    def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
+        if self.weights is not None and len(self.weights) != scores.shape[1] + len(without):
             raise InvalidParameter.without_value(
                 "values", f"{len(self.weights)} scores, one per weight, not {scores.shape[1]}"
             )
-        weights = None if self.weights is None else rationals("weights", self.weights)
+        left = self.weights if self.weights is None or not without else _leave_out(self.weights, without)
+        weights = None if left is None else rationals("weights", left)
         return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits)
 
     def __repr__(self) -> str:
         measure = "" if self.weights is None else f", weights=<{len(self.weights)}>"
         return f"Exponential(epsilon={float(self.rate * self.range):g}, range={float(self.range):g}{measure})"
+
+
+def _leave_out(weights: tuple[Fraction, ...], places: Collection[int]) -> tuple[Fraction, ...]:
+    return tuple(weight for place, weight in enumerate(weights) if place not in places)
 
 
 def _exact_weights(weights: Array) -> tuple[Fraction, ...]:
@@ -156,7 +180,8 @@ class PermuteAndFlip(ChoosingMechanism):
     def _claim(self) -> events.Event:
         return events.Pure(self.rate * self.range)
 
-    def _choose_in_rows(self, scores: Integers, rate: Fraction) -> npt.NDArray[np.int64]:
+    def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
+        del without  # it has no weights
         return permute_and_flip(scores, rate=rate, bits=self._bits)
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from pathlib import Path as FilePath
@@ -169,17 +170,28 @@ for _kind in get_args(StatisticRequest):
     "/select", response_class=Response, responses=_describe_reply("The choice."), openapi_extra=describe_body(Select)
 )
 async def select(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: SelectBody) -> Response:
-    """Choose the candidate that the most rows satisfy. The owner may give whole scores, which come from the rows."""
+    """Choose the candidate that the most rows satisfy. The owner may give scores, which come from the rows."""
     candidates = body.candidates
-    if isinstance(candidates, dict) and caller.role != "owner" and not all(map(_is_text, candidates.values())):
-        message = "whole scores come from the rows, so only the owner may give them; give candidates as questions"
+    asks = body.scores is None and (not isinstance(candidates, dict) or all(map(_is_text, candidates.values())))
+    if not asks and caller.role != "owner":
+        message = "scores come from the rows, so only the owner may give them; give candidates as questions"
         raise RefusedError(message)
     dataset = await _find_dataset(request, name)
-    given: dict[str, Any] = {"epsilon": body.epsilon, "name": body.name}
-    chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), key=key, analyst=caller.name, **given)
+    given: dict[str, Any] = {field: _read_rationals(getattr(body, field)) for field in ("scores", "sensitivity", "weights")}
+    given |= {"top": body.top, "epsilon": body.epsilon, "name": body.name, "key": key, "analyst": caller.name}
+    chosen = partial(dataset.curator.select, cast("Sequence[str]", candidates), **given)
     choice = await dataset.dispatcher.run_long(caller.name, chosen)
     _note_charge(request, dataset, "select", [choice])
     return _make_reply(choice)
+
+
+def _read_rationals(value: object) -> object:
+    """Return numbers of a body, with rationals in text as such."""
+    if isinstance(value, dict):
+        return {name: _read_rationals(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [_read_rationals(each) for each in value]
+    return Fraction(value) if isinstance(value, str) else value
 
 
 def _is_text(value: object) -> bool:

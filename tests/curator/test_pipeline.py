@@ -430,6 +430,29 @@ def test_threads_that_ask_one_curator_share_commits(people, place):
     assert ht.verify(place).charges == 9
 
 
+def test_threads_that_ask_again_and_again_share_commits(people, place):
+    with opened(people, place, queries=100) as curator:
+        curator.ask("smoker")
+        commits, start = count_commits(curator), threading.Barrier(8)
+        store = curator.pipeline.ledger.store
+        commit = store.commit
+        store.commit = lambda entries: (time.sleep(0.005), commit(entries))
+
+        def work(number):
+            start.wait()
+            for age in range(5):
+                curator.ask(f"age > {10 * number + age}")
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(commits) == 80
+        assert len(commits) <= 40  # two for every eight asks, if all came together
+    assert ht.verify(place).charges == 41
+
+
 def test_a_thread_is_told_when_the_ledger_fails_for_the_one_that_serves_it(people, place):
     with opened(people, place) as curator:
         curator.ask("smoker")

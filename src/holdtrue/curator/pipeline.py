@@ -8,6 +8,7 @@ it is stored.
 import hashlib
 import itertools
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -41,6 +42,9 @@ T = TypeVar("T")
 _LONGEST_NAME = 200
 _MOST_IN_BATCH = 256
 _MOST_BATCHES = 16
+_SHARE_WAITED = 0.5  # of the time that the last commit took
+_SHORTEST_WAIT = 0.0001  # a store that commits faster gains nothing by larger batches
+_LOOKS = 4
 _CLOSED = "this curator was closed; open the data again with the same ledger"
 _NOT_STORED = "the request was charged, but its response is not in the ledger"
 _NOT_MEASURED = "the rows could not be measured; the charge stays"
@@ -103,6 +107,13 @@ class Inbox(Generic[T]):
                     self._waiting[owner] = items
         return taken
 
+    def wait_for(self, count: int, *, seconds: float) -> None:
+        """Let other threads run until this many items wait, for a limited time."""
+        for _ in range(_LOOKS):
+            if len(self) >= count:
+                return
+            time.sleep(seconds / _LOOKS)
+
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
@@ -138,11 +149,18 @@ class ReleasePipeline:
         self._slow = ThreadPoolExecutor(2, thread_name_prefix="measure")
         self._waking = threading.Lock()
         self._awake = False
+        self._told = 0  # callers, since the last batch was taken
+        self._commit_seconds = 0.0  # of the last batch
 
     def submit(self, job: Job) -> "Future[list[Response]]":
         """Queue a request for the worker thread, which answers it together with all others. Any thread may call this."""
         self.check_open()
         self._accept_job(job)
+        self._wake_worker()
+        return job.future
+
+    def _wake_worker(self) -> None:
+        """Have the worker thread serve the inbox, after whoever serves it now."""
         with self._waking:
             if not self._awake:
                 try:
@@ -150,10 +168,9 @@ class ReleasePipeline:
                 except RuntimeError:  # closed in the meantime
                     raise CuratorClosed(_CLOSED) from None
                 self._awake = True
-        return job.future
 
     def run(self, job: Job) -> list[Response]:
-        """Return the responses to a request. The calling thread serves the inbox, including other callers' requests.
+        """Return the responses to a request. The calling thread serves the inbox itself, unless another thread does.
 
         Where another process has charged the same key and is still answering, its answer is waited for.
         """
@@ -175,11 +192,17 @@ class ReleasePipeline:
         return found
 
     def _await_job(self, job: Job) -> list[Response]:
-        """Serve the inbox until a request in it has its outcome, and return that."""
-        while self._inbox and not job.future.done():
-            with self.lock:
-                if not job.future.done():
-                    self._serve_inbox()
+        """Return the outcome of a request in the inbox.
+
+        Nobody waits for the lock here: whoever was told an answer is free to ask again while others are served.
+        """
+        if not job.future.done() and self.lock.acquire(blocking=False):
+            try:
+                self._serve_inbox(until=job)
+            finally:
+                self.lock.release()
+        if not job.future.done():
+            self._wake_worker()
         try:
             return job.future.result()
         except Pending as pending:
@@ -235,13 +258,19 @@ class ReleasePipeline:
                     self._awake = False
                     return
 
-    def _serve_inbox(self) -> None:
-        """Answer requests that wait or arrive meanwhile, for a limited number of batches; then others get the lock."""
+    def _serve_inbox(self, until: Job | None = None) -> None:
+        """Answer requests that wait or arrive meanwhile, for a limited number of batches; then others get the lock.
+
+        Nothing new is taken once ``until`` has its outcome.
+        """
         waiting: list[Job] = []
         flying: list[_Item] = []
+        self._told = 0
         try:
             for turn in itertools.count():
-                if turn < _MOST_BATCHES:
+                if turn < _MOST_BATCHES and not (until is not None and until.future.done()):
+                    if flying:
+                        self._await_callers()
                     waiting += self._inbox.take(_MOST_IN_BATCH)
                 while self._measured:
                     flying.append(self._measured.popleft())
@@ -256,12 +285,24 @@ class ReleasePipeline:
             if not isinstance(error, HoldtrueError):
                 raise
 
+    def _await_callers(self) -> None:
+        """Give callers who were just told their answers a moment to ask again, so that they share the next commit.
+
+        It depends on how many were told and how long the disk took, both public, and never on what was measured.
+        """
+        seconds, told = self._commit_seconds * _SHARE_WAITED, self._told
+        self._told = 0
+        if told and seconds >= _SHORTEST_WAIT:
+            self._inbox.wait_for(told, seconds=seconds)
+
     def _serve_batch(self, flying: list[_Item], waiting: list[Job]) -> tuple[list[_Item], list[Job]]:
         """Store what was drawn and charge what waits in one transaction; tell the one, measure and draw for the other."""
         known, charging, later = self._plan_batch(waiting, flying)
         if flying or charging:
             bodies = [(item.entry.number, item.body) for item in flying if item.entry is not None]
+            began = time.perf_counter()
             stored, entries = self.ledger.settle(bodies, [item.charge for item in charging if item.charge is not None])
+            self._commit_seconds = time.perf_counter() - began
             for item, outcome in zip(flying, stored, strict=True):
                 self._take_stored(item, outcome)
             for item, outcome in zip(charging, entries, strict=True):
@@ -405,6 +446,7 @@ class ReleasePipeline:
             future = item.job.future
             if future.done():
                 continue
+            self._told += 1
             if item.error is None:
                 self._find_responses(item)
             if item.error is not None:

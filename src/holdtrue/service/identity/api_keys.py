@@ -95,7 +95,7 @@ class Keyring:
     def __init__(self, database: Database, *, issuer: Issuer | None = None, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
-        self._pepper = _read_pepper(database)
+        self._hmac = hmac.new(_read_pepper(database), digestmod="sha256")
         self._absent = SYSTEM.words(_SECRET_WORDS).tobytes().hex()
         self._reading = CoalescedReads(self._read_rows)
         self._version = Version(database.engine)
@@ -191,7 +191,10 @@ class Keyring:
 
     def make_digest(self, text: str) -> str:
         """Return the digest by which a secret is stored."""
-        return hmac.digest(self._pepper, text[:_LONGEST_CHECKED].encode("utf-8", "replace"), "sha256").hex()
+        # hmac.digest would give the interpreter's lock to another thread, which the event loop then waits for.
+        made = self._hmac.copy()
+        made.update(text[:_LONGEST_CHECKED].encode("utf-8", "replace"))
+        return made.hexdigest()
 
     @property
     def database(self) -> Database:

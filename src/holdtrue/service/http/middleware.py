@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from holdtrue.service.http.telemetry import Metrics
     from holdtrue.service.settings import Settings
 
-__all__ = ["Departure", "Envelope"]
+__all__ = ["WHOLE", "Departure", "Envelope"]
+
+WHOLE = "holdtrue.whole"
+"""Stands in the scope of a request whose last byte has arrived."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _TOO_SLOW = 408
@@ -42,6 +45,30 @@ _DEFAULT = [
 ]
 
 
+class _Timers:
+    """Ends ticks; those that end at the same microsecond share a timer, since the clock of uvloop goes by milliseconds."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due: dict[int, list[Departure]] = {}
+
+    def add(self, departure: "Departure", loop: asyncio.AbstractEventLoop, when: float) -> int:
+        """Have a departure told of the end of a tick; return what names that end."""
+        if loop is not self._loop:  # those of a loop that is gone are waited for by nobody
+            self._loop, self._due = loop, {}
+        end = round(when * 1e6)
+        due = self._due.get(end)
+        if due is None:
+            due = self._due[end] = []
+            loop.call_at(when, self._finish_ticks, end)
+        due.append(departure)
+        return end
+
+    def _finish_ticks(self, end: int) -> None:
+        for departure in self._due.pop(end, ()):
+            departure.finish_tick(end)
+
+
 class Departure:
     """When the response to one request leaves.
 
@@ -54,14 +81,14 @@ class Departure:
     byte of a body moves the ticks along with it.
     """
 
-    __slots__ = ("_arrival", "_loop", "_number", "_tick", "_timer", "_waiting")
+    __slots__ = ("_arrival", "_end", "_loop", "_number", "_tick", "_timers", "_waiting")
 
-    def __init__(self, tick: float) -> None:
-        self._tick = tick
+    def __init__(self, tick: float, timers: _Timers | None = None) -> None:
+        self._tick, self._timers = tick, timers or _Timers()
         self._loop = asyncio.get_running_loop()
         self._arrival = self._loop.time()
         self._number = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._end: int | None = None  # of the tick under way
         self._waiting: asyncio.Future[None] | None = None
 
     def arrive(self) -> None:
@@ -74,7 +101,7 @@ class Departure:
         """Wait for the next tick, and return its number."""
         if self._tick <= 0:
             return 0
-        if self._timer is None:  # refused before its body was read
+        if self._end is None:  # refused before its body was read
             self._set_timer()
         self._waiting = self._loop.create_future()
         await self._waiting
@@ -82,19 +109,20 @@ class Departure:
 
     def end(self) -> None:
         """Set no more timers."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._end = None
 
     def _set_timer(self) -> None:
         if self._tick > 0:
             # A timer may fire late, after further ticks: those are over.
             passed = math.floor((self._loop.time() - self._arrival) / self._tick)
             self._number = max(self._number, passed) + 1
-            self._timer = self._loop.call_at(self._arrival + self._number * self._tick, self._finish_tick)
+            self._end = self._timers.add(self, self._loop, self._arrival + self._number * self._tick)
 
-    def _finish_tick(self) -> None:
-        self._timer = None
+    def finish_tick(self, end: int) -> None:
+        """Let the response leave if it waits, or begin the next tick; nothing if this tick is not under way any more."""
+        if end != self._end:
+            return
+        self._end = None
         if self._waiting is None:
             self._set_timer()
         elif not self._waiting.done():
@@ -115,6 +143,7 @@ class Envelope:
         self._hosts = None if "*" in settings.hosts else {host.lower() for host in settings.hosts}
         self._metrics = metrics
         self._ids = _Ids()
+        self._timers = _Timers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request."""
@@ -127,11 +156,11 @@ class Envelope:
         raw_id = given if given and _ID.fullmatch(given) else self._ids.draw_id()
         request_id = scope["request_id"] = raw_id.decode()
         path = str(scope["path"])
-        departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick)
+        departure = Departure(0.0 if path.startswith(_UNTICKED) else self._tick, self._timers)
         sent = _Sent(send, raw_id, departure)
         limit = self._labels_limit if path.startswith(_LABELS) else self._limit
         early = self._refuse_early(headers, request_id, limit)
-        body = _Bounded(receive, limit=limit, seconds=self._patience, departure=departure)
+        body = _Bounded(receive, scope, limit=limit, seconds=self._patience, departure=departure)
         if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0":
             body.end()
         try:
@@ -197,8 +226,8 @@ class _Sent:
 class _Bounded:
     """Receives a body up to its limit, also where its length was not told before, and in time; its end is the arrival."""
 
-    def __init__(self, receive: Receive, *, limit: int, seconds: float, departure: Departure) -> None:
-        self._receive = receive
+    def __init__(self, receive: Receive, scope: Scope, *, limit: int, seconds: float, departure: Departure) -> None:
+        self._receive, self._scope = receive, scope
         self._left = limit
         self._seconds = seconds
         self._departure = departure
@@ -207,11 +236,7 @@ class _Bounded:
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()
-        try:
-            async with asyncio.timeout(self._seconds):
-                message = await self._receive()
-        except TimeoutError:
-            raise HTTPException(_TOO_SLOW) from None
+        message = await (self._receive() if WHOLE in self._scope else self._receive_in_time())
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
@@ -219,6 +244,13 @@ class _Bounded:
             if not message.get("more_body", False):
                 self.end()
         return message
+
+    async def _receive_in_time(self) -> Message:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._receive()
+        except TimeoutError:
+            raise HTTPException(_TOO_SLOW) from None
 
     def end(self) -> None:
         """Note that the whole request is here."""

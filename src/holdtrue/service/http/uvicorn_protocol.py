@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from holdtrue.service.http.middleware import WHOLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -164,6 +166,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End with the body of a request."""
         super().on_message_complete()
+        if self.cycle is not None:
+            self.cycle.scope[WHOLE] = True  # type: ignore[literal-required]  # our own
         self._requests += 1
 
     def on_response_complete(self) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "Tagged",
     "Unions",
+    "count_boxes",
     "mark_repeat",
     "text_table",
 ]
@@ -439,12 +440,26 @@ class _LabelledCells(Tagged, frozen=True):
         return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 
+def count_boxes(number: int, *, declared: bool, whole: int = 0) -> float:
+    """Return how many boxes of one cell a union of this many cells has, given before the draw or chosen after it (U1.6).
+
+    ``whole`` is the number of all cells where these are all rows, so that their total is known, and 0 otherwise: each answer
+    is then less its part of what the answers exceed the total by, and a union has the noise of sqrt(n (1 - n/whole)) cells;
+    one that was chosen later has the boxes of its cells, or of all others (U1.5).
+    """
+    if whole:
+        one = math.sqrt(1 - 1 / whole)
+        return math.sqrt(number * (1 - number / whole)) if declared or number == 1 else min(number, whole - number) * one
+    return math.sqrt(number) if declared else float(number)
+
+
 class Unions(Record, frozen=True):
     """What says how sure a union of a table's cells is: answers before clipping, and the numbers of the plan (U1.6).
 
     ``declared`` names the unions that were declared with the release, ``sizes`` how many labels each column has. ``noise``
     and ``sample_noise`` are the boxes of one cell for the population and for these rows, ``epsilon`` and ``slack`` those of
-    the transfer theorem; None where it does not speak.
+    the transfer theorem; None where it does not speak. ``whole``: the cells are all rows, answers were moved so that they
+    add up to 1, and boxes are narrower by what :func:`count_boxes` says (U1.5).
     """
 
     declared: tuple[Literal["margins", "ranges"], ...]
@@ -455,6 +470,7 @@ class Unions(Record, frozen=True):
     noise: float | None = None
     epsilon: float | None = None
     slack: float | None = None
+    whole: bool | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _check_finite("unions", *self.answers, self.sample_noise, self.rounding, self.noise, self.epsilon, self.slack)
@@ -503,13 +519,17 @@ class Table(_LabelledCells, frozen=True):
         places = sorted(self.find_place(each) for each in cells)
         if not places or len(set(places)) < len(places):
             raise InvalidParameter.without_value("cells", "different cells, one or more, each by its labels")
+        if len(places) == 1:
+            return self[places[0]]
         if isinstance(self.unions, UnsetType):
             return self._add_ends(places)
         rule, number = self.unions, len(places)
-        declared = rule.is_declared(places)
-        wide, rounding = (math.sqrt(number), number * rule.rounding) if declared and number > 1 else (float(number), 0.0)
-        # Only a declared union has the sum of raw answers as its own answer; the boxes of cells begin at 0.
-        total = math.fsum(rule.answers[place] if declared else self.values[place] for place in places)
+        declared, whole = rule.is_declared(places), len(rule.answers) if rule.whole is True else 0
+        wide = count_boxes(number, declared=declared, whole=whole)
+        rounding = number * rule.rounding if whole or declared else 0.0
+        # Boxes of cells begin at 0; a declared union, and what the others leave of all rows, has the sum of raw answers.
+        exact = declared or 0 < whole < 2 * number
+        total = math.fsum(rule.answers[place] if exact else self.values[place] for place in places)
         value, near = min(max(total, 0.0), 1.0), (wide * rule.sample_noise + rounding) * _OUTWARD
         rows = Interval(max(0.0, value - near), min(1.0, value + near), self.confidence, "sample")
         ends = None
@@ -596,7 +616,8 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
     that these are, ``below`` and ``above`` the shares of all rows in the group that lie outside (None where nothing can),
     and ``missing`` the share of the rows without a value or in no group. ``per_head`` is the sum over a group divided by all
     rows. ``low`` and ``high`` are for the population, None where ``reason`` says why; all of these numbers, and all other
-    answers, are right at once with ``confidence``.
+    answers, are right at once with ``confidence``. ``whole``: the cells behind these numbers are all rows, and their answers
+    were moved so that they add up to 1 (U1.5).
     """
 
     measure: Literal["mean", "share", "sum"]
@@ -610,6 +631,7 @@ class Means(_LabelledCells, frozen=True, kw_only=True):
     above: Estimates | None
     missing: Estimates
     population: int | None = None
+    whole: bool | UnsetType = UNSET
 
     @property
     def measure_name(self) -> str:

@@ -7,11 +7,23 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from holdtrue.bounds.accuracy import gaussian_overshoot, grid
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, grid
 from holdtrue.errors import NotCertified
 from holdtrue.exact import UNIT
 from holdtrue.planning.asking import open_plan, plan
-from holdtrue.planning.tables import TablePrice, count_unions, find_ends, find_ratio, price_means, price_table
+from holdtrue.planning.tables import (
+    TablePrice,
+    count_unions,
+    cut_to_whole,
+    find_cell_ends,
+    find_ends,
+    find_ratio,
+    knows_total,
+    move_to_total,
+    place_price,
+    price_means,
+    price_table,
+)
 
 LIMITS = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -147,11 +159,142 @@ def test_boxes_for_these_rows_hold_together_and_a_tenth_less_does_not(request):
     assert (largest > 0.9 * price.sample_box).mean() > failure + spare
 
 
-@pytest.mark.parametrize("wrong", [open_plan(rows=45_000, **LIMITS), plan(rows=45_000, queries=50, pure=True, epsilon=1)])
-def test_plans_without_a_set_number_or_with_other_noise_have_no_price(wrong):
+@pytest.mark.parametrize(
+    "wrong", [open_plan(rows=9_000, epsilon=1, delta=0, pure=True), plan(rows=9_000, queries=50, pure=True, epsilon=1)]
+)
+def test_plans_with_other_noise_have_no_price(wrong):
     for price in (lambda: price_table(wrong, 10), lambda: price_means(wrong, 10, outside=False)):
-        with pytest.raises(NotCertified, match="set number of questions"):
+        with pytest.raises(NotCertified, match="need normal noise"):
             price()
+
+
+# A known total (U1.5).
+
+
+@pytest.mark.parametrize("cells", [2, 3, 10, 200])
+def test_u1_5_moved_noise_has_the_deviation_of_the_sheet_and_no_bias(cells, request):
+    """Covariance I - 1/g: sqrt(1 - 1/g) for a cell, sqrt(n (1 - n/g)) for a union; a tenth more or less is told apart."""
+    random, runs, scale = np.random.default_rng(list(request.node.name.encode())), 20_000, 1000
+    noise = np.rint(random.normal(0, scale, (runs, cells))).astype(int)
+    moved = np.array([move_to_total(row.tolist(), 0) for row in noise])
+    assert (moved.sum(axis=1) == 0).all()
+    assert np.abs(moved - (noise - noise.mean(axis=1, keepdims=True))).max() <= 1
+    for number in {1, cells // 2 or 1}:
+        union = moved[:, :number].sum(axis=1) / scale
+        right = math.sqrt(number * (1 - number / cells))
+        assert union.std() == pytest.approx(right, rel=0.04)  # eight deviations
+        assert abs(union.mean()) < 6 * right / math.sqrt(runs) + 1e-3
+
+
+def test_u1_5_two_cells_are_one_question_and_its_complement(made, split):
+    for chosen in (made, split, open_plan(rows=45_000, **LIMITS, iid=True)):
+        price = price_table(chosen, 2, whole=True)
+        assert (price.questions, price.cost, price.sigma, price.whole) == (1, chosen.cost, chosen.sigma, 2)
+        assert price_table(chosen, 2).questions == 2
+        placed = place_price(chosen, price, draw=7, spent=7 * chosen.cost)
+        low, high = find_cell_ends(chosen, placed, [0.3, 0.7])
+        assert (low[0], high[0]) == pytest.approx(chosen.interval(0.3, draw=7, spent=7 * chosen.cost), abs=2e-6)
+        assert (1 - high[1], 1 - low[1]) == pytest.approx((low[0], high[0]), abs=1e-9)
+    assert price_table(made, 2, whole=True).sample_box * math.sqrt(0.5) == pytest.approx(made.sample_alpha, rel=1e-9)
+
+
+@pytest.mark.parametrize("cells", [3, 4, 10, 100, 1000])
+def test_u1_5_a_known_total_costs_the_same_and_is_never_wider(made, cells):
+    plain, whole = (price_table(made, cells, whole=known) for known in (False, True))
+    assert (plain.questions, plain.cost, plain.sigma) == (whole.questions, whole.cost, whole.sigma)
+    boxes = [price.widen(price.sample_box, 1, declared=True) for price in (plain, whole)]
+    assert boxes[1] / boxes[0] == pytest.approx(math.sqrt(1 - 1 / cells), rel=1e-4)
+    values = [1 / cells] * cells
+    (low, high), (first, last) = (find_cell_ends(made, price, values) for price in (plain, whole))
+    assert all(before <= after for before, after in zip(low, first, strict=True))
+    assert all(after <= before for before, after in zip(high, last, strict=True))
+
+
+def test_u1_5_unions_of_a_known_total_have_the_noise_of_the_smaller_side(made):
+    price = price_table(made, 10, unions={3: 8, 9: 1}, whole=True)
+    box = made.transfer.noise
+    for number, declared, boxes in ((3, True, math.sqrt(2.1)), (9, True, math.sqrt(0.9)), (9, False, math.sqrt(0.9))):
+        assert price.widen(box, number, declared=declared) == pytest.approx(boxes * box, abs=1e-5)
+    assert price.widen(box, 6, declared=False) == pytest.approx(4 * math.sqrt(0.9) * box, abs=1e-5)
+    everybody = find_ends(made, price, [0.1] * 10, declared=False)
+    assert everybody.sample[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_u1_5_many_cells_or_hardly_any_rows_are_left_as_they_are(made):
+    assert price_table(made, 5000, whole=True) == price_table(made, 5000)
+    assert not knows_total(7, 3)
+
+
+def test_u1_5_the_cut_by_the_simplex_holds_wherever_all_ends_do(request):
+    """Probability vectors inside their boxes stay inside what is cut; nothing widens, and every value stays inside."""
+    random, narrowed = np.random.default_rng(list(request.node.name.encode())), 0
+    for _ in range(400):
+        cells = int(random.integers(2, 12))
+        truth = random.dirichlet([0.3] * cells)
+        box = float(random.uniform(0.01, 0.2))
+        raw = truth + random.uniform(-box, box, cells)
+        raw -= (raw.sum() - 1) / cells
+        wide = 2 * box
+        values = np.clip(raw, 0, 1).tolist()
+        low, high = ([float(min(max(value + side * wide, 0), 1)) for value in values] for side in (-1, 1))
+        first, last = cut_to_whole(values, low, high)
+        for value, right, *ends in zip(values, truth, low, first, last, high, strict=True):
+            assert ends == sorted(ends)
+            assert ends[1] <= right + 1e-9
+            assert right <= ends[2] + 1e-9
+            assert ends[1] <= value <= ends[2]
+        narrowed += low != first or high != last
+    assert narrowed > 20
+
+
+@pytest.mark.parametrize("cells", [3, 5, 20])
+def test_u1_5_projecting_on_the_simplex_moves_one_cell_by_at_most_2_1_minus_1_over_g(cells, request):
+    """An estimate, not an interval: the bound of a single cell is attained, so projected shares have no box of their own."""
+    random = np.random.default_rng(list(request.node.name.encode()))
+    noise = 0.05
+    worst = 0.0
+    for _ in range(300):
+        truth = random.dirichlet([0.5] * cells)
+        signs = random.choice([-1.0, 1.0], cells)
+        worst = max(worst, float(np.abs(project(truth + noise * signs) - truth).max()))
+    middle = np.full(cells, 1 / cells)
+    signs = np.where(np.arange(cells) == 0, 1.0, -1.0)
+    attained = float(np.abs(project(middle + 0.1 / cells * signs) - middle)[0]) / (0.1 / cells)
+    assert worst <= 2 * (1 - 1 / cells) * noise + 1e-12
+    assert attained == pytest.approx(2 * (1 - 1 / cells))
+
+
+def project(answers):
+    """Return the nearest probability vector."""
+    order = np.sort(answers)[::-1]
+    shifts = (np.cumsum(order) - 1) / np.arange(1, len(order) + 1)
+    return np.maximum(0, answers - shifts[order > shifts][-1])
+
+
+# Open-ended plans (U1.3 i, T7).
+
+
+@pytest.mark.parametrize("members", [1, 10, 1000])
+def test_u1_3_a_vector_takes_one_place_on_an_open_ended_plan(members):
+    opened = open_plan(rows=45_000, **LIMITS, iid=True)
+    price = price_table(opened, members)
+    assert (price.questions, price.cost) == (2, 2 * opened.cost)
+    assert 2 / (opened.rows * Fraction(price.sigma)) ** 2 <= price.cost * UNIT
+    first, later = (place_price(opened, price, draw=draw, spent=draw * opened.cost) for draw in (2, 40))
+    assert first.terms[0] < later.terms[0]
+    assert first.sample_box < later.sample_box
+    alone = opened.transfer_terms(draw=40, spent=40 * opened.cost)
+    assert later.terms[1:] == alone[1:]  # the level of what was spent
+    if members == 1:
+        assert later.terms[0] == pytest.approx(alone[0], rel=1e-9)
+    else:
+        constant = gaussian_maximum(members, beta=opened.noise_beta * 6 / (math.pi * 40) ** 2)
+        assert later.terms[0] == pytest.approx(price.sigma * constant + price.rounding, rel=1e-9)
+
+
+def test_u1_3_places_of_all_draws_share_beta_once():
+    """Every place is used once, by a question or a vector: the shares of all of them add up to the noise's part of beta."""
+    assert sum(6 / (math.pi * draw) ** 2 for draw in range(1, 10**5)) < 1
 
 
 # Ends.

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -453,8 +454,39 @@ def test_groups_that_a_column_cannot_tell_apart_are_refused():
         assert curator.history == []
 
 
-def test_plans_without_a_set_number_have_no_means():
-    with open_curator(queries=None, epsilon=1, delta=1e-6) as curator, pytest.raises(NotCertified, match="set number"):
+def test_t7_means_of_open_ended_plans_cover_at_once(tmp_path):
+    population = make_rows(200_000, seed=3)
+    known = ~np.isnan(population["hours"])
+    truth = [np.clip(population["hours"][known & (population["sex"] == name)], 0, 100).mean() for name in ("men", "women")]
+    for seed in range(15):
+        drawn = np.random.default_rng([seed, 12]).integers(0, 200_000, ROWS)
+        rows, path = {name: column[drawn] for name, column in population.items()}, tmp_path / f"{seed}.ledger"
+        with open_curator(rows, queries=None, epsilon=2, delta=1e-6, ledger=path) as curator:
+            found = curator.mean("hours", low=0, high=100, by="sex")
+            later = curator.mean("hours", low=0, high=100, by="sex", where="age >= 0")
+            for means in (found, later):
+                assert all(value in each.interval for value, each in zip(truth, means, strict=True))
+            assert curator.budget.spent == pytest.approx(4 * curator.plan.cost * float(UNIT))
+            assert (
+                later.missing.sample_high[0] - later.missing.values[0]
+                > found.missing.sample_high[0] - found.missing.values[0]
+            )
+        assert not ht.audit_ledger(path).violated
+
+
+def test_u1_5_a_mean_of_all_rows_is_narrower_than_one_among_some(tmp_path):
+    """Its cells are all rows: a union of two of five has the noise of sqrt(1.2) cells in place of sqrt(2)."""
+    with open_curator(ledger=tmp_path / "rows.ledger") as curator:
+        whole, part = curator.mean("hours", low=0, high=100), curator.mean("hours", low=0, high=100, where="age >= 0")
+        assert (whole.whole, part.whole) == (True, msgspec.UNSET)
+        assert whole.certificate.cost == part.certificate.cost
+        widths = [each.shares.values[0] - each.shares.sample_low[0] for each in (whole, part)]
+        assert widths[0] == pytest.approx(math.sqrt(0.8 / 4) * widths[1], rel=0.01)  # four cells of five
+    assert not ht.audit_ledger(tmp_path / "rows.ledger").violated
+
+
+def test_pure_ledgers_have_no_means():
+    with open_curator(pure=True, epsilon=5) as curator, pytest.raises(NotCertified, match="need normal noise"):
         curator.mean("hours", low=0, high=1)
 
 

@@ -135,7 +135,7 @@ def test_every_cell_is_within_alpha_and_all_at_once():
 
 def test_the_intervals_are_those_of_questions_and_rows_have_their_own():
     with open_curator() as curator:
-        table = curator.table("region")
+        table = curator.table("region", where="age < 50")
         for cell in table:
             assert (cell.interval.low, cell.interval.high) == curator.plan.interval(cell.value)
             assert cell.sample_interval.low <= cell.value <= cell.sample_interval.high
@@ -177,7 +177,7 @@ def test_a_table_beyond_the_plan_is_refused_and_nothing_is_spent():
 def test_a_plan_that_splits_beta_counts_every_cell_as_a_draw():
     plan = ht.plan(queries=100, rows=ROWS, method="transfer-gaussian")
     with ht.Curator(make_rows(), plan=plan, labels={"region": ["N", "S"]}) as curator:
-        table = curator.table("region")
+        table = curator.table("region", where="smoker")
         assert curator.budget.asks == 97
         (charge,) = [entry for entry in curator.ledger.entries() if entry.kind == "charge"]
         assert (charge.cost, read_charge(charge).draws) == (2 * plan.cost, 3)
@@ -190,7 +190,7 @@ def test_u1_a_declared_union_has_the_noise_of_its_sum(monkeypatch):
     with open_curator(rows) as curator:
         table = curator.table("region", ht.cut("age", [18, 65]), margins=True)
         plan = curator.plan
-        price = price_table(plan, 7, unions=count_unions((2, 3), margins=True, ranges=False))
+        price = price_table(plan, 7, unions=count_unions((2, 3), margins=True, ranges=False), whole=True)
         north = table.union(*[("N", age) for age in ("below 18", "18 to 65", "65 and above")])
         young = table.union(("N", "below 18"), ("S", "below 18"))
         mixed = table.union(("N", "below 18"), ("S", "18 to 65"))
@@ -471,9 +471,80 @@ def test_a_table_reads_back_and_is_shown():
     assert len(axes.patches) == 5
 
 
-@pytest.mark.parametrize(
-    "terms", [{"queries": None, "epsilon": 1, "delta": 1e-6}, {"queries": 20, "pure": True, "epsilon": 5}]
-)
-def test_plans_without_a_set_number_or_normal_noise_have_no_tables(terms):
-    with open_curator(**terms) as curator, pytest.raises(NotCertified, match="set number"):
+def test_pure_ledgers_have_no_tables():
+    with open_curator(queries=20, pure=True, epsilon=5) as curator, pytest.raises(NotCertified, match="need normal noise"):
         curator.table("region")
+
+
+def test_u1_5_a_table_of_all_rows_adds_up_to_one_and_is_narrower(tmp_path):
+    with open_curator(ledger=tmp_path / "rows.ledger") as curator:
+        whole, part = curator.table("region"), curator.table("region", where="age >= 0")
+        assert math.fsum(whole.unions.answers) == pytest.approx(1, abs=1e-12)
+        assert (whole.unions.whole, part.unions.whole) == (True, msgspec.UNSET)
+        assert whole.certificate.cost == part.certificate.cost
+        assert max(np.subtract(whole.high, whole.low)) < 2 * curator.plan.alpha
+        noise = curator.plan.transfer.noise
+        for value, low, high in zip(whole.values, whole.low, whole.high, strict=True):
+            most = curator.plan.interval(value)
+            assert most[0] <= low <= value <= high <= most[1]
+            assert high - low <= most[1] - most[0] - 0.3 * noise  # 1 - sqrt(2/3) on each side, where neither end is 0
+        everybody = whole.union("N", "S", None)
+        assert everybody.value == pytest.approx(1)
+        assert everybody.sample_interval.low == pytest.approx(1, abs=1e-5)
+        left = whole.union("N", "S")  # what the third cell leaves
+        assert left.interval.width == pytest.approx(whole.cell(None).interval.width, abs=0.02)
+    assert not ht.audit_ledger(tmp_path / "rows.ledger").violated
+
+
+def test_u1_5_one_cell_and_the_rest_are_one_question(tmp_path, monkeypatch):
+    path = tmp_path / "rows.ledger"
+    with open_curator(ledger=path) as curator:
+        release = plan_table(curator.pipeline, ["region"], keys=["N"])
+        assert (release.cost, release.draws) == (curator.plan.cost, 1)
+        assert release.event == curator.plan.event
+        table, part = curator.table("region", keys=["N"]), curator.table("region", keys=["N"], where="smoker")
+        assert sum(table.unions.answers) == 1
+        assert table[0].interval.width == pytest.approx(2 * curator.plan.alpha_at(table.values[0]), rel=0.05)
+        assert curator.budget.asks == 100 - 1 - price_table(curator.plan, 2).questions
+        assert part.certificate.cost > table.certificate.cost
+    assert not ht.audit_ledger(path).violated
+    monkeypatch.setattr(Gaussian, "release", lambda _, values: values)
+    with open_curator() as curator:
+        assert curator.table("region", keys=["N"])[0].value == curator.ask("region = 'N'").value
+
+
+def test_u1_5_tables_that_were_stored_before_are_read_and_audited_as_they_are(tmp_path, monkeypatch):
+    """Answers that were not moved say so; one that says it was and does not add up is found (planted)."""
+    from holdtrue.verbs import tables
+
+    path = tmp_path / "rows.ledger"
+    with open_curator(ledger=path) as curator:
+        with monkeypatch.context() as patch:
+            patch.setattr(tables, "price_table", lambda *at, **given: price_table(*at, **given | {"whole": False}))
+            first = curator.table("region")
+            assert curator.table("region", keys=["N"]).certificate.cost == first.certificate.cost
+        assert curator.table("region").repeated
+        assert first.unions.whole is msgspec.UNSET
+    assert not ht.audit_ledger(path).violated
+    other = tmp_path / "other.ledger"
+    with open_curator(ledger=other) as curator:
+        monkeypatch.setattr(tables, "move_to_total", lambda drawn, _: [each + 5000 for each in drawn])
+        curator.table("region")
+    assert ht.audit_ledger(other).violated
+
+
+def test_t7_tables_of_open_ended_plans_cover_at_once_and_widen_as_they_go(tmp_path):
+    population = make_rows(200_000, seed=3)
+    truth = [np.mean(population["region"] == name) for name in ("N", "S")]
+    for seed in range(15):
+        drawn = np.random.default_rng([seed, 5]).integers(0, 200_000, ROWS)
+        rows, path = {name: column[drawn] for name, column in population.items()}, tmp_path / f"{seed}.ledger"
+        with open_curator(rows, queries=None, epsilon=1, delta=1e-6, ledger=path) as curator:
+            tables = [curator.table("region", where=f"age >= {-at}") for at in range(1, 4)]
+            tables.append(curator.table("region"))
+            assert curator.budget.spent == pytest.approx(8 * curator.plan.cost * float(UNIT))
+            assert all(share in cell.interval for table in tables for share, cell in zip(truth, table, strict=False))
+            near = [table.unions.sample_noise for table in tables]
+            assert near[0] < near[1] < near[2]
+            assert sum(truth) in tables[-1].union("N", "S").interval
+        assert not ht.audit_ledger(path).violated

@@ -3,31 +3,40 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile, grid
-from holdtrue.bounds.transfer import interval, intervals, ratio_in_box, ratio_interval
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid
+from holdtrue.bounds.transfer import interval, intervals, level_shift, ratio_in_box, ratio_interval
 from holdtrue.errors import NotCertified
-from holdtrue.exact import ROUNDING, UNIT
+from holdtrue.exact import ROUNDING, STITCH, UNIT
 from holdtrue.planning.methods import least_sigma
-from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
+from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
+from holdtrue.records import count_boxes
 
 __all__ = [
     "CellEnds",
     "TablePrice",
     "count_unions",
+    "cut_to_whole",
     "find_cell_ends",
     "find_ends",
     "find_ratio",
+    "find_sample_ends",
+    "knows_total",
+    "move_to_total",
+    "place_price",
     "price_means",
     "price_table",
 ]
 
 _ONE_ROW = 2  # replacing a row takes 1 from one cell and gives 1 to another: the square of that is 2 (U1.1)
+_MOST_MOVED = 1000  # a known total narrows more cells than this by less than a thousandth
+_LEAST_ROWS = 8  # fewer have a grid so coarse that moved answers may be off by more than it
+_NEAR = 2.0**-40  # more than sums of ends are rounded by
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,10 @@ class TablePrice:
     """What a table costs: whole questions of the plan, units, and the deviation of the noise on each cell's mean.
 
     ``sample_box`` is the half-width of one cell for these rows, right for all cells, all declared unions and all other
-    answers at once; ``rounding`` is the part of it that rounding to the grid takes.
+    answers at once; ``rounding`` is the part of it that rounding to the grid takes, and ``members`` how many cells and
+    declared unions share it. ``terms`` are the box, the epsilon and the slack of one cell for the population, None where the
+    transfer theorem does not speak. ``whole`` is the number of cells where they are all rows and their answers are moved to
+    the total; both boxes are those before that (U1.5).
     """
 
     questions: int
@@ -43,6 +55,17 @@ class TablePrice:
     sigma: float
     sample_box: float
     rounding: float
+    members: int = 1
+    terms: tuple[float, float, float] | None = None
+    whole: int = 0
+
+    def widen(self, box: float, number: int, *, declared: bool) -> float:
+        """Return the box of a union of this many cells, given that of one."""
+        boxes = count_boxes(number, declared=declared, whole=self.whole)
+        if not self.whole and (number == 1 or not declared):
+            return boxes * box
+        # Moved answers are rounded once more, by less than the grid.
+        return boxes * ROUNDING * box + self.rounding * number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +76,7 @@ class CellEnds:
     population: tuple[float, float] | None
 
 
-def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None) -> TablePrice:
+def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None, whole: bool = False) -> TablePrice:
     """Return the fewest whole questions that pay for this many disjoint cells, each within the plan's alpha.
 
     Needs: cells that are the values of one function of a row, so that one row moves two of them by 1 (U1.1); the price then
@@ -61,26 +84,74 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     n cells has sqrt(n) times the noise and the box of a cell, and counts as sqrt(n) cells (U1.6 a, S1 c). On a plan with one
     beta a release of cost c books its share c/k of the plan's overshoot, so the noise of all cells together may exceed their
     boxes by no more than that in the mean (S1, by units). On a plan that splits beta each cell and each declared union
-    counts as one of the planned draws, at the cost of two (U1.4).
-    Failure: NotCertified where the plan has no set number of questions with normal noise, or promises one end only.
+    counts as one of the planned draws, at the cost of two (U1.4). On an open-ended plan a table costs two questions, and
+    takes one place in the order of draws; :func:`place_price` has its boxes (U1.3, T7). ``whole`` says that the cells are
+    all rows: two of them are one question and its complement, for the price of one (U1.5).
+    Failure: NotCertified where noise is not normal, or the plan promises one end only.
     """
     refuse_one_side(plan, "cells of a table have")
-    if not isinstance(plan, Plan) or not isinstance(plan.event, events.GaussianNoise):
-        message = "tables need a plan for a set number of questions with normal noise: Curator(..., queries=1000)"
+    if not isinstance(plan.event, events.GaussianNoise):
+        message = "tables and means need normal noise, which pure ledgers do not have: leave out pure=True, or ask each cell"
         raise NotCertified(message)
-    return _find_price(plan, cells, tuple((unions or {}).items()))
+    return _find_price(plan, cells, tuple((unions or {}).items()), whole=knows_total(plan.rows, cells) if whole else False)
+
+
+def knows_total(rows: int, cells: int) -> bool:
+    """Return whether cells that are all rows have their answers moved to the total: where that is worth anything."""
+    return 1 < cells <= _MOST_MOVED and rows >= _LEAST_ROWS
 
 
 @lru_cache(256)
-def _find_price(plan: Plan, cells: int, declared: tuple[tuple[int, int], ...]) -> TablePrice:
+def _find_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...], *, whole: bool) -> TablePrice:
     members = cells + sum(number for _, number in declared)
     weight = cells + sum(math.sqrt(size) * number for size, number in declared) * ROUNDING
+    total = cells if whole else 0
+    if whole and cells == _ONE_ROW and not declared:
+        return _price_complement(plan)
+    if isinstance(plan, OpenPlan):
+        return _take(plan, members, questions=_ONE_ROW, paid=_ONE_ROW, whole=total)
     if plan.transfer is not None and not plan.transfer.overshoot:
-        return _take(plan, members, questions=max(_ONE_ROW, members), paid=_ONE_ROW)
+        return _take(plan, members, questions=max(_ONE_ROW, members), paid=_ONE_ROW, whole=total)
     questions = _ONE_ROW
     while not _is_sharp(plan, members, weight, questions):
         questions += 1
-    return _take(plan, members, questions=questions, paid=questions)
+    return _take(plan, members, questions=questions, paid=questions, whole=total)
+
+
+def _price_complement(plan: AnyPlan) -> TablePrice:
+    """Return the price of one question, as that of two cells which have its noise once they are moved to their total."""
+    one = _take(plan, 1, questions=1, paid=1, whole=_ONE_ROW)
+    wide = math.sqrt(2) * ROUNDING
+    terms = None if one.terms is None else (one.terms[0] * wide, *one.terms[1:])
+    return replace(one, sample_box=one.sample_box * wide, terms=terms)
+
+
+def place_price(plan: AnyPlan, price: TablePrice, *, draw: int, spent: int) -> TablePrice:
+    """Return a price with the boxes that the release has in its place: all draws and units up to it, its own included.
+
+    On a plan for a set number of questions these are the same for all. On an open-ended one the vector takes the place
+    ``draw``, with C of all its members at that place's share of beta, and the level of what was spent (U1.3 i, T7).
+    """
+    if not isinstance(plan, OpenPlan):
+        return price
+    share, wide = STITCH / draw**2, math.sqrt(2) * ROUNDING if price.questions == 1 else 1.0
+    near = price.sigma * gaussian_quantile(price.members, beta=plan.beta * share)
+    placed = replace(price, sample_box=(near + price.rounding) * wide * ROUNDING)
+    if not plan.iid:
+        return placed
+    gap = level_shift(plan.ledger, spent, first=plan.cost, cap=plan.cap_units, beta=plan.transfer_beta)
+    far = price.sigma * gaussian_maximum(price.members, beta=plan.noise_beta * share)
+    return replace(placed, terms=((far + price.rounding) * wide * ROUNDING, gap.epsilon, gap.slack))
+
+
+def move_to_total(drawn: Sequence[int], total: int) -> list[int]:
+    """Return noisy counts of all rows, each less its part of what they exceed the number of rows by: they add up to it.
+
+    Law: noise of deviation s on each becomes s sqrt(1 - 1/g), and on a union of n cells s sqrt(n (1 - n/g)), none of it
+    biased (U1.5). What a whole number leaves over is taken from the first ones, by one unit each.
+    """
+    part, over = divmod(sum(drawn) - total, len(drawn))
+    return [value - part - (place < over) for place, value in enumerate(drawn)]
 
 
 def count_unions(sizes: Sequence[int], *, margins: bool, ranges: bool) -> dict[int, int]:
@@ -99,7 +170,7 @@ def count_unions(sizes: Sequence[int], *, margins: bool, ranges: bool) -> dict[i
     return dict(found)
 
 
-def price_means(plan: AnyPlan, groups: int, *, outside: bool) -> TablePrice:
+def price_means(plan: AnyPlan, groups: int, *, outside: bool, whole: bool = False) -> TablePrice:
     """Return the price of the means of this many groups: the cells, and everything that is said of them (U1.2, U2.3, U2.6).
 
     A group has the cells Y, the sum of y, and Z, that of 1 - y; with ``outside`` two more for the rows below and above the
@@ -108,43 +179,64 @@ def price_means(plan: AnyPlan, groups: int, *, outside: bool) -> TablePrice:
     """
     each, size = (4, 2) if outside else (2, 1)
     unions = {size: (4 if outside else 2) * groups, each: groups}
-    return price_table(plan, each * groups + 1, unions=unions)
+    return price_table(plan, each * groups + 1, unions=unions, whole=whole)
 
 
 def find_ends(plan: AnyPlan, price: TablePrice, answers: Sequence[float], *, declared: bool = True) -> CellEnds:
     """Return ends for the share of a union of disjoint cells, from their answers before they are clipped.
 
     A union that was declared with the release has the noise of sqrt(n) cells (U1.6 a). Any other one, chosen after it, has
-    the sum of their boxes, and the gap to the population once (U1.6 b, S1 c). Under other theorems than the transfer theorem
-    it has the sum of their ends. Failure: NotCertified where the plan promises one end only.
+    the sum of their boxes, and the gap to the population once (U1.6 b, S1 c); where the total is known, or that of all other
+    cells (U1.5). Under other theorems than the transfer theorem it has the sum of their ends.
+    Failure: NotCertified where the plan promises one end only.
     """
     refuse_one_side(plan, "cells of a table have")
     number = len(answers)
-    wide = math.sqrt(number) * ROUNDING if declared and number > 1 else float(number)
-    rounding = price.rounding * number if declared and number > 1 else 0.0
-    # Boxes of cells begin at 0, since shares do; only a declared union has the sum of raw answers as its own answer.
-    total = math.fsum(answers) if declared else math.fsum(min(max(each, 0.0), 1.0) for each in answers)
-    value, near = min(max(total, 0.0), 1.0), wide * price.sample_box + rounding
+    # Boxes of cells begin at 0, since shares do; a declared union, and what others leave, has the sum of raw answers.
+    exact = declared or 0 < price.whole < 2 * number
+    total = math.fsum(answers if exact else (min(max(each, 0.0), 1.0) for each in answers))
+    value, near = min(max(total, 0.0), 1.0), price.widen(price.sample_box, number, declared=declared)
     sample = (max(0.0, value - near), min(1.0, value + near))
-    frozen = plan.transfer if isinstance(plan, Plan) else None
     if not plan.iid:
         return CellEnds(sample, None)
-    if frozen is None:
+    if price.terms is None:
         ends = [plan.interval(each, draw=1, spent=0) or (0.0, 1.0) for each in answers]
         low, high = math.fsum(each[0] for each in ends), math.fsum(each[1] for each in ends)
         return CellEnds(sample, (min(low, 1.0), min(high, 1.0)))
-    noise = wide * frozen.noise + rounding
-    return CellEnds(sample, interval(total, noise=noise, epsilon=frozen.epsilon, slack=frozen.slack))
+    noise, epsilon, slack = price.terms
+    noise = price.widen(noise, number, declared=declared)
+    return CellEnds(sample, interval(total, noise=noise, epsilon=epsilon, slack=slack))
 
 
-def find_cell_ends(plan: AnyPlan, values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+def find_cell_ends(plan: AnyPlan, price: TablePrice, values: Sequence[float]) -> tuple[list[float], list[float]] | None:
     """Return the lower and the upper ends for the population of cells, given their shares; None where rows are not iid."""
-    frozen = plan.transfer if isinstance(plan, Plan) and plan.side == "both" else None
-    if not plan.iid or frozen is None:
-        ends = [plan.interval(value, draw=1, spent=0) for value in values]
-        known = [each for each in ends if each is not None]
-        return ([each[0] for each in known], [each[1] for each in known]) if known else None
-    return intervals(values, noise=frozen.noise, epsilon=frozen.epsilon, slack=frozen.slack)
+    if not plan.iid:
+        return None
+    if price.terms is None:
+        known = [plan.interval(value, draw=1, spent=0) or (0.0, 1.0) for value in values]
+        ends = [each[0] for each in known], [each[1] for each in known]
+    else:
+        noise, epsilon, slack = price.terms
+        ends = intervals(values, noise=price.widen(noise, 1, declared=True), epsilon=epsilon, slack=slack)
+    return cut_to_whole(values, *ends) if price.whole else ends
+
+
+def find_sample_ends(price: TablePrice, values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper ends for these rows of cells, given their shares."""
+    near = price.widen(price.sample_box, 1, declared=True)
+    ends = [max(0.0, value - near) for value in values], [min(1.0, value + near) for value in values]
+    return cut_to_whole(values, *ends) if price.whole else ends
+
+
+def cut_to_whole(values: Sequence[float], low: list[float], high: list[float]) -> tuple[list[float], list[float]]:
+    """Return ends of shares that add up to 1, cut to what the ends of all others leave, up to the value (U1.5).
+
+    Law: where all ends hold, all cut ones do; none is wider, and each holds its value as before.
+    """
+    least, most = math.fsum(low), math.fsum(high)
+    lows = [max(one, min(value, 1 - (most - other) - _NEAR)) for value, one, other in zip(values, low, high, strict=True)]
+    highs = [min(other, max(value, 1 - (least - one) + _NEAR)) for value, one, other in zip(values, low, high, strict=True)]
+    return lows, highs
 
 
 def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Sequence[float]) -> CellEnds:
@@ -153,6 +245,7 @@ def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Se
     The box of U2.2, cut with the mixed rule of U2.3, which needs the numbers of the transfer theorem: on plans with one beta
     the box and the slack of S1 b, on those that split it the noise of all planned answers and T6's slack. Plans by another
     theorem have the box alone. For these rows the same rule holds without a gap, their own ratio being fixed before it.
+    Answers that are moved to a known total have no more noise in the mixed rule than before, whatever its weights (U1.5).
     """
     tops, bottoms, whole = (find_ends(plan, price, each) for each in (part, rest, [*part, *rest]))
     wide, over, under = math.sqrt(len(part)) * ROUNDING, math.fsum(part), math.fsum(rest)
@@ -164,14 +257,13 @@ def find_ratio(plan: AnyPlan, price: TablePrice, part: Sequence[float], rest: Se
     if tops.population is None or bottoms.population is None or whole.population is None:
         return CellEnds(sample, None)
     boxed = ratio_in_box(tops.population, bottoms.population)
-    frozen = plan.transfer if isinstance(plan, Plan) else None
-    if frozen is None:
+    if price.terms is None:
         return CellEnds(sample, boxed)
     least = max(whole.population[0], tops.population[0] + bottoms.population[0])
     most = min(whole.population[1], tops.population[1] + bottoms.population[1], 1.0)
     span = (min(least, most), max(least, most))
-    noise = wide * frozen.noise + rounding
-    mixed = ratio_interval(over, under, whole=span, noise=noise, epsilon=frozen.epsilon, slack=frozen.slack)
+    noise, epsilon, slack = price.terms
+    mixed = ratio_interval(over, under, whole=span, noise=wide * noise + rounding, epsilon=epsilon, slack=slack)
     return CellEnds(sample, _intersect(boxed, mixed))
 
 
@@ -181,16 +273,19 @@ def _intersect(first: tuple[float, float], second: tuple[float, float]) -> tuple
     return (low, high) if low <= high else first
 
 
-def _take(plan: Plan, members: int, *, questions: int, paid: int) -> TablePrice:
+def _take(plan: AnyPlan, members: int, *, questions: int, paid: int, whole: int) -> TablePrice:
     sigma, rounding = _sigma_for(plan, paid), grid(plan.rows, bits=plan.bits)
     # Noise is fresh for each release, so that what all of them keep multiplies: (1 - beta)^(questions/k) for this one.
     failure = -math.expm1(math.log1p(-plan.beta) * min(1.0, questions / plan.queries))
     box = (sigma * gaussian_quantile(members, beta=failure) + rounding) * ROUNDING
-    return TablePrice(questions, paid * plan.cost, sigma, box, rounding)
+    terms = plan.transfer_terms(draw=1, spent=plan.cost) if isinstance(plan, Plan) else None
+    return TablePrice(questions, paid * plan.cost, sigma, box, rounding, members, terms, whole)
 
 
-def _sigma_for(plan: Plan, questions: int) -> float:
-    """Return the standard deviation that this many questions pay for on a vector of disjoint cells."""
+def _sigma_for(plan: AnyPlan, questions: int) -> float:
+    """Return the standard deviation that this many questions pay for on a vector of disjoint cells; one: on one of them."""
+    if questions == 1:
+        return plan.sigma
     weight = 1 if plan.ledger == "gdp" else 2  # mu squared is twice rho
     # A ledger charges two equal events, each in whole units.
     return least_sigma(plan.rows, Fraction(questions * plan.cost // _ONE_ROW * weight) * UNIT)
@@ -200,7 +295,7 @@ def _is_sharp(plan: Plan, members: int, weight: float, questions: int) -> bool:
     """Return whether every cell is within the plan's alpha at this price."""
     sigma, rounding = _sigma_for(plan, questions), grid(plan.rows, bits=plan.bits)
     if plan.transfer is None:
-        return _take(plan, members, questions=questions, paid=questions).sample_box <= plan.sample_alpha
+        return _take(plan, members, questions=questions, paid=questions, whole=0).sample_box <= plan.sample_alpha
     box = plan.transfer.noise / ROUNDING - rounding
     overshoot = weight * sigma * gaussian_overshoot(box / sigma) * ROUNDING
     return overshoot <= plan.transfer.overshoot * min(1.0, questions / plan.queries)

@@ -7,13 +7,15 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal, TypeAlias
 
+from msgspec import UNSET
+
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, rational, read_list
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, price_means
+from holdtrue.planning.tables import CellEnds, TablePrice, find_ends, find_ratio, move_to_total, place_price, price_means
 from holdtrue.queries.cards import Label
 from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.parser import find_column
@@ -159,7 +161,8 @@ class _MeanLayout:
     def to_release(self, curation: Curation) -> Release:
         """Return the release of these cells and of one for every other row of ``where``."""
         plan, rows, base = curation.plan, curation.card.rows, self.groups.base
-        price, unit = price_means(plan, len(self.groups.labels), outside=self.outside), 1 << plan.bits
+        number, unit = len(self.groups.labels), 1 << plan.bits
+        price = price_means(plan, number, outside=self.outside, whole=base is None)
         mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
 
         def draw(sums: Measured) -> Sequence[int]:
@@ -168,9 +171,11 @@ class _MeanLayout:
             rest = (rows * unit if base is None else counted[-1]) - sum(cells)
             return [int(value) for value in mechanism.release([*cells, rest])]
 
-        def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
-            answers = [value / (rows * unit) for value in drawn]
-            return [_read_means(answers, plan, self, price=price, rows=rows, certificate=certificate)]
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            moved = move_to_total(drawn, rows * unit) if price.whole else drawn
+            answers = [value / (rows * unit) for value in moved]
+            placed = place_price(plan, price, draw=standing.draws, spent=standing.spent)
+            return [_read_means(answers, plan, self, price=placed, rows=rows, certificate=certificate)]
 
         request: dict[str, object] = {"measure": self.measure, "column": self.column, "bounds": list(self.bounds)}
         request |= {"columns": list(self.groups.names), "labels": [list(each) for each in self.groups.labels]}
@@ -237,6 +242,7 @@ def _read_means(  # noqa: PLR0913 - the public parts of one release
         below=_gather(each.below for each in found if each.below is not None) if layout.outside else None,
         above=_gather(each.above for each in found if each.above is not None) if layout.outside else None,
         missing=_gather([rest]),
+        whole=True if price.whole else UNSET,
     )
 
 

@@ -10,14 +10,23 @@ from itertools import pairwise, product
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec import UNSET
 
 from holdtrue.codec import digest_of
 from holdtrue.errors import InvalidParameter, NotCertified
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
-from holdtrue.planning.plans import AnyPlan, Plan
-from holdtrue.planning.tables import TablePrice, count_unions, find_cell_ends, price_table
+from holdtrue.planning.plans import AnyPlan
+from holdtrue.planning.tables import (
+    TablePrice,
+    count_unions,
+    find_cell_ends,
+    find_sample_ends,
+    move_to_total,
+    place_price,
+    price_table,
+)
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
 from holdtrue.queries.dates import DAY, is_date, list_starts, read_moment, write_moment
@@ -134,10 +143,15 @@ def tabulate(  # noqa: PLR0913 - one request, and who makes it
 
 
 def preview_table(
-    curation: Curation, columns: Sequence[str | Cut], *, keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None
+    curation: Curation,
+    columns: Sequence[str | Cut],
+    *,
+    where: str | None = None,
+    keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
 ) -> TablePrice:
     """Return what a table would cost. Free; no row is read."""
-    return price_table(curation.plan, 1 + math.prod(len(each) for each in _read_columns(curation.card, columns, keys)))
+    cells = 1 + math.prod(len(each) for each in _read_columns(curation.card, columns, keys))
+    return price_table(curation.plan, cells, whole=where is None)
 
 
 def plan_table(  # noqa: PLR0913 - one request
@@ -152,7 +166,8 @@ def plan_table(  # noqa: PLR0913 - one request
     """Return the release of a table: one charge, one draw of noise for each cell and one for the rows in none of them.
 
     Law: cells are the values of one function of a row, made of labels and cut points that are public, and every other row of
-    ``where`` is in one further cell, so that replacing a row moves two cells by 1 at most, whatever the number of cells.
+    ``where`` is in one further cell, so that replacing a row moves two cells by 1 at most, whatever the number of cells. One
+    cell and the further one, of all rows, are one count: it alone is drawn, and the other cell is what it leaves (U1.5).
     """
     if not columns:
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
@@ -246,10 +261,10 @@ class _Layout:
         return f"table {digest_of({'cells': self.name, 'unions': list(self.declared)})}"
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
-        """Return what the cells, the further one and the declared unions cost."""
+        """Return what the cells, the further one and the declared unions cost; without ``where`` they are all rows."""
         margins, ranges = "margins" in self.declared, "ranges" in self.declared
         unions = count_unions(self.groups.sizes, margins=margins, ranges=ranges)
-        return price_table(plan, self.groups.cells.number + 1, unions=unions)
+        return price_table(plan, self.groups.cells.number + 1, unions=unions, whole=self.groups.base is None)
 
 
 def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
@@ -258,12 +273,17 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
 
     def draw(sums: Measured) -> Sequence[int]:
         cells = list(sums[: layout.groups.cells.number])
+        if price.questions == 1:  # one count, and the rows that it leaves
+            (noisy,) = mechanism.release(np.array(cells)).tolist()
+            return [noisy, rows * unit - noisy]
         rest = (rows * unit if base is None else int(sums[-1])) - sum(cells)
         drawn: list[int] = mechanism.release(np.array([*cells, rest])).tolist()
         return drawn
 
-    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
-        return [_read_table(drawn, plan, layout, rows=rows, price=price, certificate=certificate)]
+    def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+        placed = place_price(plan, price, draw=standing.draws, spent=standing.spent)
+        moved = move_to_total(drawn, rows * unit) if price.whole else drawn
+        return [_read_table(moved, plan, layout, rows=rows, price=placed, certificate=certificate)]
 
     groups = layout.groups
     request: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
@@ -274,7 +294,7 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
         verb="table",
         request=request,
         parts=(layout.part,),
-        event=Repeated(mechanism.event, 2),
+        event=mechanism.event if price.questions == 1 else Repeated(mechanism.event, 2),
         cost=price.cost,
         draws=price.questions,
         queries=(),
@@ -288,32 +308,30 @@ def _read_table(  # noqa: PLR0913 - the public parts of one table
     drawn: Sequence[int], plan: AnyPlan, layout: _Layout, *, rows: int, price: TablePrice, certificate: Certificate
 ) -> Table:
     """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
-    grid, near, frozen = rows << plan.bits, price.sample_box, plan.transfer if isinstance(plan, Plan) else None
-    groups = layout.groups
-    answers = tuple([number / grid for number in drawn])
-    shares = np.clip(answers, 0.0, 1.0)
-    values = tuple(shares.tolist())
-    ends = find_cell_ends(plan, values)
+    grid, groups, terms = rows << plan.bits, layout.groups, price.terms or (None, None, None)
+    values = tuple(min(max(number, 0), grid) / grid for number in drawn)
+    ends, near = find_cell_ends(plan, price, values), find_sample_ends(price, values)
     return Table(
         columns=groups.names,
         labels=(*groups.labels, (None,) * len(groups.names)),
         values=values,
         low=None if ends is None else tuple(ends[0]),
         high=None if ends is None else tuple(ends[1]),
-        sample_low=tuple(np.maximum(0.0, shares - near).tolist()),
-        sample_high=tuple(np.minimum(1.0, shares + near).tolist()),
+        sample_low=tuple(near[0]),
+        sample_high=tuple(near[1]),
         confidence=1 - plan.beta,
         certificate=certificate,
         reason=NOT_INDEPENDENT if ends is None else None,
         unions=Unions(
             declared=layout.declared,
             sizes=groups.sizes,
-            answers=answers,
-            sample_noise=near,
+            answers=tuple(number / grid for number in drawn),
+            sample_noise=price.sample_box,
             rounding=price.rounding,
-            noise=None if frozen is None else frozen.noise,
-            epsilon=None if frozen is None else frozen.epsilon,
-            slack=None if frozen is None else frozen.slack,
+            noise=terms[0],
+            epsilon=terms[1],
+            slack=terms[2],
+            whole=True if price.whole else UNSET,
         ),
     )
 

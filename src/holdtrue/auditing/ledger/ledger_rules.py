@@ -18,10 +18,29 @@ from holdtrue.ledgers import Entry, Terms
 from holdtrue.ledgers.entries import VERBS, read_charge
 from holdtrue.planning.plans import AnyPlan, Plan, find_intervals, read_plan
 from holdtrue.planning.quantiles import CurvePrice, price_curve, rebuild_grid
-from holdtrue.planning.tables import TablePrice, count_unions, price_means, price_table
+from holdtrue.planning.tables import (
+    TablePrice,
+    count_unions,
+    find_cell_ends,
+    find_ends,
+    place_price,
+    price_means,
+    price_table,
+)
 from holdtrue.queries.cards import Card
 from holdtrue.queries.parser import parse
-from holdtrue.records import Answer, Certificate, Estimates, Interval, Means, Quantiles, Response, Statistic, Table
+from holdtrue.records import (
+    Answer,
+    Certificate,
+    Estimates,
+    Interval,
+    Means,
+    Quantiles,
+    Response,
+    Statistic,
+    Table,
+    Unions,
+)
 from holdtrue.verbs.asking import part_of
 from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
@@ -196,8 +215,8 @@ class LedgerRules:
         if charge.verb == "quantile":
             least = _price_of_curve(plan, state, self.rows).cost if _is_curve(state) else 0
         elif charge.verb in _TABLES:
-            table = _price_cells(charge, state, plan)
-            least = plan.cap_units if table is None else table.cost
+            costs = [each.cost for each in _list_cell_prices(charge, state, plan) if each.questions == state.draws]
+            least = min(costs, default=plan.cap_units)
         else:
             least = plan.cost * state.draws
         if charge.cost < least:
@@ -206,8 +225,7 @@ class LedgerRules:
     def _find_right_draws(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> tuple[int, ...]:
         """Return how many draws a charge may count: one for each question, and for a table what its cells cost."""
         if charge.verb in _TABLES:
-            price = _price_cells(charge, state, plan)
-            return () if price is None else (price.questions,)
+            return tuple(each.questions for each in _list_cell_prices(charge, state, plan))
         if charge.verb == "quantile":
             return (_price_of_curve(plan, state, self.rows).questions,) if _is_curve(state) else (0,)
         return (len(state.parts),) if charge.verb in _BY_PART else (0, 1)
@@ -225,18 +243,16 @@ class LedgerRules:
         if parts != list(state.parts):
             yield "request", f"entry {charge.number} lists other questions than those that were answered"
 
-    def _check_intervals(  # noqa: C901 - one case for each kind of response
-        self, record: Response, charge: Entry, state: _ChargeState, place: int
-    ) -> Found:
+    def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
-        if plan is not None and isinstance(record, Table):
-            for answer in record:
-                yield from _check_grid(answer.value, self.rows << plan.bits)
-                yield from _compare_ends(answer.interval, plan.interval(answer.value, draw=1, spent=0), plan, "population")
-        if plan is not None and isinstance(record, Means):
-            for value, told in _list_single_cells(record):
-                yield from _check_grid(value, self.rows << plan.bits)
-                yield from _compare_ends(told, plan.interval(value, draw=1, spent=0), plan, "population")
+        if plan is not None and isinstance(record, (Table, Means)):
+            for price in _list_cell_prices(charge, state, plan):
+                if price.questions == state.draws and bool(price.whole) == _is_moved(record):
+                    placed = place_price(plan, price, draw=state.drawn, spent=charge.spent)
+                    yield from _check_cells(record, placed, plan, self.rows << plan.bits)
+                    break
+            else:
+                yield "interval", "its cells have answers or a price that no table or mean has"
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, state, plan, self.rows)
         if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
@@ -310,16 +326,43 @@ def _check_certificate(certificate: Certificate, charge: Entry, terms: Terms, pl
         yield "certificate", f"its certificate names another event than entry {charge.number}"
 
 
-def _price_cells(charge: Entry, state: _ChargeState, plan: AnyPlan) -> TablePrice | None:
-    """Return what the cells of a table or of means must have cost; None for another verb or a request without cells."""
+def _list_cell_prices(charge: Entry, state: _ChargeState, plan: AnyPlan) -> list[TablePrice]:
+    """Return what the cells of a table or of means may have cost; none for another verb or a request without cells.
+
+    Cells that are all rows have their answers moved to the total, or had none of it before that was done (U1.5).
+    """
     labels = state.request.get("labels")
     if charge.verb not in _TABLES or not isinstance(labels, list):
-        return None
+        return []
+    known = (True, False) if state.request.get("where") is None else (False,)
     if charge.verb == "mean":
-        return price_means(plan, len(labels), outside=state.request.get("measure") == "mean")
+        outside = state.request.get("measure") == "mean"
+        return [price_means(plan, len(labels), outside=outside, whole=whole) for whole in known]
     declared, sizes = state.request.get("unions", ()), [len(set(column)) for column in zip(*labels, strict=True)]
     unions = count_unions(sizes, margins="margins" in declared, ranges="ranges" in declared)
-    return price_table(plan, 1 + len(labels), unions=unions)
+    return [price_table(plan, 1 + len(labels), unions=unions, whole=whole) for whole in known]
+
+
+def _is_moved(record: Table | Means) -> bool:
+    """Return whether the answers of all cells were moved to their total."""
+    held = record.unions if isinstance(record, Table) else record
+    return isinstance(held, (Unions, Means)) and held.whole is True
+
+
+def _check_cells(record: Table | Means, price: TablePrice, plan: AnyPlan, grid: int) -> Found:
+    """Compare the numbers of single cells with the intervals that follow from their price, and moved answers with 1."""
+    if isinstance(record, Means):
+        for value, told in _list_single_cells(record):
+            yield from _check_grid(value, grid)
+            yield from _compare_ends(told, find_ends(plan, price, [value]).population, plan, "population")
+        return
+    ends = find_cell_ends(plan, price, record.values)
+    for place, answer in enumerate(record):
+        yield from _check_grid(answer.value, grid)
+        expected = None if ends is None else (ends[0][place], ends[1][place])
+        yield from _compare_ends(answer.interval, expected, plan, "population")
+    if price.whole and isinstance(record.unions, Unions) and abs(math.fsum(record.unions.answers) - 1) > _ROUNDING:
+        yield "interval", "its cells are all rows, and their answers do not add up to 1"
 
 
 def _list_single_cells(record: Means) -> Iterator[tuple[float, Interval | None]]:

@@ -86,6 +86,15 @@ def test_a_number_that_would_be_cut_off_is_told_before_asking(served, query, tol
 TABLE = {"by": "age", "by_points": "30, 60"}
 MEAN = {"column": "age"}
 MEDIAN = {"column": "age"}
+STATISTICS = [
+    ("variance", {"column": "age"}),
+    ("covariance", {"first": "age", "second": "income"}),
+    ("correlation", {"first": "income", "second": "age", "second_low": "1"}),
+    ("gini", {"column": "age"}),
+    ("r-squared", {"prediction": "income", "target": "age"}),
+    ("auc", {"score": "age", "label": "smoker"}),
+    ("pairs", {"kernel": "abs(a.age - b.age)", "high": "100"}),
+]
 
 
 @pytest.fixture
@@ -95,7 +104,16 @@ def analyst(served):
         yield client
 
 
-@pytest.mark.parametrize(("kind", "form"), [("table", TABLE), ("mean", MEAN), ("quantile", MEDIAN)])
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("table", TABLE),
+        ("mean", MEAN),
+        ("quantile", MEDIAN),
+        ("sum", MEAN | {"low": "7", "population": "9000"}),
+        *STATISTICS,
+    ],
+)
 def test_a_summary_is_priced_for_nothing_and_one_form_is_charged_once(served, analyst, kind, form):
     curator = served.service.registry.open_dataset("people").curator
     before = curator.budget.spent
@@ -134,6 +152,12 @@ def test_a_summary_is_priced_for_nothing_and_one_form_is_charged_once(served, an
         ("table", {"by": "age", "by_points": " ".join(map(str, range(100))), "second": "smoker"}, "at most 100 cells"),
         ("quantile", {"column": "age", "step": "0.01", "curve": "yes"}, "at most 4,096 points; take a larger step"),
         ("quantile", {"column": "age", "step": "-1"}, "Step must be"),
+        ("sum", {"column": "age", "population": "1.5"}, "whole number"),
+        ("variance", {"column": "note"}, "low and high: the card has no bounds"),
+        ("covariance", {"first": "age", "second": "age", "second_low": "x"}, "econd low are numbers"),
+        ("gini", {"column": "age", "low": "-1"}, "Low must be"),
+        ("auc", {"score": "age", "label": ""}, "Label must be"),
+        ("pairs", {"kernel": "a.age -"}, "ends too early"),
     ],
 )
 def test_a_mistake_in_a_summary_is_told_before_and_costs_nothing(served, analyst, kind, form, told):

@@ -29,9 +29,11 @@ __all__ = [
     "ROWS",
     "FinitePopulation",
     "describe_dataset",
+    "find_true_covariance",
     "find_true_mean",
     "find_true_quantile",
     "find_true_shares",
+    "find_true_sum",
     "survey",
     "write_rows",
 ]
@@ -170,13 +172,38 @@ def find_true_mean(
 
     Values below ``low`` count as low and above ``high`` as high, as a mean of the curator counts them.
     """
+    people, part = _find_moments(truth, column, low=low, high=high, conditions=conditions)
+    return None if people <= 0 else low + (high - low) * part / people
+
+
+def find_true_sum(
+    truth: Callable[[str], float], column: str, *, low: float, high: float, conditions: Sequence[str] = ()
+) -> float:
+    """Return the sum of a column over the people who meet all conditions, divided by the number of all people."""
+    people, part = _find_moments(truth, column, low=low, high=high, conditions=conditions)
+    return low * people + (high - low) * part
+
+
+def _find_moments(
+    truth: Callable[[str], float], column: str, *, low: float, high: float, conditions: Sequence[str]
+) -> tuple[float, float]:
+    """Return the share of the people who meet all conditions and have a value, and their scaled sum by head of all."""
     name, among = quote_name(column), "".join(f"{condition} AND " for condition in conditions)
     people = truth(f"{among}({name} < {low!r} OR {name} >= {low!r})")
-    if people <= 0:
-        return None
     above, inside = f"{among}{name} > {high!r}", f"{among}{name} >= {low!r}"
     part = truth(f"CASE WHEN {above} THEN 1 WHEN {inside} THEN ({name} - ({low!r})) / {high - low!r} ELSE 0 END")
-    return low + (high - low) * part / people
+    return people, part
+
+
+def find_true_covariance(
+    truth: Callable[[str], float], first: tuple[str, float, float], other: tuple[str, float, float]
+) -> float:
+    """Return the covariance of two columns, each given with the ends that its values are counted within."""
+    one, two = (
+        f"LEAST(GREATEST(({quote_name(name)} - ({low!r})) / {high - low!r}, 0.0), 1.0)" for name, low, high in (first, other)
+    )
+    scaled = truth(f"({one}) * ({two})") - truth(one) * truth(two)
+    return scaled * (first[2] - first[1]) * (other[2] - other[1])
 
 
 def find_true_quantile(truth: Callable[[str], float], task: QuantileTask, level: float) -> float:

@@ -1,10 +1,10 @@
-"""Tables, means and quantiles on the page of a dataset: what they cost before, bars and intervals after."""
+"""Tables, means, sums, quantiles and statistics on the page of a dataset: their price before, bars and intervals after."""
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from anyio import to_thread
@@ -14,23 +14,27 @@ from starlette.responses import Response
 
 from holdtrue.codec import encode
 from holdtrue.curator import Curator
-from holdtrue.demo.population import find_true_mean, find_true_quantile, find_true_shares
+from holdtrue.demo.population import find_true_mean, find_true_quantile, find_true_shares, find_true_sum
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.exact import amount
 from holdtrue.planning.quantiles import MOST_CELLS
 from holdtrue.queries.cards import Card
-from holdtrue.records import Means, Quantiles
+from holdtrue.records import Means, Quantiles, Statistic
 from holdtrue.records import Table as TableResponse
-from holdtrue.requests import Cut, Mean, Quantile, Table
+from holdtrue.requests import Cut, Mean, Quantile, Table, Total
 from holdtrue.service.datasets import Dataset
+from holdtrue.service.http.bodies import decode_body, fields_of
 from holdtrue.service.http.problems import detail_of
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
+from holdtrue.service.page.form_fields import read_column_ends, read_number, read_numbers, read_whole
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
+from holdtrue.service.page.statistic_forms import STATISTICS, find_true_statistic, read_statistic_form
 from holdtrue.service.page.summary_views import (
     Summary,
     from_means,
     from_quantiles,
+    from_statistic,
     from_table,
     suggest_points,
     suggest_step,
@@ -38,6 +42,7 @@ from holdtrue.service.page.summary_views import (
 from holdtrue.service.page.views import find_dataset, make_context, read_standing
 from holdtrue.verbs import Release
 from holdtrue.verbs.means import plan_mean, read_by
+from holdtrue.verbs.pairs import StatisticRequest, read_statistic
 from holdtrue.verbs.quantiles import QuantileTask, plan_curve, read_task
 from holdtrue.verbs.tables import plan_table, read_groups
 
@@ -45,47 +50,25 @@ __all__ = ["read_mean", "read_quantile", "read_table", "router"]
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-Asked: TypeAlias = Table | Mean | Quantile
+Asked: TypeAlias = Table | Mean | Quantile | StatisticRequest
+Found: TypeAlias = TableResponse | Means | Quantiles | Statistic
 
 _LONGEST = 4096
 _SHORT = 400
 _MOST_CELLS = 100
 
 
-@router.post("/page/datasets/{name}/preview-table")
-async def preview_table(request: Request, caller: Visitor, name: str) -> Response:
-    """Show what a table would cost. Free."""
-    return await _show_price(request, caller, name, "table")
+def _add_routes(kind: str) -> None:
+    """Add the two routes of a form: what it would cost, for nothing, and its answer. One form is charged once."""
 
+    async def show_price(request: Request, caller: Visitor, name: str) -> Response:
+        return await _show_price(request, caller, name, kind)
 
-@router.post("/page/datasets/{name}/preview-mean")
-async def preview_mean(request: Request, caller: Visitor, name: str) -> Response:
-    """Show what a mean would cost. Free."""
-    return await _show_price(request, caller, name, "mean")
+    async def show_answer(request: Request, caller: Visitor, name: str) -> Response:
+        return await _answer(request, caller, name, kind)
 
-
-@router.post("/page/datasets/{name}/preview-quantile")
-async def preview_quantile(request: Request, caller: Visitor, name: str) -> Response:
-    """Show the most that quantiles would cost. Free."""
-    return await _show_price(request, caller, name, "quantile")
-
-
-@router.post("/page/datasets/{name}/table")
-async def ask_table(request: Request, caller: Visitor, name: str) -> Response:
-    """Ask for a table. The same form sent twice is charged once."""
-    return await _answer(request, caller, name, "table")
-
-
-@router.post("/page/datasets/{name}/mean")
-async def ask_mean(request: Request, caller: Visitor, name: str) -> Response:
-    """Ask for the mean of a column, by group if wanted. The same form sent twice is charged once."""
-    return await _answer(request, caller, name, "mean")
-
-
-@router.post("/page/datasets/{name}/quantile")
-async def ask_quantile(request: Request, caller: Visitor, name: str) -> Response:
-    """Ask for quantiles of a column. The same form sent twice is charged once."""
-    return await _answer(request, caller, name, "quantile")
+    for path, handler in ((f"preview-{kind}", show_price), (kind, show_answer)):
+        router.add_api_route(f"/page/datasets/{{name}}/{path}", handler, methods=["POST"], response_model=None, name=path)
 
 
 def read_table(card: Card, form: Mapping[str, str]) -> Table:
@@ -98,15 +81,15 @@ def read_table(card: Card, form: Mapping[str, str]) -> Table:
 
 def read_mean(card: Card, form: Mapping[str, str]) -> Mean:
     """Return the mean that a form asks for; bounds that are left empty are those of the card."""
-    column, low, high = _read_range(card, form)
+    column, low, high = read_column_ends(card, form)
     return Mean(column=column, low=low, high=high, where=_read_where(form), by=_read_groups(card, form) or None)
 
 
 def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
     """Return the quantiles that a form asks for; ends and step that are left empty are those that the card suggests."""
-    column, low, high = _read_range(card, form)
-    levels = _read_numbers(form, "levels") or (0.5,)
-    written = _read_number(form, "step")
+    column, low, high = read_column_ends(card, form)
+    levels = read_numbers(form, "levels") or (0.5,)
+    written = read_number(form, "step")
     step = suggest_step(card.column(column)) if written is None else written
     curve = bool(text_of(form, "curve", longest=8))
     if curve and step > 0 and (high - low) / step > MOST_CELLS:
@@ -122,11 +105,21 @@ def read_quantile(card: Card, form: Mapping[str, str]) -> Quantile:
     )
 
 
+def read_sum(card: Card, form: Mapping[str, str]) -> Total:
+    """Return the sum that a form asks for: that of a mean, and the size of the population if its total is wanted."""
+    population = read_whole(form, "population")
+    return decode_body(fields_of(read_mean(card, form)) | {"population": population}, Total)
+
+
 _READERS: dict[str, Callable[[Card, Mapping[str, str]], Asked]] = {
     "table": read_table,
     "mean": read_mean,
+    "sum": read_sum,
     "quantile": read_quantile,
+    **{kind: partial(read_statistic_form, kind) for kind in STATISTICS},
 }
+for _kind in _READERS:
+    _add_routes(_kind)
 
 
 def _read_groups(card: Card, form: Mapping[str, str]) -> tuple[str | Cut, ...]:
@@ -139,7 +132,7 @@ def _read_groups(card: Card, form: Mapping[str, str]) -> tuple[str | Cut, ...]:
         column = card.column(name)
         points: tuple[float, ...] = ()
         if column.type in ("integer", "real") and column.labels is None:
-            points = _read_numbers(form, f"{field}_points") or suggest_points(column)
+            points = read_numbers(form, f"{field}_points") or suggest_points(column)
             if not points:
                 raise InvalidParameter.saying("points", f"give the points to cut {name} at, such as 10, 20, 30")
         found.append(Cut(name, points) if points else name)
@@ -156,39 +149,8 @@ def _count_cells(card: Card, column: str | Cut) -> int:
     return len(card.column(column).labels or (True, False))
 
 
-def _read_range(card: Card, form: Mapping[str, str]) -> tuple[str, float, float]:
-    """Return a column of numbers and its ends."""
-    column = card.column(text_of(form, "column", longest=_SHORT, least=1))
-    given = (_read_number(form, "low"), _read_number(form, "high"))
-    known = (None, None) if column.bounds is None else column.bounds
-    low, high = (end if written is None else written for written, end in zip(given, known, strict=True))
-    if low is None or high is None:
-        raise InvalidParameter.saying("low", f"give low and high: the card has no bounds of {column.name}")
-    return column.name, float(low), float(high)
-
-
 def _read_where(form: Mapping[str, str]) -> str | None:
     return text_of(form, "where", longest=_LONGEST).strip() or None
-
-
-def _read_number(form: Mapping[str, str], field: str) -> float | None:
-    """Return a number of a field; None where it is empty."""
-    numbers = _read_numbers(form, field)
-    if len(numbers) > 1:
-        raise InvalidParameter.saying(field, f"{field} is one number")
-    return numbers[0] if numbers else None
-
-
-def _read_numbers(form: Mapping[str, str], field: str) -> tuple[float, ...]:
-    """Return the numbers of a field, separated by commas, semicolons or spaces."""
-    words = [word for word in re.split(r"[,;\s]+", text_of(form, field, longest=_SHORT)) if word]
-    try:
-        numbers = tuple(float(word) for word in words)
-    except ValueError:
-        numbers = (math.nan,)
-    if not all(map(math.isfinite, numbers)):
-        raise InvalidParameter.saying(field, f"{field.replace('_', ' ')} are numbers such as 10, 20.5")
-    return numbers
 
 
 async def _show_price(request: Request, caller: Caller, name: str, kind: str) -> Response:
@@ -210,12 +172,22 @@ def _find_price(curator: Curator, caller: Caller, kind: str, form: Mapping[str, 
         if isinstance(asked, Quantile):
             most = curator.preview_quantile(**asdict(asked))
             curve = most.method == "curve"
-            known = curve and _was_answered(curator, caller, plan_curve(curator.pipeline, _read_task(curator, asked)))
-            priced = {"questions": most.asks, "share": most.cost / cap, "repeated": known, "points": most.points}
+            known = curve and _was_answered(curator, caller, plan_curve(curator.pipeline, _read_task(curator, asked)).parts)
+            priced: dict[str, Any] = {
+                "questions": most.asks,
+                "share": most.cost / cap,
+                "repeated": known,
+                "points": most.points,
+            }
             priced |= {"exact": curve}
+        elif not isinstance(asked, (Table, Mean)):
+            price, tasks = curator.preview_statistic(asked), read_statistic(curator.pipeline, asked).tasks
+            repeated = _was_answered(curator, caller, [task.part for task in tasks])
+            priced = {"questions": price.questions, "share": price.cost / cap, "repeated": repeated, "exact": True}
+            priced |= {"wide": price.alphas or price.sample_alphas}
         else:
             release = _plan_release(curator, asked)
-            repeated = _was_answered(curator, caller, release)
+            repeated = _was_answered(curator, caller, release.parts)
             priced = {"questions": release.draws, "share": amount(release.cost) / cap, "repeated": repeated, "exact": True}
     except HoldtrueError as error:
         return {"wrong": detail_of(error)}
@@ -233,12 +205,12 @@ def _plan_release(curator: Curator, asked: Table | Mean) -> Release:
     return plan_mean(curator.pipeline, asked.column, low=asked.low, high=asked.high, where=asked.where, by=asked.by)
 
 
-def _was_answered(curator: Curator, caller: Caller, release: Release) -> bool:
-    """Return whether a release was made before, as far as a caller may see it: an analyst where the same name paid."""
+def _was_answered(curator: Curator, caller: Caller, parts: Sequence[str]) -> bool:
+    """Return whether all parts were answered before, as far as a caller may see it: an analyst where the same name paid."""
     with curator.pipeline.lock_index() as index:
-        seen = [part for part in release.parts if index.has(part)]
+        seen = [part for part in parts if index.has(part)]
         own = caller.role != "analyst" or all(index.find_payer(part) == caller.name for part in seen)
-    return len(seen) == len(release.parts) and own
+    return len(seen) == len(parts) and own
 
 
 async def _answer(request: Request, caller: Caller, name: str, kind: str) -> Response:
@@ -257,20 +229,24 @@ async def _answer(request: Request, caller: Caller, name: str, kind: str) -> Res
     return show_page(request, "dataset.html", context | {"builder": builder})
 
 
-def _run_request(curator: Curator, asked: Asked, key: str, analyst: str) -> TableResponse | Means | Quantiles:
+def _run_request(curator: Curator, asked: Asked, key: str, analyst: str) -> Found:
     given: dict[str, Any] = asdict(asked)
     who: dict[str, Any] = {"key": key, "analyst": analyst}
     if isinstance(asked, Table):
         return curator.table(*given.pop("columns"), **given, **who)
-    return curator.mean(**given, **who) if isinstance(asked, Mean) else curator.quantile(**given, **who)
+    if isinstance(asked, Mean):
+        return (curator.sum if isinstance(asked, Total) else curator.mean)(**given, **who)
+    return curator.quantile(**given, **who) if isinstance(asked, Quantile) else curator.find_statistic(asked, **who)
 
 
-def _to_summary(dataset: Dataset, asked: Asked, found: TableResponse | Means | Quantiles) -> Summary:
+def _to_summary(dataset: Dataset, asked: Asked, found: Found) -> Summary:
     """Return a response as it is shown, with the truth of each number where the population is known."""
-    truths: list[float | None] = [None] * len(found)
+    truths: list[float | None] = [None] * (1 if isinstance(found, Statistic) else len(found))
     if dataset.truth is not None:
         with suppress(HoldtrueError):  # what was paid for is shown whatever becomes of its truth
             truths = _find_truths(dataset.curator, dataset.truth, asked)
+    if isinstance(found, Statistic):
+        return from_statistic(found, questions=max(1, len(found.parts)), truth=truths[0])
     if isinstance(asked, Quantile) and isinstance(found, Quantiles):
         return from_quantiles(found, grid=(asked.low, asked.high), truths=truths)
     if isinstance(asked, Table) and isinstance(found, TableResponse):
@@ -286,9 +262,15 @@ def _find_truths(curator: Curator, truth: Callable[[str], float], asked: Asked) 
     if isinstance(asked, Quantile):
         task = _read_task(curator, asked)
         return [find_true_quantile(truth, task, level) for level in task.levels]
+    if not isinstance(asked, (Table, Mean)):
+        return [find_true_statistic(truth, asked)]
     columns = asked.columns if isinstance(asked, Table) else read_by(asked.by)
     cells = read_groups(curator.pipeline, columns, where=asked.where, keys=None).list_conditions()
     if isinstance(asked, Table):
         return list(find_true_shares(truth, cells, where=asked.where))
     ends = {"low": asked.low, "high": asked.high}
+    if isinstance(asked, Total):
+        size = asked.population
+        heads = [find_true_sum(truth, asked.column, conditions=conditions, **ends) for conditions in cells]
+        return [None if size is None else size * head for head in heads]
     return [find_true_mean(truth, asked.column, conditions=conditions, **ends) for conditions in cells]

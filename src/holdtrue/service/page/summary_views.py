@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdtrue.queries.cards import Card, Column, Label
-from holdtrue.records import Certificate, Means, Quantiles, Table
+from holdtrue.records import Certificate, Means, Quantiles, Statistic, Table
 
 __all__ = [
     "Builder",
@@ -18,6 +18,7 @@ __all__ = [
     "Summary",
     "from_means",
     "from_quantiles",
+    "from_statistic",
     "from_table",
     "make_builder",
     "suggest_points",
@@ -156,7 +157,10 @@ class ShownCell:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A table, means or quantiles, shown. ``curve`` has the shares up to each point, where they were released at once."""
+    """A table, means, quantiles or a statistic, shown.
+
+    ``curve`` has the shares up to each point, where they were released at once, ``parts`` what a ratio follows from.
+    """
 
     kind: str
     title: str
@@ -173,6 +177,7 @@ class Summary:
     curve: tuple[dict[str, float], ...] = ()
     levels: tuple[float, ...] = ()
     grid: tuple[float, float] = (0.0, 1.0)
+    parts: tuple[ShownCell, ...] = ()
 
     @property
     def marks(self) -> list[dict[str, Any]]:
@@ -228,17 +233,18 @@ def from_means(found: Means, *, questions: int, truths: Sequence[float | None]) 
     places = [_count_places(high - low) for low, high in zip(lows, highs, strict=True)]
     cells = _make_cells(found, names, truths, places=places)
     by = f" by {' and '.join(found.columns)}" if found.columns else ""
+    least, most = found.axis
     return Summary(
         kind="mean",
-        title=f"The mean of {found.column}{by}" + _write_where(found.where),
-        heads=(", ".join(found.columns) or "group", f"Mean of {found.column}"),
+        title=f"The {found.measure} of {found.column}{by}" + _write_where(found.where),
+        heads=(", ".join(found.columns) or "group", f"{found.measure.capitalize()} of {found.column}"),
         cells=cells,
-        axis=(found.bounds[0], min(found.bounds[1], found.bounds[0] + _ROOM * (_find_most(cells) - found.bounds[0]))),
+        axis=(least, min(most, least + _ROOM * (_find_most(cells) - least)) if found.measure != "sum" else most),
         confidence=found.confidence,
         note=found.sentence,
         paid=_write_paid(questions, repeated=found.repeated),
         certificate=found.certificate,
-        file=f"mean-{found.certificate.entry}",
+        file=f"{found.measure}-{found.certificate.entry}",
         csv=_write_csv(found.to_columns()),
         reason=found.reason,
     )
@@ -269,6 +275,51 @@ def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Seque
         levels=found.levels,
         grid=grid,
         curve=tuple({"at": at, "share": share} for at, share in curve),
+    )
+
+
+def from_statistic(found: Statistic, *, questions: int, truth: float | None) -> Summary:
+    """Return a statistic as it is shown, in its own units; a ratio with the statistics that it follows from."""
+    shown = (found, *found.parts)
+    cells = [_to_cell(each, truth if each is found else None) for each in shown]
+    known = [end for cell in cells[:1] for end in (*cell.ends, cell.value, *([] if truth is None else [truth]))]
+    room = (max(known) - min(known)) / 4 or 1.0
+    open_end = None if found.interval is None else found.reason
+    columns: dict[str, list[Any]] = {
+        "statistic": [f"{each.measure} of {each.subject}" for each in shown],
+        "value": [each.value for each in shown],
+        "low": [cell.ends[0] for cell in cells],
+        "high": [cell.ends[1] for cell in cells],
+    }
+    return Summary(
+        kind="quantile",
+        title=f"The {found.measure} of {found.subject}",
+        heads=("statistic", "Value"),
+        cells=tuple(cells[:1]),
+        parts=tuple(cells[1:]),
+        axis=(min(known) - room, max(known) + room),
+        confidence=found.sample_interval.confidence,
+        note=f"The interval is for {found.target}" + ("" if open_end is None else f"; {open_end}"),
+        paid=_write_paid(questions, repeated=found.repeated),
+        certificate=found.certificate,
+        file=f"{found.measure.replace(' ', '-')}-{found.certificate.entry}",
+        csv=_write_csv(columns),
+        reason=None if found.interval is not None else found.reason,
+    )
+
+
+def _to_cell(found: Statistic, truth: float | None) -> ShownCell:
+    ends = found.interval
+    wide = found.sample_interval if ends is None else ends
+    return ShownCell(
+        name=found.measure if not found.parts else f"{found.measure} of {found.subject}",
+        value=found.value,
+        low=None if ends is None else ends.low,
+        high=None if ends is None else ends.high,
+        near=found.sample_interval.low,
+        far=found.sample_interval.high,
+        truth=truth,
+        places=_count_places(wide.high - wide.low),
     )
 
 

@@ -18,14 +18,15 @@ from holdtrue.exact import amount
 from holdtrue.planning.methods import REACHES
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
-from holdtrue.queries.sql_words import QUOTED, quote_name
+from holdtrue.queries.sql_words import QUOTED, quote_name, quote_text
 from holdtrue.queries.syntax_tree import Field, Query
 from holdtrue.records import Answer, Response
 from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.identity import Caller
-from holdtrue.service.page.summary_views import make_builder
+from holdtrue.service.page.statistic_forms import STATISTICS
+from holdtrue.service.page.summary_views import make_builder, suggest_points
 
 __all__ = [
     "AskedQuestion",
@@ -37,6 +38,7 @@ __all__ = [
     "from_answer",
     "make_context",
     "read_standing",
+    "suggest_questions",
     "suggest_scaling",
     "to_plot_data",
 ]
@@ -46,6 +48,7 @@ Truth = Callable[[str], float] | None
 _DRAWN = 12
 _LISTED = 50
 _LONGEST = 4096
+_SUGGESTED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,8 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "form_field": "form-id",
         "summary": None,
         "builder": make_builder(dataset.curator.card),
+        "statistics": {kind: words for kind, (_, words) in STATISTICS.items()},
+        "suggested": suggest_questions(dataset.curator.card),
     }
 
 
@@ -288,7 +293,28 @@ def card_of(card: Card) -> list[dict[str, str]]:
 
 def _put_in_aggregate(column: Column) -> str:
     name = _quote_name(column)
-    return f"ANY({name})" if column.type == "boolean" else f"ANY({name} = '')" if column.type == "text" else f"MAX({name})"
+    condition = _suggest_question(column, name)
+    return f"ANY({condition})" if condition else f"ANY({name} = '')" if column.type == "text" else f"MAX({name})"
+
+
+def suggest_questions(card: Card) -> list[str]:
+    """Return a few conditions over the columns of a card, made of its names, bounds and labels."""
+    found = [_suggest_question(column, _quote_name(column)) for column in card.columns]
+    for table in card.tables:
+        prefix = f"{table.name}." if table.name else ""
+        inner = [_suggest_question(column, _quote_name(column)) for column in table.columns if column.name != card.unit]
+        found += [f"{prefix}ANY({condition})" for condition in inner if condition]
+    return [condition for condition in found if condition][:_SUGGESTED]
+
+
+def _suggest_question(column: Column, name: str) -> str:
+    if column.type == "boolean":
+        return name
+    if column.labels:
+        label = column.labels[0]
+        return f"{name} = {quote_text(label)}" if isinstance(label, str) else f"{name} = {label}"
+    points = suggest_points(column)
+    return f"{name} >= {points[len(points) // 2]:g}" if points else ""
 
 
 def suggest_scaling(query: Query, card: Card) -> dict[str, str] | None:

@@ -26,8 +26,7 @@ function insert(field, text) {
 
 // The field that a column goes into: the question, or the condition of the form that is open.
 function writable() {
-  const kind = document.querySelector("input[name=kind]:checked")?.value;
-  return document.querySelector(kind && kind !== "share" ? `#${kind}-where` : "#query");
+  return [...document.querySelectorAll("[data-takes]")].find((field) => field.offsetParent);
 }
 
 document.addEventListener("click", (event) => {
@@ -156,7 +155,7 @@ for (const field of document.querySelectorAll("[data-draft]")) {
 function fill(chosen, form, keep) {
   if (!chosen?.dataset.fills) return;
   for (const [name, value] of Object.entries(JSON.parse(chosen.dataset.fills))) {
-    const field = form.elements[name === "points" ? `${chosen.name ?? chosen.parentElement.name}_points` : name];
+    const field = form.elements[`${chosen.name ?? chosen.parentElement.name}_${name}`] ?? form.elements[name];
     if (field && !(keep && field.value)) field.value = value;
   }
 }

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue import events
+from holdtrue.entropy import Bits
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Integers, Number, Rationals, count, integers, positive, rationals, truth
+from holdtrue.kernels.levels import count_levels, find_member
 from holdtrue.mechanisms.base import Array, Mechanism
+from holdtrue.noise.levels import count_needed, draw_by_flips, draw_by_weights
+from holdtrue.noise.samplers import BLOCK, bernoulli_exponential
 from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
 
@@ -149,11 +153,31 @@ class Exponential(ChoosingMechanism):
             )
         left = self.weights if self.weights is None or not without else _leave_out(self.weights, without)
         weights = None if left is None else rationals("weights", left)
-        return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits)
+        found = _choose_by_level(scores, rate, draw_by_weights, self._bits) if weights is None else None
+        return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits) if found is None else found
 
     def __repr__(self) -> str:
         measure = "" if self.weights is None else f", weights=<{len(self.weights)}>"
         return f"Exponential(epsilon={float(self.rate * self.range):g}, range={float(self.range):g}{measure})"
+
+
+def _choose_by_level(
+    scores: Integers, rate: Fraction, draw: Callable[..., Iterator[tuple[int, int]]], bits: Bits
+) -> npt.NDArray[np.int64] | None:
+    """Choose one candidate of each row by the levels of its scores; None where rows are short or levels too many."""
+    levels = count_needed(rate)
+    if levels is None or scores.dtype == object or scores.shape[1] <= BLOCK:
+        return None
+    chosen = np.empty(scores.shape[0], dtype=np.int64)
+    for number, row in enumerate(scores):
+        best = int(row.max())
+        for level, rank in draw(count_levels(row, best, levels), rate=rate, bits=bits):
+            place = find_member(row, best, level, rank, beyond=level == levels)
+            missing = (best - int(row[place]) - level) * rate
+            if not missing or bernoulli_exponential(missing, bits=bits)[0]:
+                chosen[number] = place
+                break
+    return chosen
 
 
 def _leave_out(weights: tuple[Fraction, ...], places: Collection[int]) -> tuple[Fraction, ...]:
@@ -182,7 +206,8 @@ class PermuteAndFlip(ChoosingMechanism):
 
     def _choose_in_rows(self, scores: Integers, rate: Fraction, without: Collection[int] = ()) -> npt.NDArray[np.int64]:
         del without  # it has no weights
-        return permute_and_flip(scores, rate=rate, bits=self._bits)
+        found = _choose_by_level(scores, rate, draw_by_flips, self._bits)
+        return permute_and_flip(scores, rate=rate, bits=self._bits) if found is None else found
 
     def __repr__(self) -> str:
         return f"PermuteAndFlip(epsilon={float(self.rate * self.range):g}, range={float(self.range):g})"

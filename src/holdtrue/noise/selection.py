@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +141,27 @@ class Contender:
             self.extend()
 
 
-def find_smallest(contenders: list[Contender]) -> Contender:
+class Enclosed(Protocol):
+    """Whatever has a key that is an interval, and becomes narrower with more bits."""
+
+    @property
+    def precision(self) -> int:
+        """Return the bits that are worth working with."""
+        ...
+
+    def extend(self) -> None:
+        """Learn more bits."""
+        ...
+
+    def enclose_key(self, precision: int) -> tuple[float, float]:
+        """Enclose the key, times 2^precision, between whole numbers or infinities."""
+        ...
+
+
+Key = TypeVar("Key", bound=Enclosed)
+
+
+def find_smallest(contenders: list[Key]) -> Key:
     """Return the contender with the smallest key; ends because keys are different with probability one."""
     while len(contenders) > 1:
         precision = max(contender.precision for contender in contenders)

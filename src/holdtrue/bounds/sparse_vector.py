@@ -72,6 +72,26 @@ def above_threshold(rows: int, *, looks: int, runs: int, scale: Number, beta: Nu
     return _bound(rows, runs=most, scale=spread, boxes=(silent + _OVERSHOOT, released + _OVERSHOOT), beta=failure)
 
 
+def one_sided_boxes(
+    runs: int, *, look: int, epsilon: Number, beta: Number, booked: Number | None = None
+) -> tuple[float, float]:
+    """Return by how many rows a silent look may be above the threshold, and an alarm below it (V2.1, S3).
+
+    Thresholds have exponential noise of scale b1 = 2/epsilon, comparisons of b2 = 4/epsilon, never below 0, so that silence
+    depends on the largest of ``runs`` = B thresholds alone: b1 ln(2 B / beta), for any number of looks; an alarm at the
+    ``look``-th depends on its own noise, b2 ln(2 c look^2 / beta), c = pi^2/6. Both hold at once, with probability 1 - beta,
+    about these rows. With ``booked``, an epsilon fixed before data, they are boxes for the population: the noise exceeds
+    them in the mean by beta times 3/booked in all, which is added (S1); runs and epsilon may then come from the past.
+    """
+    most, place, privacy = count("runs", runs), count("look", look), round_down(positive("epsilon", epsilon))
+    failure = round_down(probability("beta", beta))
+    ratio = 1.0 if booked is None else round_up(positive("booked", booked)) / privacy
+    added = 0.0 if booked is None else 3 / round_down(positive("booked", booked))
+    silent = 2 / privacy * max(0.0, math.log(2 * most * ratio) - math.log(failure))
+    alarm = 4 / privacy * max(0.0, math.log(math.pi**2 / 3 * place**2 * ratio) - math.log(failure))
+    return (silent + added) * ROUNDING, (alarm + added) * ROUNDING
+
+
 def above_threshold_alpha(rows: int, *, looks: int, runs: int, beta: Number) -> SparseVectorBound:
     """Return the noise that makes the half-width of silent answers in :func:`above_threshold` smallest."""
     bound = partial(above_threshold, rows, looks=looks, runs=runs, beta=beta)

@@ -1,16 +1,17 @@
-"""Above threshold: many questions, one yes (T10)."""
+"""Above threshold: many questions, one yes (T10, V2.1)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from holdtrue import events
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, count, integer, integers, positive, round_up, truth
 from holdtrue.mechanisms.base import Array, Mechanism, NoiseBuffer
-from holdtrue.noise.samplers import LARGEST_SCALE, discrete_laplace
+from holdtrue.noise.samplers import LARGEST_SCALE, discrete_laplace, geometric
 
 
 @dataclass(frozen=True)
@@ -20,16 +21,26 @@ class AboveThreshold(Mechanism):
     Guarantee: epsilon-DP for the whole run, however many times it said no and however adaptively the counts were
     chosen, if each count moves by at most ``sensitivity`` between neighbours. The threshold gets discrete Laplace noise
     of scale 2 sensitivity / epsilon, every count noise of scale 4 sensitivity / epsilon; 2 where all counts move the
-    same way (``monotone=True``). Needs: epsilon > 0, a whole threshold, a whole sensitivity >= 1. Fails: only if
-    the kernel's generator does.
+    same way (``monotone=True``). With ``one_sided=True`` both noises are geometric, of the same scales and never below 0
+    (V2.1): then silence proves that the count is below the noisy threshold, and the price is false alarms. Needs:
+    epsilon > 0, a whole threshold, a whole sensitivity >= 1. Fails: only if the kernel's generator does.
     """
 
     threshold: int
     sensitivity: int
     threshold_scale: Fraction
     value_scale: Fraction
+    one_sided: bool
 
-    def __init__(self, *, epsilon: Number, threshold: int = 0, sensitivity: int = 1, monotone: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: Number,
+        threshold: int = 0,
+        sensitivity: int = 1,
+        monotone: bool = False,
+        one_sided: bool = False,
+    ) -> None:
         width = count("sensitivity", sensitivity)
         scale = 2 * width / positive("epsilon", epsilon)
         if 2 * scale > LARGEST_SCALE:
@@ -40,6 +51,7 @@ class AboveThreshold(Mechanism):
         object.__setattr__(self, "sensitivity", width)
         object.__setattr__(self, "threshold_scale", scale)
         object.__setattr__(self, "value_scale", scale if truth("monotone", monotone) else 2 * scale)
+        object.__setattr__(self, "one_sided", truth("one_sided", one_sided))
 
     @property
     def _claim(self) -> events.Event:
@@ -47,11 +59,14 @@ class AboveThreshold(Mechanism):
 
     @cached_property
     def _threshold_noise(self) -> NoiseBuffer:
-        return NoiseBuffer(lambda size: discrete_laplace(self.threshold_scale, size=size, bits=self._bits), self._bits)
+        return NoiseBuffer(lambda size: self._draw(self.threshold_scale, size), self._bits)
 
     @cached_property
     def _value_noise(self) -> NoiseBuffer:
-        return NoiseBuffer(lambda size: discrete_laplace(self.value_scale, size=size, bits=self._bits), self._bits)
+        return NoiseBuffer(lambda size: self._draw(self.value_scale, size), self._bits)
+
+    def _draw(self, scale: Fraction, size: int) -> npt.NDArray[np.int64]:
+        return (geometric if self.one_sided else discrete_laplace)(scale, size=size, bits=self._bits)
 
     def release(self, values: Array) -> int | None:
         """Return the index of the first count found above the threshold, or None if none was.
@@ -62,7 +77,7 @@ class AboveThreshold(Mechanism):
         if counts.ndim != 1 or counts.size == 0:
             raise InvalidParameter.without_value("values", f"one row of counts, not empty; the shape is {counts.shape}")
         noisy = self._threshold_noise.add_to(self.threshold)
-        noise = discrete_laplace(self.value_scale, size=counts.size, bits=self._bits)
+        noise = self._draw(self.value_scale, counts.size)
         above = np.flatnonzero(counts.astype(object) + noise.astype(object) >= noisy)
         return int(above[0]) if above.size else None
 

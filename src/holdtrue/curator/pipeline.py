@@ -43,6 +43,7 @@ _LONGEST_NAME = 200
 _MOST_IN_BATCH = 256
 _MOST_BATCHES = 16
 _SHARE_WAITED = 0.5  # of the time that the last commit took
+_LONGEST_WAIT = 0.005  # a commit may have waited for another process
 _SHORTEST_WAIT = 0.0001  # a store that commits faster gains nothing by larger batches
 _LOOKS = 4
 _CLOSED = "this curator was closed; open the data again with the same ledger"
@@ -290,7 +291,7 @@ class ReleasePipeline:
 
         It depends on how many were told and how long the disk took, both public, and never on what was measured.
         """
-        seconds, told = self._commit_seconds * _SHARE_WAITED, self._told
+        seconds, told = min(self._commit_seconds * _SHARE_WAITED, _LONGEST_WAIT), self._told
         self._told = 0
         if told and seconds >= _SHORTEST_WAIT:
             self._inbox.wait_for(told, seconds=seconds)

@@ -1,17 +1,22 @@
 """A person who owns several rows: the ledger, its prices and its certificates speak of all of them (THEORY3 V6.6)."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from msgspec import UNSET
+from scipy.special import comb
+from scipy.stats import norm
 from sklearn.tree import DecisionTreeClassifier
 
 import holdtrue as ht
+from holdtrue.accounting.conversions import group_event
+from holdtrue.accounting.event_privacy import delta
 from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.codec import decode
 from holdtrue.errors import InsufficientSamples, InvalidParameter
-from holdtrue.events import BoundedRange, DiscreteLaplace, Event, GaussianNoise, Repeated
+from holdtrue.events import BoundedRange, DiscreteLaplace, Event, GaussianNoise, Pure, Repeated
 from holdtrue.exact import UNIT
 
 ROWS, GROUP = 6000, 5
@@ -150,3 +155,42 @@ def test_v6_6_three_rows_of_a_person_are_within_the_claim_and_refute_one_that_co
     given = {"epsilon": epsilon, "delta": delta, "samples": 1200, "confidence": 0.999}
     assert not ht.audit_privacy(run_with(group), left, right, **given).violated
     assert ht.audit_privacy(run_with(1), left, right, **given).violated
+
+
+def _hockey_stick(left, right, epsilon):
+    return float(np.maximum(left - math.exp(epsilon) * right, 0).sum())
+
+
+@pytest.mark.parametrize("group", [1, 2, 3, 5])
+def test_v6_6_the_exact_curve_of_r_rows_is_within_that_of_the_group(group):
+    """Gaussian noise, randomised response on every row, and the exponential mechanism, each by its own probabilities."""
+    each = 0.4
+    wins = np.arange(group + 1)
+    ways, odds = comb(group, wins), math.exp(each) / (1 + math.exp(each))
+    flipped = (ways * odds**wins * (1 - odds) ** (group - wins), ways * odds ** (group - wins) * (1 - odds) ** wins)
+    steps = list(itertools.product((-1, 0, 1), repeat=3))
+    pick = [np.exp(each / 2 * (np.array([0.0, 2.0, 3.0]) + group * np.array(step))) for step in steps]
+    picks = [weights / weights.sum() for weights in pick]
+    plain = np.exp(each / 2 * np.array([0.0, 2.0, 3.0]))
+    plain /= plain.sum()
+    for epsilon in np.linspace(0, each * group, 7):
+        noise = group_event(GaussianNoise(each), size=group)
+        shift = each * group
+        exact = norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift)
+        assert exact <= delta(noise, epsilon) + 1e-12 <= exact + 1e-9
+        assert _hockey_stick(*flipped, epsilon) <= delta(group_event(Pure(each), size=group), epsilon) + 1e-12
+        for law in picks:
+            assert _hockey_stick(plain, law, epsilon) <= delta(group_event(BoundedRange(each), size=group), epsilon) + 1e-12
+    assert _hockey_stick(*flipped, 0) > 0
+    one = group_event(Pure(each), size=1)
+    assert group == 1 or _hockey_stick(*flipped, each) > delta(one, each)  # charging rows is refuted
+
+
+def test_v6_6_the_table_of_factors():
+    cap = 10**18
+    for group in range(1, 6):
+        gaussian = GaussianFilter(cap, group).cost(GaussianNoise(0.125)) / GaussianFilter(cap).cost(GaussianNoise(0.125))
+        concentrated = ZeroConcentratedFilter(cap, group).cost(GaussianNoise(0.125))
+        pure = PureFilter(cap, group).cost(Pure(0.125)) / PureFilter(cap).cost(Pure(0.125))
+        assert (gaussian, pure) == (pytest.approx(group**2), pytest.approx(group))
+        assert concentrated == group**2 * ZeroConcentratedFilter(cap).cost(GaussianNoise(0.125))

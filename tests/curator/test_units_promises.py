@@ -1,10 +1,13 @@
 """What units promise, end to end: coverage of clustered rows and privacy of persons, where charging by rows fails (U4)."""
 
+import os
+
 import numpy as np
 
 import holdtrue as ht
 
-PERSONS, EACH, QUESTIONS, RUNS = 400, 50, 20, 200
+PERSONS, EACH, QUESTIONS = 400, 50, 20
+RUNS = int(os.environ.get("HOLDTRUE_RUNS", "40"))
 SURE = 0.999
 
 
@@ -28,6 +31,7 @@ def test_u4_rows_of_one_person_alike_break_row_intervals_and_no_unit_interval():
             missed["rows"] += _misses(curator.ask(list(rows)))
         with ht.Curator(rows | {"person": owners}, plan=by_units, unit="person") as curator:
             missed["units"] += _misses(curator.ask([f"ANY({name})" for name in rows]))
+    print(f"\nmissed in {RUNS} runs: by rows {missed['rows'] / RUNS:.0%}, by units {missed['units']}")  # noqa: T201 - the figure
     assert missed["rows"] > 0.6 * RUNS
     assert missed["units"] == 0
 

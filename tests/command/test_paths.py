@@ -153,5 +153,5 @@ def test_settings_of_spark_that_were_damaged_are_named(opened):
 
 
 def test_rows_of_this_machine_are_passed_on():
-    with read_rows("rows.parquet", None) as rows:
-        assert rows == "rows.parquet"
+    with read_rows("rows.parquet", None, {"visits": "b.csv"}) as (rows, tables):
+        assert (rows, tables) == ("rows.parquet", {"visits": "b.csv"})

@@ -1,10 +1,15 @@
 """Units on Spark: the integers of every other engine, however rows are spread over partitions (U4)."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from engines.conftest import open_engine_of_spark
 from engines.test_units import BOUNDS, ROWS, ask_all, expect, make_many, make_table, open_registry, open_rows_with
+from holdtrue.command import application
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.units import open_units
 
@@ -46,3 +51,26 @@ def test_a_registry_on_spark(spark_session):
 
     assert engine.sums([parse("age > 6 AND visits.ANY(ill)", engine.card)], bits=1) == [2 * 2]
     engine.close()
+
+
+@pytest.mark.usefixtures("spark_session")
+def test_the_command_opens_units_on_spark(spark_cluster, tmp_path):
+    """Both tables are read by Spark, when they are opened and at every later command."""
+    cluster = f'master = "{spark_cluster.master}"\nsecret_file = "{spark_cluster.secret_file}"\nwait = 120\n'
+    (tmp_path / "cluster.toml").write_text(f'{cluster}[settings]\n"spark.authenticate" = true\n')
+    people, visits = str(tmp_path / "people.parquet"), str(tmp_path / "visits.parquet")
+    pd.DataFrame({"id": np.arange(600), "age": np.arange(600) % 90}).to_parquet(people)
+    pd.DataFrame({"id": np.arange(900) % 300, "ill": np.arange(900) % 2 == 0}).to_parquet(visits)
+
+    def run(*words):
+        done = CliRunner().invoke(application, [*words, "--ledger", str(tmp_path / "units.ledger"), "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    spark = ("--engine", "spark", "--cluster", str(tmp_path / "cluster.toml"))
+    planned = ("--queries", "20", "--epsilon", "4", "--delta", "1e-6")
+    opened = run("open", people, "--unit", "id", "--table", f"visits={visits}", *spark, *planned)
+    assert (opened["card"]["rows"], opened["card"]["unit"]) == (600, "id")
+    answer = run("ask", people, "visits.COUNT(*) >= 3")
+    assert answer["certificate"]["unit"] == "id"
+    assert answer["sample_interval"]["low"] <= 0.5 <= answer["sample_interval"]["high"]

@@ -169,16 +169,15 @@ def open_data(
     declared |= {"queries": queries, "alpha": alpha, "beta": beta, "epsilon": epsilon, "delta": delta, "iid": iid}
     declared |= {"reserve": reserve, "uses": uses, "cap": cap, "pure": pure, "side": side, "group": group}
     tables = read_tables(table or [])
-    if tables and spark is not None:
-        raise InvalidParameter.saying("table", "leave out --table with --engine spark; open such units from Python")
-    declared |= {"unit": unit, "tables": tables}
+    declared |= {"unit": unit}
     check_free(where)
-    with read_rows(data, spark) as rows, show_progress(f"reading {data}"):
+    with read_rows(data, spark, tables) as (rows, owned), show_progress(f"reading {data}"):
         from holdtrue.curator import Curator
 
-        curator = Curator(rows, ledger=where, header=header, second_budget=second_budget, progress=TICKER, **declared)
+        declared |= {"tables": owned, "header": header, "second_budget": second_budget}
+        curator = Curator(rows, ledger=where, progress=TICKER, **declared)
         keep_spark(where, spark)
-        keep_tables(where, tables)
+        keep_tables(where, tables, on_spark=spark is not None)
     with curator:
         if as_json:
             print_json({"ledger": hide_password(where), "plan": curator.plan, "card": curator.card})

@@ -6,9 +6,10 @@ For data that Spark reads, `holdtrue open` keeps the settings in a file beside t
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -153,11 +154,10 @@ def open_curator(data: str, ledger: str | None, *, rehash: bool = False) -> "Ite
     account = _open_existing(where)
     unit = json.loads(account.terms.card).get("unit", "row")
     account.close()
-    with read_rows(data, spark) as rows:
+    with read_rows(data, spark, _read_kept(where, _TABLES) or {}) as (rows, tables):
         with show_progress(f"reading {data}"):
             from holdtrue.curator import Curator
 
-            tables = _read_kept(where, _TABLES)
             curator = Curator(rows, ledger=where, progress=TICKER, unit=unit, tables=tables, rehash=rehash)
         with curator:
             yield curator
@@ -234,9 +234,11 @@ def keep_spark(where: str, settings: SparkSettings | None) -> None:
     _keep_beside(where, _SPARK, settings, "How Spark reads the data of this ledger.")
 
 
-def keep_tables(where: str, tables: dict[str, str]) -> None:
-    """Keep where the tables of units are in a file beside the ledger."""
-    absolute = {name: str(Path(path).absolute()) for name, path in tables.items()}
+def keep_tables(where: str, tables: dict[str, str], *, on_spark: bool = False) -> None:
+    """Keep where the tables of units are in a file beside the ledger; names of Spark's catalogue as they are."""
+    absolute = {
+        name: path if on_spark and not Path(path).exists() else str(Path(path).absolute()) for name, path in tables.items()
+    }
     _keep_beside(where, _TABLES, absolute or None, "The tables with the rows of this ledger's units.")
 
 
@@ -267,10 +269,12 @@ def _read_kept(where: str, suffix: str) -> SparkSettings | None:
 
 
 @contextmanager
-def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
-    """Yield data unchanged, or as Spark reads them, in a session that ends here unless it was running before."""
+def read_rows(
+    data: str, settings: SparkSettings | None, tables: Mapping[str, str]
+) -> Iterator[tuple[object, dict[str, object]]]:
+    """Yield data and tables unchanged, or as Spark reads them, in a session that ends here unless it was running before."""
     if settings is None:
-        yield data
+        yield data, dict(tables)
         return
     from holdtrue.engines.spark import Cluster, SparkRows, find_session, start
 
@@ -280,8 +284,8 @@ def read_rows(data: str, settings: SparkSettings | None) -> Iterator[object]:
     own = find_session() is None
     session = start(cluster)
     try:
-        key, insecure = settings.get("row_key"), cluster.insecure_cluster
-        yield SparkRows(data, session=session, key=key, insecure_cluster=insecure, wait=cluster.wait)
+        read = partial(SparkRows, session=session, insecure_cluster=cluster.insecure_cluster, wait=cluster.wait)
+        yield read(data, key=settings.get("row_key")), {name: read(table) for name, table in tables.items()}
     finally:
         if own:
             session.stop()

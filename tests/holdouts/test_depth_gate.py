@@ -1,6 +1,7 @@
 """The gate by depth through the public calls (V1): what a yes needs, at which level, and what else is told."""
 
 import math
+import stat
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
 from holdouts.old_gates import open_counted
 from holdtrue.bounds.gate_levels import depth_levels
-from holdtrue.holdouts import Holdout
+from holdtrue.holdouts import Holdout, mode
 
 CASES = 500
 RANDOM = np.random.default_rng(101)
@@ -148,6 +149,32 @@ def test_v1_while_a_gate_is_open_nothing_else_about_its_cases_is_told(tmp_path):
         with gate_of():
             pass
         gate.close()
+
+
+def test_v1_an_open_gate_is_known_to_other_processes_by_its_ledger(tmp_path):
+    gate_of(ledger=tmp_path / "a.ledger").close()
+    mode._GATES.clear()  # as in another process
+    with Holdout(TRUTH, looks=10, ledger=tmp_path / "b.ledger") as scores:
+        for tell in (lambda: scores.score(TRUTH), lambda: gate_of(ledger=tmp_path / "c.ledger")):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                tell()
+        assert scores.looks_left == 10
+        with Holdout(1 - TRUTH, looks=10, ledger=tmp_path / "d.ledger") as others:
+            others.score(START)
+        notes = tmp_path / "holdtrue.gates"
+        assert [path.name for path in notes.iterdir()] == ["a.ledger.json"]  # the one that was refused left none
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (notes, notes / "a.ledger.json")] == [0o700, 0o600]
+        with Holdout(TRUTH, ledger=tmp_path / "a.ledger") as same:  # one ledger, one tree
+            same.gate(TRUTH)
+            same.certify()
+        assert scores.score(TRUTH).looks_left == 9
+    mode._GATES.clear()
+    with gate_of(ledger=tmp_path / "c.ledger"):
+        pass
+    (tmp_path / "c.ledger").unlink()
+    with Holdout(TRUTH, ledger=tmp_path / "b.ledger") as scores:  # a gate whose ledger is gone can say nothing more
+        mode._GATES.clear()
+        scores.score(START)
 
 
 def test_v1_ids_tell_cases_apart_whose_labels_do_not():

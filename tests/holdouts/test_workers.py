@@ -269,7 +269,8 @@ def test_a_yes_is_about_the_incumbent_that_it_was_asked_against(tmp_path, monkey
         return accept(state, replace(look, request=look.request | {"against": state.incumbent}))
 
     monkeypatch.setattr(gating.GateState, "accept", chained)  # the control: as if every yes had met the last one
-    gate, score = yes_beside_yes(tmp_path / "b.ledger")
+    (tmp_path / "control").mkdir()
+    gate, score = yes_beside_yes(tmp_path / "control" / "b.ledger")
     assert score < gate.incumbent.low
 
 
@@ -295,8 +296,10 @@ def test_a_gate_is_opened_with_one_incumbent_also_by_two_at_once(tmp_path, monke
         open_beside(tmp_path / "a.ledger")
     monkeypatch.setattr(gating, "request_id_of", lambda _: None)
     mode._GATES.clear()  # as in another process
-    open_beside(tmp_path / "b.ledger")
-    assert [entry.verb for entry in Holdout(TRUTH, ledger=tmp_path / "b.ledger").ledger.entries()].count("incumbent") > 2
+    (tmp_path / "control").mkdir()
+    place = tmp_path / "control" / "b.ledger"
+    open_beside(place)
+    assert [entry.verb for entry in Holdout(TRUTH, ledger=place).ledger.entries()].count("incumbent") > 2
 
 
 def test_an_incumbent_that_was_charged_and_killed_is_told_by_the_next_who_opens(tmp_path):

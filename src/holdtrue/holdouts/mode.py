@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -164,11 +165,29 @@ class Mode(ABC, Generic[Told]):
     def enter_gate(self) -> None:
         """Enter this mode as a gate: while it is open, nothing else about its cases is told, by no other ledger (V1.1).
 
-        What a gate promises rests on it. Two gates on one set of cases are one tree, so they are one ledger.
+        What a gate promises rests on it. Two gates on one set of cases are one tree, so they are one ledger. A gate is noted
+        before others are looked for: of two that open at once, one at least finds the other.
         """
-        self._refuse_beside_gate()
+        from holdtrue.holdouts.open_gates import note_gate
+
+        folder, made = self._notes, None
+        if folder is not None:
+            made = note_gate(folder, Path(self.pipeline.ledger.store.where), self.pipeline.ledger.terms.key, self.cases)
+        try:
+            self._refuse_beside_gate()
+        except RefusedError:
+            if made is not None:
+                made.unlink(missing_ok=True)
+            raise
         with _GATES_LOCK:
             _GATES.add(self)
+
+    @cached_property
+    def _notes(self) -> Path | None:
+        """Return where gates are noted whose ledgers are files in the same folder as this one."""
+        ledger = self.pipeline.ledger
+        where = ledger.store.where
+        return Path(where).parent / "holdtrue.gates" if ledger.durable and "://" not in where else None
 
     def _refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""
@@ -177,12 +196,22 @@ class Mode(ABC, Generic[Told]):
         key = self.pipeline.ledger.terms.key
         others = [gate for gate in others if gate.pipeline.ledger.terms.key != key]
         mine = self.cases.identify() if others else None
-        if mine is not None and any(gate.cases.identify() == mine and gate.looks_left for gate in others):
+        here = mine is not None and any(gate.cases.identify() == mine and gate.looks_left for gate in others)
+        if here or self._is_noted_elsewhere():
             message = (
                 "a gate on these cases is open under another ledger: until it has closed, nothing else about them is told; "
                 "ask that gate, close it with certify(), or give ids= if these are other cases"
             )
             raise RefusedError(message)
+
+    def _is_noted_elsewhere(self) -> bool:
+        """Return whether a ledger in the same folder has an open gate on these cases, in whatever process."""
+        folder = self._notes
+        if folder is None or not folder.is_dir():
+            return False
+        from holdtrue.holdouts.open_gates import find_open_gate
+
+        return find_open_gate(folder, Path(self.pipeline.ledger.store.where), self.cases) is not None
 
     def run(self, planned: PlannedLook, request_id: str, *, bound: bool = False, analyst: str | None = None) -> Response:
         """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.

@@ -189,6 +189,23 @@ def test_an_auditor_sees_no_form_and_asks_nothing(served):
             assert client.post(f"/page/datasets/people/{kind}", data=form).status_code == 403
 
 
+def test_an_analyst_sees_an_allowance_and_the_owner_sees_all_of_them_with_their_ends(served):
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True, timeout=60) as client:
+        client.post("/page/login", data={"key": served.keys["owner"]})
+        wrong = client.post(
+            "/page/keys", data={"name": "eva", "role": "analyst", "days": "0"}, headers={"HX-Request": "true"}
+        )
+        assert (wrong.status_code, 'data-field="days"' in wrong.text) == (422, True)
+        given = {"name": "eva", "role": "analyst", "allowance-people": "2", "days": "9"}
+        made = client.post("/page/keys", data=given, headers={"HX-Request": "true"}).text
+        assert "people: 2 of 2 left" in made
+        assert "More is allowed than is left" not in made
+        client.post("/page/login", data={"key": re.search(r"ht_[a-z2-7]{8}_[A-Za-z0-9_-]{43}", made)[0]})
+        assert "Your allowance: <b>2</b> of 2 questions left" in client.get("/datasets/people").text
+        told = client.post("/page/datasets/people/ask", data={"query": "age > 31", "form": "1"}).text
+        assert "Your allowance: <b>1</b> of 2 questions left" in told
+
+
 def test_holdouts_show_their_looks_and_leaderboards_their_standings(served):
     labels = [number % 2 for number in range(4000)]
     owner = {"Authorization": f"Bearer {served.keys['owner']}", "Idempotency-Key": "one"}

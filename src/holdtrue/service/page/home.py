@@ -1,6 +1,7 @@
 """The front of the page, the history, the owner's keys, and what an auditor takes home."""
 
 import tempfile
+import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdtrue.errors import InvalidParameter
+from holdtrue.exact import amount
 from holdtrue.ledgers.opening import open_ledger
 from holdtrue.ledgers.sqlite import export
 from holdtrue.service import service_of
-from holdtrue.service.datasets import report_text
+from holdtrue.service.datasets import Dataset, report_text
 from holdtrue.service.identity import demand_role
-from holdtrue.service.identity.api_keys import check_record, grant_allowances
+from holdtrue.service.identity.api_keys import Share, check_record, grant_allowances, share_of
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, number_of, text_of
+from holdtrue.service.page.form_fields import read_whole
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.views import read_standing
 from holdtrue.service.settings import ROLES, Role
@@ -29,6 +32,7 @@ _LATEST = 4
 _LISTED = 2_000
 _LARGEST = 2**53
 _MOST = 1e12
+_MOST_DAYS, _DAY = 36_500, 86_400
 
 
 @router.get("/")
@@ -95,8 +99,28 @@ async def _list_keys(request: Request) -> dict[str, object]:
     service = service_of(request)
     keys = await to_thread.run_sync(service.keyring.list)
     datasets = await to_thread.run_sync(service.registry.list_datasets)
-    listed = [(key, datetime.fromtimestamp(key.created, tz=UTC)) for key in reversed(keys)]
-    return {"keys": listed, "names": [dataset.name for dataset in datasets], "roles": ROLES, "secret": None, "made": None}
+    shares: dict[str, list[Share]] = {}
+    crowded = []
+    for dataset in datasets:
+        names = {key.name for key in keys if key.revoked is None and dataset.name in key.allowances}
+        found = await dataset.dispatcher.run_short(_list_shares, dataset, sorted(names))
+        for name, share in found.items():
+            shares.setdefault(name, []).append(share)
+        cost = amount(dataset.curator.plan.cost) or 1.0
+        known = [(share.allowance, share.spent) for share in found.values() if share.allowance is not None]
+        promised = sum(max(0, round((allowance - spent) / cost)) for allowance, spent in known)
+        crowded += [(dataset.name, promised, left)] if promised > (left := dataset.curator.budget.asks) else []
+    listed = [(key, _to_date(key.created), _to_date(key.expires)) for key in reversed(keys)]
+    names_of = {"names": [dataset.name for dataset in datasets], "roles": ROLES, "secret": None, "made": None}
+    return names_of | {"keys": listed, "shares": shares, "crowded": crowded, "now": datetime.now(UTC)}
+
+
+def _list_shares(dataset: Dataset, names: list[str]) -> dict[str, Share]:
+    return {name: share_of(dataset.curator, dataset=dataset.name, name=name) for name in names}
+
+
+def _to_date(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
 
 
 @router.get("/keys")
@@ -117,10 +141,14 @@ async def create_key(request: Request, caller: Visitor) -> Response:
         for dataset in [dataset.name for dataset in await to_thread.run_sync(service_of(request).registry.list_datasets)]
         if form.get(f"allowance-{dataset}", "").strip()
     }
+    days = read_whole(form, "days")
+    if days is not None and not 1 <= days <= _MOST_DAYS:
+        raise InvalidParameter.saying("days", f"days is a whole number from 1 to {_MOST_DAYS:,}")
     check_record(name, role, allowances)
     service = service_of(request)
     await grant_allowances(service.registry, name, allowances)
-    secret, made = await to_thread.run_sync(service.keyring.create, name, role, allowances, None)
+    expires = None if days is None else int(time.time()) + days * _DAY
+    secret, made = await to_thread.run_sync(service.keyring.create, name, role, allowances, expires)
     context = await _list_keys(request) | {"secret": secret, "made": made}
     return show_page(request, "parts/keys.html" if asked_by_htmx(request) else "keys.html", context)
 

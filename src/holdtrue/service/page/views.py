@@ -25,6 +25,7 @@ from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.identity import Caller
+from holdtrue.service.identity.api_keys import Share, share_of
 from holdtrue.service.page.statistic_forms import STATISTICS
 from holdtrue.service.page.summary_views import make_builder, suggest_points
 
@@ -117,13 +118,14 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class DatasetStanding:
-    """What the page knows of one dataset at one moment, as one caller may see it."""
+    """What the page knows of one dataset at one moment, as one caller may see it; ``share`` is the caller's allowance."""
 
     dataset: Dataset
     budget: Budget
     gauge: Gauge
     lines: tuple[Line, ...]
     before: int | None
+    share: Share | None = None
 
     @property
     def plan(self) -> AnyPlan:
@@ -165,7 +167,9 @@ async def read_standing(dataset: Dataset, caller: Caller, *, before: int | None 
 def _read_now(dataset: Dataset, caller: Caller, before: int | None) -> DatasetStanding:
     curator: Curator = dataset.curator
     budget, page = curator.budget, visible_page(curator, caller, before=before)
-    return DatasetStanding(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before)
+    share = share_of(curator, dataset=dataset.name, name=caller.name)
+    own = None if share.allowance is None else share
+    return DatasetStanding(dataset, budget, Gauge.of(budget, curator.plan), page.lines, page.before, own)
 
 
 async def find_dataset(request: Request, name: str) -> Dataset:

@@ -255,6 +255,13 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             ("sensitivity", "weights", "top", "name"),
             share=2,
         ),
+        Target(
+            "Curator.watch",
+            lambda query="smoker", key=None, **terms: curator.watch(**terms).ask(query, key=key),
+            {"threshold": 0.9, "epsilon": 0.001},
+            ("alarms", "name", "analyst", "query", "key"),
+            share=2,
+        ),
         Target("Curator.learn", curator.learn, learner, learned, share=2),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),
         Target(

@@ -37,6 +37,7 @@ from holdtrue.records import (
     Statistic,
     Table,
     Unions,
+    WatchAnswer,
 )
 
 GAUSSIAN = events.GaussianNoise(Fraction(1, 8))
@@ -106,6 +107,7 @@ VALUES = [
         target="the variance in the population",
         certificate=PROOF,
     ),
+    WatchAnswer(True, 0.25, POPULATION, SAMPLE, 2, 3, 0.0, PROOF),
     Score(0.875, POPULATION, SAMPLE, PROOF, looks_left=19, looks=20),
     Verdict(True, 0.01, 199, 9, POPULATION, SAMPLE, "fresh cases", PROOF, submission="s1"),
     requests.Ask(query="age > 65"),
@@ -124,6 +126,7 @@ VALUES = [
     requests.BestError(hypotheses=STUMPS, target="sick"),
     requests.Select(candidates={"south": "region = 'S'", "north": "region = 'N'"}, epsilon=0.5),
     requests.Select(scores={"a": 3, "b": "1/3"}, sensitivity="1/3", weights=(1.0, "2/3"), top=2, name="monday"),
+    requests.WatchQuestion(query="age > 65", threshold=0.1, alarms=5),
     requests.Learn(hypotheses=STUMPS, target="sick", epsilon=0.5),
     requests.Train(name="risk", estimator=RIDGE, target="age", bounds={"age": (0.0, 120.0)}),
     requests.Predict(model="risk", row={"bmi": 31.5, "age": 71, "region": None}, epsilon=0.1),

@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "Tagged",
     "Unions",
+    "WatchAnswer",
     "count_boxes",
     "mark_repeat",
     "text_table",
@@ -279,6 +280,48 @@ class Hypothesis(Tagged, frozen=True, dict=True):
             },
             self,
         )
+
+
+class WatchAnswer(Tagged, frozen=True):
+    """The response of a watch: whether a share was found above its threshold, and what that says of the share.
+
+    ``interval`` is for the population, None where ``reason`` says why there is none, ``sample_interval`` for these rows; all
+    answers of the watch hold at once. ``run`` is the number of the run that it belongs to: another than the last one's means
+    that a new run was begun, and paid for: ``run_cost`` is what this answer paid for its run, 0 if it went on with one. An
+    alarm ends its run.
+    """
+
+    above: bool
+    threshold: float
+    interval: Interval | None
+    sample_interval: Interval
+    run: int
+    alarms_left: int
+    run_cost: float
+    certificate: Certificate
+    repeated: bool = False
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_finite("threshold", self.threshold, self.run_cost)
+
+    @property
+    def brief(self) -> str:
+        """Return above or below."""
+        return f"{'above' if self.above else 'below'} {self.threshold:.4g}"
+
+    def __str__(self) -> str:
+        said = (
+            f"population {_format_ends(self.interval)}"
+            if self.interval
+            else f"these rows {_format_ends(self.sample_interval)}"
+        )
+        return f"{self.brief}  {said}  run {self.run}, {self.alarms_left} alarms left"
+
+    def _repr_html_(self) -> str:
+        population = _format_ends(self.interval) if self.interval else f"none: {self.reason}"
+        shown = {"found": self.brief, "population": population, "these rows": _format_ends(self.sample_interval)}
+        return _format_table(shown | {"alarms left": str(self.alarms_left)}, self)
 
 
 class Prediction(Tagged, frozen=True):
@@ -1023,7 +1066,7 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     return f"<table>{rows}</table>"
 
 
-Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic
+Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:

@@ -61,6 +61,7 @@ __all__ = [
     "UnionDocument",
     "Variance",
     "Verify",
+    "WatchQuestion",
     "class_document",
     "describe",
 ]
@@ -439,6 +440,22 @@ class Select(_Request, frozen=True, kw_only=True):
     ] = 1
 
 
+class WatchQuestion(_Request, frozen=True, kw_only=True, tag="watch"):
+    """One question of a watch: whether its share of the rows is above the watch's threshold."""
+
+    query: Annotated[Text, Meta(description="The question.")]
+    threshold: Annotated[
+        Annotated[float, Meta(ge=0, le=1)], Meta(description="The share of the rows above which there is an alarm.")
+    ]
+    alarms: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)], Meta(description="The most alarms; each run, to its one alarm, is paid for.")
+    ] = 1
+    epsilon: Annotated[Privacy | None, Meta(description="The privacy of each run; a share of the reserve unless given.")] = (
+        None
+    )
+    name: Annotated[PublicName | None, Meta(description="A public name that makes it another watch.")] = None
+
+
 class Learn(_Request, frozen=True, kw_only=True):
     """A hypothesis of a finite class that errs about as seldom as the best."""
 
@@ -753,6 +770,7 @@ Request: TypeAlias = (
     | RSquared
     | BestError
     | Ratio
+    | WatchQuestion
 )
 
 

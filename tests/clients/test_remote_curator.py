@@ -136,6 +136,20 @@ def test_scores_of_ones_own_go_over_http_with_their_terms(owner, analyst):
             owner.select(scores=scores, **(given | wrong))
 
 
+def test_a_watch_is_silent_until_it_fires(analyst, curator):
+    watch = analyst.watch(threshold=0.5, alarms=1, epsilon=0.05)
+    before = curator.budget.spent
+    silent = watch.ask("age > 500", key="w1")
+    assert (silent.above, silent.run, silent.alarms_left) == (False, 1, 1)
+    assert silent.run_cost == pytest.approx(curator.budget.spent - before)
+    assert watch.ask("age > 500", key="w1").above is False
+    assert watch.ask("age >= 0").above
+    with pytest.raises(ht.RefusedError, match="alarms"):
+        watch.ask("age > 499")
+    with pytest.raises(ht.InvalidParameter):
+        analyst.watch(threshold=2).ask("age > 1")
+
+
 def test_a_learned_hypothesis_predicts_here(analyst, curator, served):
     stumps = ht.Stumps(bounds={"age": (0, 100), "bmi": (10, 60)}, steps=50)
     learned = analyst.learn(stumps, target="sick = 1", epsilon=0.1)

@@ -187,9 +187,21 @@ def test_scores_weights_and_several_picks_are_options_of_a_choice(call):
     assert "asked before" in again.out
 
 
+@pytest.mark.usefixtures("place")
+def test_a_watch_goes_on_through_its_questions(call):
+    words = ("watch", DATA, "age > 500", "age >= 0", "--threshold", 0.5, "--alarms", 2, "--epsilon", 0.05)
+    told = call(*words, "--json").json["answers"]
+    assert [answer["above"] for answer in told] == [False, True]
+    again = call(*words)
+    assert "above 0.5, told before" in again.out
+    assert "run 1 of 2" in " ".join(again.out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (("watch", DATA, "age > 5", "--threshold", 2), 2, "threshold"),
+        (("watch", DATA, "nope > 5", "--threshold", 0.5), 2, "nope"),
         (("select", DATA, "a=1", "b=x", "--scores"), 2, "scores"),
         (("select", DATA, "a=smoker", "b=age > 5", "--weights", "1,0"), 2, "weights"),
         (("select", DATA, "a=smoker", "b=age > 5", "--top", 3), 2, "top"),

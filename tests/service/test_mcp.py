@@ -29,7 +29,21 @@ from service.living import living
 from service.test_ticking import TICK, timed
 from service.test_timing import SURE, memory, two_services  # noqa: F401 - memory is a fixture
 
-SPENDING = {"ask", "table", "mean", "sum", "quantile", "select", "learn", "predict", "score", "gate", "compare", "submit"}
+SPENDING = {
+    "ask",
+    "table",
+    "mean",
+    "sum",
+    "quantile",
+    "select",
+    "watch",
+    "learn",
+    "predict",
+    "score",
+    "gate",
+    "compare",
+    "submit",
+}
 FREE = {"columns", "preview", "preview_quantile", "budget", "history", "verify", "holdout", "standings"}
 LISTS = {"datasets", "holdouts"}
 PLANS = {"plan", "plan_learning", "plan_selection", "plan_prediction", "plan_holdout"}

@@ -202,6 +202,29 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"top {top}", choice.chosen) == choice.chosen, "one choice, two answers"
             assert len(set(choice.chosen.split(", "))) == top, "one candidate chosen twice"
 
+    def watch_text(self, place, text):
+        """Ask the one watch; every run that a worker draws a threshold for was paid for under its own number."""
+        try:
+            worker = self.workers[place].object
+            answer = worker.watch(threshold=0.5, alarms=3, epsilon=0.01).ask(text)
+        except (ht.RefusedError, ht.ReleaseError):
+            return
+        assert self.values.setdefault(f"watch {text}", answer.above) == answer.above, "one question, two answers"
+        assert 1 <= answer.run <= 3
+        paid = [line for line in worker.history if line.verb == "watch" and line.request.startswith("run ")]
+        assert len({line.request for line in paid}) == len(paid) <= 3, "a run was paid for twice"
+        assert any(line.request.startswith(f"run {answer.run} ") for line in paid), "a run was not paid for"
+
+    @rule(place=WORKER, text=TEXT)
+    def watch(self, place, text):
+        self.watch_text(place, text)
+
+    @rule(place=WORKER, text=TEXT, step=MOMENT)
+    def watch_and_die(self, place, text, step):
+        with at(self.workers[place], step, kill):
+            self.watch_text(place, text)
+        self.workers[place].object  # noqa: B018 - open again
+
     @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
     def predict(self, place, points, screen, key):
         table = {"x": [float(point) for point in points]}

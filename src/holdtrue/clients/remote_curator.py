@@ -1,6 +1,6 @@
 """A dataset of a service: the verbs of a curator, asked over HTTP."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -27,7 +27,7 @@ from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table
+from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table, WatchAnswer
 from holdtrue.requests import By, Cut
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.statistic_tasks import StatisticPrice
@@ -340,6 +340,18 @@ class Remote:
         asked |= {"top": None if top == 1 else top, "sensitivity": sensitivity}
         return self._send_request("/select", asked, Choice, key)
 
+    def watch(
+        self, *, threshold: Number, alarms: int = 1, epsilon: Number | None = None, name: str | None = None
+    ) -> "RemoteWatch":
+        """Return a watch: its ``ask(query)`` says whether a share of the rows is above a threshold, until it fires."""
+        terms = {"threshold": _to_json_number("threshold", threshold), "alarms": alarms, "name": name}
+        terms |= {"epsilon": _to_json_number("epsilon", epsilon)}
+
+        def send(query: str, key: str | None) -> WatchAnswer:
+            return self._send_request("/watch", {"query": query} | terms, WatchAnswer, key)
+
+        return RemoteWatch(send)
+
     def learn(  # noqa: PLR0913 - the numbers of one pick
         self,
         hypotheses: HypothesisClass | Sequence[HypothesisClass],
@@ -478,6 +490,17 @@ class Remote:
 
     def __repr__(self) -> str:
         return f"<Remote {self._name or 'service'} at {self._transport.url}>"
+
+
+class RemoteWatch:
+    """A watch of a service: a run belongs to the service's process, and one that restarts begins, and charges, a new one."""
+
+    def __init__(self, send: Callable[[str, str | None], WatchAnswer]) -> None:
+        self._send = send
+
+    def ask(self, query: str, *, key: str | None = None) -> WatchAnswer:
+        """Return whether the share of rows that a question counts is above the threshold, with noise."""
+        return self._send(query, key)
 
 
 def _write_groups(by: By | None, keys: Mapping[str, Sequence[Label]] | None) -> dict[str, Any]:

@@ -35,6 +35,7 @@ __all__ = [
     "read_document",
     "select",
     "table",
+    "watch",
 ]
 
 Questions = Annotated[
@@ -338,6 +339,36 @@ def _read_rational(name: str, text: str) -> "Fraction":
         return Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
         raise InvalidParameter.without_value(name, 'numbers such as 3, 0.5 or "1/3"') from None
+
+
+def watch(
+    data: Data,
+    questions: Questions,
+    *,
+    threshold: Annotated[float, typer.Option(help="The share of the rows above which there is an alarm, from 0 to 1.")],
+    alarms: Annotated[int, typer.Option(help="The most alarms; each run, to its one alarm, is paid for.")] = 1,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The privacy of each run. Default: a share of the reserve for all of them.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="A public name that makes it another watch.")] = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    rehash: RehashOption = False,
+    as_json: Json = False,
+) -> None:
+    """Say of one question after the other whether its share is above a threshold. Each call begins, and pays, a new run."""
+    with open_curator(data, ledger, rehash=rehash) as curator:
+        run = curator.watch(threshold=threshold, alarms=alarms, epsilon=epsilon, name=name, analyst=analyst)
+        with show_progress("measuring"):
+            found = [run.ask(question) for question in questions]
+        if as_json:
+            print_json(found[0] if len(found) == 1 else {"answers": found})
+            return
+        for question, answer in zip(questions, found, strict=True):
+            ends = answer.interval or answer.sample_interval
+            what = "population" if answer.interval else "these rows"
+            lines = [("found", answer.brief + (", told before" if answer.repeated else "")), (what, _print_ends(ends))]
+            print_lines(question, [*lines, ("run", f"{answer.run} of {alarms}, {answer.alarms_left} alarms left")])
 
 
 def preview(source: Source, questions: Questions, *, as_json: Json = False) -> None:

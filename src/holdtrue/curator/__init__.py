@@ -39,8 +39,11 @@ from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, predict, predictions_left
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
 from holdtrue.verbs.tables import Point, make_bins, tabulate
+from holdtrue.verbs.watching import QueryWatch
 
 __all__ = ["Curator"]
+
+_MOST_WATCHES = 1000
 
 
 class Curator(PairVerbs):
@@ -98,6 +101,7 @@ class Curator(PairVerbs):
         )
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.QuestionRule.from_plan(self.plan, rows=self.card.rows)
+        self._watches: dict[str, QueryWatch] = {}
         self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
 
     @overload
@@ -377,6 +381,35 @@ class Curator(PairVerbs):
         given: dict[str, Any] = {"epsilon": epsilon, "known_as": known_as, "key": key, "analyst": analyst}
         given |= {"scores": scores, "sensitivity": sensitivity, "weights": weights, "top": top}
         return selecting.choose(self.pipeline, candidates, **given)
+
+    def watch(
+        self,
+        *,
+        threshold: Number,
+        alarms: int = 1,
+        epsilon: Number | None = None,
+        name: str | None = None,
+        analyst: str | None = None,
+    ) -> QueryWatch:
+        """Return a watch: its ``ask(query)`` says whether a share of the rows is above a threshold, until it fires.
+
+        Silence costs nothing more than the run, which is paid for when its first question is asked; after an alarm the next
+        question begins another run, up to ``alarms`` runs in all. A process that opens the data again begins a new run, too.
+        Without an epsilon all runs together take an equal share of the reserve. Making a watch is free; one of the same
+        terms is the same watch, and ``name`` makes it another one.
+        """
+        self.pipeline.check_open()
+        made = QueryWatch(
+            self.pipeline,
+            threshold=threshold,
+            alarms=alarms,
+            epsilon=epsilon,
+            name=None if name is None else check_text("name", name),
+            analyst=None if analyst is None else check_text("analyst", analyst),
+        )
+        if len(self._watches) > _MOST_WATCHES:
+            self._watches = {known: watch for known, watch in self._watches.items() if not watch.is_idle}
+        return self._watches.setdefault(made.id, made)
 
     def learn(  # noqa: PLR0913 - the numbers of one pick, and who asks for it
         self,

@@ -59,7 +59,7 @@ LARGEST = 2**63 - 1
 
 VERBS = frozenset(
     {"ask", "certify", "fit", "gate", "incumbent", "learn", "mean", "predict"}
-    | {"quantile", "restore", "score", "screen", "select", "submit", "table"}
+    | {"quantile", "restore", "score", "screen", "select", "submit", "table", "watch"}
     | {"auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "ratio", "variance"}
 )
 """What a charge may be for: every verb, holdout mode and estimator, and what a restored ledger had forgotten."""

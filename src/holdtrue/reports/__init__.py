@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Protocol
 from holdtrue.errors import printable
 from holdtrue.planning.methods import REACHES, SIDES, Side
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Response, Statistic, Table
+from holdtrue.records import (
+    Answer,
+    Choice,
+    Hypothesis,
+    Means,
+    Prediction,
+    Quantiles,
+    Response,
+    Statistic,
+    Table,
+    WatchAnswer,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -191,5 +202,8 @@ def _words_of(response: Response) -> tuple[str, str]:
             return response.brief, ""
         case Table(confidence=confidence) | Means(confidence=confidence) | Quantiles(confidence=confidence):
             return response.brief, f"each with its interval, {confidence:.0%} for all at once"
+        case WatchAnswer(interval=interval, sample_interval=sample):
+            ends = interval or sample
+            return response.brief, f"{ends.low:.4g} to {ends.high:.4g}"
         case Statistic(target=target):
             return response.brief, f"the interval is for {target}"

@@ -183,6 +183,8 @@ def _find_cost(tool: VerbTool, document: dict[str, Any]) -> float:
     """Return what a response was charged, in the unit of the budget, or looks; a repeat costs nothing."""
     if tool.place == "holdout":
         return 0 if document.get("repeated") else 1
+    if "run_cost" in document and not document.get("repeated"):
+        return float(document["run_cost"])
     if "cost" in document:
         return float(document["cost"])
     several = next((value for value in document.values() if isinstance(value, list)), [])

@@ -18,9 +18,22 @@ from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles, Statistic
+from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, WatchAnswer
 from holdtrue.records import Table as TableResponse
-from holdtrue.requests import Ask, BestError, Learn, Mean, Predict, Quantile, Select, Table, Total, Train, Verify
+from holdtrue.requests import (
+    Ask,
+    BestError,
+    Learn,
+    Mean,
+    Predict,
+    Quantile,
+    Select,
+    Table,
+    Total,
+    Train,
+    Verify,
+    WatchQuestion,
+)
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, budget_document, preview_for, report_text, visible_page
 from holdtrue.service.http.bodies import body_of, describe_body
@@ -40,6 +53,7 @@ BestErrorBody = Annotated[BestError, body_of(BestError)]
 PredictBody = Annotated[Predict, body_of(Predict)]
 QuantileBody = Annotated[Quantile, body_of(Quantile)]
 SelectBody = Annotated[Select, body_of(Select)]
+WatchBody = Annotated[WatchQuestion, body_of(WatchQuestion)]
 TableBody = Annotated[Table, body_of(Table)]
 TotalBody = Annotated[Total, body_of(Total)]
 TrainBody = Annotated[Train, body_of(Train)]
@@ -64,7 +78,7 @@ def _note_charge(
     request: Request,
     dataset: Dataset,
     verb: str,
-    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | Statistic | TableResponse],
+    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | Statistic | TableResponse | WatchAnswer],
 ) -> None:
     """Tell the log and the metrics what was charged."""
     service_of(request).metrics.note_charge(request.scope, dataset.name, verb, responses)
@@ -196,6 +210,25 @@ def _read_rationals(value: object) -> object:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+@router.post(
+    "/watch",
+    response_class=Response,
+    responses=_describe_reply("Above or below."),
+    openapi_extra=describe_body(WatchQuestion),
+)
+async def watch(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: WatchBody) -> Response:
+    """Say whether a share of the rows is above a threshold: next to free until an alarm, or until the service restarts."""
+    dataset = await _find_dataset(request, name)
+    given = {field: value for field, value in asdict(body).items() if field != "query"}
+
+    def look() -> WatchAnswer:
+        return dataset.curator.watch(**given, analyst=caller.name).ask(body.query, key=key)
+
+    found = await dataset.dispatcher.run_long(caller.name, look)
+    _note_charge(request, dataset, "watch", [found])
+    return _make_reply(found)
 
 
 @router.post(

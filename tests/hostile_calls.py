@@ -275,6 +275,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         ),
         Target("Curator.predictions_left", curator.predictions_left, {"epsilon": 0.1}),
         Target("Curator.preview", curator.preview, {"query": "age > 65"}),
+        Target("Curator.deduce", curator.deduce, {"query": "age > 65"}, ("analyst",)),
         Target("Curator.grant", curator.grant, {"analyst": "ann", "asks": 10}),
         Target("Curator.model", curator.model, {"name": "risk"}),
         Target("Curator.report", curator.report, {"path": folder / "report.html"}),

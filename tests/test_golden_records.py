@@ -27,6 +27,7 @@ from holdtrue.records import (
     Certificate,
     Choice,
     Contrast,
+    Deduction,
     Estimates,
     Hypothesis,
     Interval,
@@ -208,6 +209,8 @@ VALUES = [
     ),
     HoldoutPlan(5000, 200, 10, 10, 0.05, 0.1, "gate", 0.068, False, True, "5,000 cases are enough.", (MODE,)),
     Facts("scores", 20, 0.05, unseen=False, private=True, label_kind="text"),
+    Deduction("age > 70", POPULATION, SAMPLE, (1, 5), 12, "follows from earlier answers (U7)"),
+    Answer(0.35, POPULATION, SAMPLE, PROOF, deduced=(1, 5)),
 ]
 TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
 

@@ -22,6 +22,7 @@ __all__ = [
     "Certificate",
     "Choice",
     "Contrast",
+    "Deduction",
     "Estimates",
     "Hypothesis",
     "Interval",
@@ -115,7 +116,8 @@ class Certificate(Tagged, frozen=True):
 class Answer(Tagged, frozen=True):
     """The response to a question. ``interval`` is for the population, and None where ``reason`` says why there is none.
 
-    ``repeated`` says that the question was answered before, and that this is the same answer, for nothing.
+    ``repeated`` says that the question was answered before, and that this is the same answer, for nothing. ``deduced`` has
+    the entries that the answer follows from, where no noise was drawn for it and nothing charged (U7).
     """
 
     value: float
@@ -124,6 +126,7 @@ class Answer(Tagged, frozen=True):
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+    deduced: tuple[int, ...] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -149,6 +152,40 @@ class Answer(Tagged, frozen=True):
             },
             self,
         )
+
+
+class Deduction(Tagged, frozen=True):
+    """What follows from answers that were given before: between which ends the answer to a question must be (U7). Free.
+
+    ``interval`` is for the population and ``sample_interval`` for these rows; ``reason`` says why one is missing.
+    ``sources`` are the ledger entries it follows from, none where nothing but [0, 1] follows. ``atoms`` is how many cells of
+    the rows the program had, 0 where the question was too complex for one. ``inconsistent`` says that answers contradict
+    each other; then nothing is deduced from them.
+    """
+
+    text: str
+    interval: Interval | None
+    sample_interval: Interval | None
+    sources: tuple[int, ...]
+    atoms: int
+    theorem: str
+    reason: str | None = None
+    inconsistent: bool = False
+
+    @property
+    def brief(self) -> str:
+        """Return the interval that follows, in a few words."""
+        ends = self.interval or self.sample_interval
+        return "inconsistent" if ends is None else f"{ends.low:.4g} to {ends.high:.4g}"
+
+    def __str__(self) -> str:
+        ends = self.interval or self.sample_interval
+        if ends is None:
+            return f"{self.text}\n  nothing follows: {self.reason}"
+        target = "population" if self.interval else "these rows"
+        listed = ", ".join(map(str, self.sources[:8])) + (", ..." if len(self.sources) > 8 else "")  # noqa: PLR2004 - a line
+        since = f"from {'entry' if len(self.sources) == 1 else 'entries'} {listed}" if self.sources else "without any answer"
+        return f"{self.text}\n  {target} {_format_ends(ends)}: already follows {since}; costs nothing"
 
 
 class Choice(Tagged, frozen=True):

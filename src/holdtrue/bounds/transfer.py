@@ -196,6 +196,16 @@ def intervals(answers: Sequence[float], *, noise: float, epsilon: float, slack: 
     return np.maximum(0.0, low).tolist(), np.minimum(1.0, high).tolist()
 
 
+def transfer_ends(ends: tuple[float, float], *, epsilon: float, slacks: tuple[float, float]) -> tuple[float, float]:
+    """Return an interval for the population value of a query whose v is known to lie between two numbers (T6, U7.2).
+
+    ``slacks`` are those of the lower and of the upper end: (slack, slack), or on plans with one beta each multiplied by the
+    largest multiplier, at least 1, of answers that the end was deduced from (S1 c).
+    """
+    low, high = max(0.0, ends[0]), min(1.0, ends[1])
+    return _outward(_lower(low, epsilon, slacks[0]), 1 - _lower(1 - high, epsilon, slacks[1]))
+
+
 def position_interval(answer: float, *, noise: float, epsilon: float, slack: float) -> tuple[float, float]:
     """Return an interval where every row has a query of its own, as in scores of submitted predictions (T6b).
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
+from holdtrue.curator.answered_facts import AnsweredFacts
 from holdtrue.curator.budget import Budget, Preview, budget_of, preview_of
 from holdtrue.curator.frame import Frame
 from holdtrue.curator.history import Line, history_of
@@ -21,7 +22,7 @@ from holdtrue.curator.pairs import PairVerbs
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count
+from holdtrue.exact import Number, count, text_among
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.entries import check_text
@@ -29,10 +30,11 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Table
+from holdtrue.records import Answer, Choice, Deduction, Hypothesis, Means, Prediction, Quantiles, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
+from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
@@ -102,13 +104,26 @@ class Curator(PairVerbs):
         self.plan, self.card = opened.plan, opened.engine.card
         self._asking = asking.QuestionRule.from_plan(self.plan, rows=self.card.rows)
         self._watches: dict[str, QueryWatch] = {}
+        self._facts = AnsweredFacts(self.pipeline.ledger, plan=self.plan, card=self.card, parse=self.pipeline.parse)
         self._models = Models(self.pipeline, store=store_beside(ledger, "models"))
 
     @overload
-    def ask(self, queries: str, *, key: str | None = None, analyst: str | None = None) -> Answer: ...
+    def ask(
+        self,
+        queries: str,
+        *,
+        deduce: Literal["first"] | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Answer: ...
     @overload
     def ask(
-        self, queries: list[str] | tuple[str, ...], *, key: str | None = None, analyst: str | None = None
+        self,
+        queries: list[str] | tuple[str, ...],
+        *,
+        deduce: Literal["first"] | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
     ) -> list[Answer]: ...
     @overload
     def ask(
@@ -126,6 +141,7 @@ class Curator(PairVerbs):
         name: str | None = None,
         by: By | None = None,
         keys: Keys | None = None,
+        deduce: Literal["first"] | None = None,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Answer | list[Answer] | Means:
@@ -139,7 +155,14 @@ class Curator(PairVerbs):
         ``by`` names columns whose cells are groups, as :meth:`table` takes them, with their labels in ``keys`` where the
         card has none: the share of one question within each group and each group's own share, for the price of two to five
         questions whatever the number of groups.
+
+        With ``deduce="first"`` a question whose answer follows from earlier ones, within the plan's alpha, costs nothing:
+        see :meth:`deduce`. Its ``deduced`` names the entries it follows from.
         """
+        if deduce is not None:
+            text_among("deduce", deduce, ("first",))
+        if deduce is not None and (queries is None or by is not None or keys is not None):
+            raise InvalidParameter.saying("deduce", "give deduce='first' with questions in text only")
         if by is not None or keys is not None:
             return self._ask_by(queries, by, values=values, name=name, keys=keys, key=key, analyst=analyst)
         if (queries is None) == (values is None) or (values is None and name is not None):
@@ -148,7 +171,8 @@ class Curator(PairVerbs):
             known_as = name_private(name, key=key)
             return self._asking.ask_values(self.pipeline, values, known_as=known_as, key=key, analyst=analyst)
         texts = asking.read_texts(queries)
-        found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
+        job = self.ask_job if deduce is None else self.ask_free_job
+        found = self.pipeline.run(job(texts, key=key, analyst=analyst)) if texts else []
         return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
 
     def _ask_by(self, query: object, by: By | None, *, values: object, name: str | None, **given: Any) -> Means:  # noqa: ANN401
@@ -160,6 +184,27 @@ class Curator(PairVerbs):
     def ask_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
+
+    def ask_free_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
+        """Return the request of questions that are deduced first, from what the analyst may see, and asked otherwise."""
+        queries = [self.pipeline.parse(text) for text in texts]
+        with self.pipeline.lock_index() as index:
+            stands: dict[str, int] = {"draws": index.draws, "spent": index.spent}
+            missing = {query.digest: query for query in queries if not index.has(asking.part_of(query))}
+        known = {digest: self._facts.deduce(query, analyst=analyst) for digest, query in missing.items()}
+        within = {digest: found for digest, found in known.items() if is_within(self.plan, found, **stands)}
+        return Job(partial(plan_free, self._asking, queries, within, key), key, analyst)
+
+    def deduce(self, query: str, *, analyst: str | None = None) -> Deduction:
+        """Return the interval that follows from everything answered so far. Free; no row is read and nothing is recorded.
+
+        With an ``analyst``, from answers that this analyst paid for: what others asked is their history.
+
+        Guarantee: it holds at once with all intervals of the plan, however many questions are deduced and however they are
+        chosen (U7). Failure: NotCertified on a plan that promises one end only.
+        """
+        self.pipeline.check_open()
+        return self._facts.deduce(self.pipeline.parse(query), analyst=analyst)
 
     def table(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -528,14 +573,16 @@ class Curator(PairVerbs):
         """Return what a question would cost and how wide its answer would be. Free.
 
         With an ``analyst``, only questions that this analyst paid for are told to be repeats: whether others asked a
-        question is their history. Asked for real, it costs nothing if anybody paid for it before.
+        question is their history. Asked for real, it costs nothing if anybody paid for it before. ``follows`` is what
+        :meth:`deduce` gives.
         """
         self.pipeline.check_open()
         parsed = self.pipeline.parse(query)
+        found = self._facts.deduce(parsed, analyst=analyst) if self.plan.side == "both" else None
         with self.pipeline.lock_index() as index:
             part = asking.part_of(parsed)
             repeated = index.has(part) and (analyst is None or index.find_payer(part) == analyst)
-            facts: dict[str, Any] = {"draws": index.draws, "spent": index.spent, "repeated": repeated}
+            facts: dict[str, Any] = {"draws": index.draws, "spent": index.spent, "repeated": repeated, "found": found}
             return preview_of(parsed, self.plan, population=self.card.population, **facts)
 
     @property

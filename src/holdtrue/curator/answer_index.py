@@ -9,7 +9,7 @@ from holdtrue.errors import IntegrityError
 from holdtrue.ledgers.entries import Entry, read_charge
 from holdtrue.ledgers.ledger import Ledger
 from holdtrue.records import Response
-from holdtrue.verbs import Standing
+from holdtrue.verbs import DEDUCED, Standing
 
 __all__ = ["AnswerIndex"]
 
@@ -63,7 +63,8 @@ class AnswerIndex:
         self.charges, self.draws, self.spent, self.other_cost = entry.charges, entry.draws, entry.spent, entry.other_spent
         if entry.kind == "charge":
             self._open[entry.number] = read_charge(entry).parts if parts is None else parts
-            self._free_keys += not self._open[entry.number] and not entry.cost
+            free = all(part.startswith(DEDUCED) for part in self._open[entry.number])
+            self._free_keys += free and not entry.cost
         elif entry.kind == "repeat":
             self._free_keys += 1
         elif entry.kind == "response" and entry.body is not None and entry.answers in self._open:
@@ -83,9 +84,13 @@ class AnswerIndex:
         Such keys cost nothing, so the ledger takes a limited number of them; later ones are not bound to their request. A
         key that is there already is looked up in any case.
         """
-        if key is None or self._free_keys < _MOST_FREE_KEYS:
+        if key is None or self.has_room():
             return key is not None
         return self._ledger.find(request_id=key) is not None
+
+    def has_room(self) -> bool:
+        """Return whether the ledger still takes entries that cost nothing, of which it has a limited number."""
+        return self._free_keys < _MOST_FREE_KEYS
 
     def find_payer(self, part: str) -> str | None:
         """Return which analyst paid for the answer to a part, None where it was never answered."""

@@ -7,6 +7,7 @@ from holdtrue.exact import Number, amount
 from holdtrue.planning.methods import SIDES, Side
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.syntax_tree import Query
+from holdtrue.records import Deduction, Interval
 
 __all__ = ["Budget", "Preview", "budget_of", "preview_of"]
 
@@ -57,7 +58,8 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     """What a question would cost and how wide its answer would be, before asking. Free, and says nothing about rows.
 
     ``alpha`` is how far the population's ends are from the answer at most: both, or the one that ``side`` says (S6).
-    ``population`` says whom they are about where rows belong to units (U4).
+    ``population`` says whom they are about where rows belong to units (U4). ``follows`` is what follows from earlier answers
+    already, free (U7); None where nothing does.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     repeated: bool
     side: Side = "both"
     population: str | None = None
+    follows: Interval | None = None
 
     @property
     def width(self) -> str:
@@ -79,15 +82,27 @@ class Preview(Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         cost = "nothing, asked before" if self.repeated else f"{self.cost:.3g}"
-        return (
-            f"{self.text}\n  {self.width}, these rows within {self.sample_alpha:.4g}\n  costs {cost}; {self.left:.3g} left"
+        known = (
+            "" if self.follows is None else f"\n  this already follows: {self.follows.low:.4g} to {self.follows.high:.4g}"
         )
+        width = f"{self.width}, these rows within {self.sample_alpha:.4g}"
+        return f"{self.text}\n  {width}\n  costs {cost}; {self.left:.3g} left{known}"
 
 
 def preview_of(  # noqa: PLR0913 - what is public about one question
-    query: Query, plan: AnyPlan, *, draws: int, spent: int, repeated: bool, population: str | None = None
+    query: Query,
+    plan: AnyPlan,
+    *,
+    draws: int,
+    spent: int,
+    repeated: bool,
+    population: str | None = None,
+    found: Deduction | None = None,
 ) -> Preview:
-    """Return the preview of a query from whole units; ``draws`` and ``spent`` count what was asked and paid before it."""
+    """Return the preview of a query from whole units; ``draws`` and ``spent`` count what was asked and paid before it.
+
+    ``found`` is what follows from earlier answers.
+    """
     return Preview(
         text=query.text,
         cost=0.0 if repeated else amount(plan.cost),
@@ -97,4 +112,5 @@ def preview_of(  # noqa: PLR0913 - what is public about one question
         repeated=repeated,
         side=plan.side,
         population=population,
+        follows=found.interval or found.sample_interval if found is not None and found.sources else None,
     )

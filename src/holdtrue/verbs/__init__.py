@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from holdtrue.queries.cells import DisjointCells
     from holdtrue.queries.features import Feature
 
-__all__ = ["Answered", "Curation", "Job", "Measured", "Planned", "Release", "Rows", "Standing", "plan_single"]
+__all__ = ["DEDUCED", "Answered", "Curation", "Job", "Measured", "Planned", "Release", "Rows", "Standing", "plan_single"]
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
+DEDUCED = "deduced"
+"""What the names of free answers begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ class Answered(Protocol):
 
     def find_payer(self, part: str) -> str | None:
         """Return which analyst paid for the answer to a part, None where it was never answered."""
+        ...
+
+    def has_room(self) -> bool:
+        """Return whether the ledger still takes entries that cost nothing, of which it has a limited number."""
         ...
 
 

@@ -49,6 +49,7 @@ __all__ = [
     "read_axis",
     "read_groups",
     "tabulate",
+    "write_conditions",
 ]
 
 _UnionKind: TypeAlias = Literal["margins", "ranges"]
@@ -194,6 +195,7 @@ class Groups:
     labels: tuple[tuple[Label, ...], ...]
     cells: DisjointCells
     texts: tuple[tuple[str, ...], ...]
+    cut: frozenset[str] = frozenset()
 
     @property
     def base(self) -> Query | None:
@@ -234,7 +236,31 @@ def read_groups(
     for asked, axis in zip(columns, axes, strict=True):
         _check_disjoint(asked, axis)
     labels = tuple(product(*[[cell.label for cell in cells] for cells in read]))
-    return Groups(names, labels, DisjointCells(axes, base), texts)
+    cut_names = frozenset(each.column for each in columns if isinstance(each, Cut))
+    return Groups(names, labels, DisjointCells(axes, base), texts, cut_names)
+
+
+def write_conditions(
+    request: Mapping[str, object], names: Sequence[str], labels: Sequence[Sequence[Label | None]], card: Card
+) -> list[list[str]] | None:
+    """Return the conditions of each column's labels, in their order, as a table was asked for; the last cell has none.
+
+    None for a table of numbers that were cut by an earlier version, which kept their labels only.
+    """
+    found: list[list[str]] = []
+    cuts = request.get("cuts", {})
+    for place, name in enumerate(names):
+        known: dict[Label | None, None] = dict.fromkeys(each[place] for each in labels[:-1])
+        kind, written = find_column(name, card)
+        if isinstance(cuts, dict) and name in cuts:
+            found.append([str(text) for text in cuts[name]])
+        elif kind == "boolean":
+            found.append([written if label else f"NOT {written}" for label in known])
+        elif kind in ("integer", "real") and any(isinstance(label, str) for label in known):
+            return None
+        else:
+            found.append([f"{written} = {_quote_label(label)}" for label in known if label is not None])
+    return found
 
 
 def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tuple[_UnionKind, ...]:
@@ -254,6 +280,12 @@ class _Layout:
     groups: Groups
     name: str
     declared: tuple[_UnionKind, ...]
+
+    @property
+    def cuts(self) -> dict[str, list[str]]:
+        """Return the conditions of columns whose labels do not say them: numbers that were cut."""
+        groups = self.groups
+        return {name: list(texts) for name, texts in zip(groups.names, groups.texts, strict=True) if name in groups.cut}
 
     @property
     def part(self) -> str:
@@ -288,6 +320,8 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
     groups = layout.groups
     request: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
     request["where"] = None if base is None else base.text
+    if layout.cuts:
+        request["cuts"] = layout.cuts
     if layout.declared:
         request["unions"] = list(layout.declared)
     return Release(

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
@@ -41,7 +42,9 @@ from holdtrue.records import (
     Table,
     Unions,
 )
+from holdtrue.verbs import DEDUCED
 from holdtrue.verbs.asking import part_of
+from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
 from holdtrue.verbs.quantiles import QuantileTask, make_curve
 
 __all__ = ["Found", "LedgerRules"]
@@ -50,6 +53,8 @@ __all__ = ["Found", "LedgerRules"]
 _ROUNDING = 1e-9
 # What all cases weigh is read off an interval, to the digits of a float; so ends that follow from it have a few fewer.
 _WEIGHED = 1e-6
+# Another version of the solver may find other multipliers, of which the largest widens what is deduced (S1).
+_DEDUCED = 1e-3
 _UNREADABLE = (HoldtrueError, ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
 # Modes made of runs of above threshold, and the verbs of their looks (T10).
 _RUN_MODES = ("private gate", "private ladder", "thresholdout")
@@ -228,7 +233,7 @@ class LedgerRules:
             return tuple(each.questions for each in _list_cell_prices(charge, state, plan))
         if charge.verb == "quantile":
             return (_price_of_curve(plan, state, self.rows).questions,) if _is_curve(state) else (0,)
-        return (len(state.parts),) if charge.verb in _BY_PART else (0, 1)
+        return (sum(not part.startswith(DEDUCED) for part in state.parts),) if charge.verb in _BY_PART else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
         """Compare the questions as the ledger tells them with the names under which their answers are found again."""
@@ -240,7 +245,7 @@ class LedgerRules:
             parts = [part_of(parse(text, card)) for text in texts]
         except _UNREADABLE:
             parts = []
-        if parts != list(state.parts):
+        if parts != [part for part in state.parts if not part.startswith(DEDUCED)]:
             yield "request", f"entry {charge.number} lists other questions than those that were answered"
 
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
@@ -259,7 +264,9 @@ class LedgerRules:
             yield "interval", "it has an interval for the population, although rows are not declared independent"
         if not isinstance(record, Answer) or plan is None:
             return
-        if charge.verb == "ask":
+        if charge.verb == "ask" and state.parts[place].startswith(DEDUCED):
+            yield from self._check_deduced(record, charge, state, place)
+        elif charge.verb == "ask":
             draw = state.drawn - state.draws + 1 + place
             by_position = state.parts[place].startswith("values ")
             rows, ends = find_intervals(plan, record.value, draw=draw, spent=charge.spent, by_position=by_position)
@@ -271,6 +278,30 @@ class LedgerRules:
             # Their ceilings are the submission's, of which the ledger has a keyed name only.
             if not target.startswith(("recall", "difference")):
                 yield from self._check_score(record, plan)
+
+    def _check_deduced(self, record: Answer, charge: Entry, state: _ChargeState, place: int) -> Found:
+        """Deduce a free answer again, from the entries that it names: it must not say more than follows from them (U7)."""
+        if self.plan is None:
+            return
+        card, sources = convert(self.card, Card), record.deduced or ()
+        texts, free = state.request["deduced"], [part.startswith(DEDUCED) for part in state.parts]
+        query = parse(texts[sum(free[:place])], card)
+        groups: list[FactGroup] = []
+        for number in sources:
+            earlier = self.charges[number]
+            if number >= charge.number:
+                yield "deduced", f"it follows from entry {number}, which came later"
+                return
+            held: dict[str, Any] = {
+                "request": dict(earlier.request),
+                "parts": earlier.parts,
+                "responses": self.told.get(number, ()),
+            }
+            groups += read_facts(self.plan, card, partial(parse, card=card), entry=number, **held)
+        found = deduce(self.plan, query, groups)
+        told, follows = record.interval or record.sample_interval, found.interval or found.sample_interval
+        if follows is None or told.low > follows.low + _DEDUCED or told.high < follows.high - _DEDUCED:
+            yield "deduced", f"it says more than follows from entries {', '.join(map(str, sources))}"
 
     def _check_score(self, record: Answer, plan: Plan) -> Found:
         """Recompute the interval of a score (T6b).

@@ -13,6 +13,7 @@ from holdtrue.curator import Curator
 from holdtrue.errors import InvalidParameter
 from holdtrue.holdouts import Holdout, Leaderboard
 from holdtrue.requests import Request, describe
+from holdtrue.verbs.watching import QueryWatch
 
 KINDS = get_args(Request)
 BESIDE = {"self", "analyst", "key"}
@@ -33,6 +34,7 @@ METHODS = {
     "Pairs": ([Curator.pairs], {}, {}),
     "BestError": ([Curator.best_error], {}, {}),
     "Select": ([Curator.select], {}, {}),
+    "WatchQuestion": ([Curator.watch, QueryWatch.ask], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),
     "Predict": (

@@ -27,6 +27,7 @@ TEMPLATES = Path(ht.__file__).parent / "service" / "page" / "templates"
 VERBS = {
     "ask": (ht.Curator, Remote),
     "preview": (ht.Curator, Remote),
+    "deduce": (ht.Curator, Remote),
     "table": (ht.Curator, Remote),
     "histogram": (ht.Curator, Remote),
     "mean": (ht.Curator, Remote),
@@ -71,6 +72,7 @@ LATER = "not built yet"
 LOCAL = "a student is an estimator in the caller's process"
 WRITES = "a way to write requests in Python"
 HOLES = {
+    ("deduce", "page"): LATER,
     ("histogram", "command"): "a table of bins",
     ("histogram", "HTTP"): "a table of bins",
     ("histogram", "client"): "a table of bins",

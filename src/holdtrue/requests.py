@@ -259,6 +259,12 @@ class Ask(_Request, frozen=True, kw_only=True):
         None
     )
     keys: Annotated[KeyLabels | None, Meta(description="The labels of these columns, where the card has none.")] = None
+    deduce: Annotated[
+        Literal["first"] | None,
+        Meta(
+            description="Whether an answer that follows from earlier ones within alpha is taken free: 'first', or left out."
+        ),
+    ] = None
 
 
 class Table(_Request, frozen=True, kw_only=True):

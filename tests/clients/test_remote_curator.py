@@ -340,3 +340,17 @@ def test_an_address_is_checked(url):
 def test_what_is_given_is_checked(given):
     with pytest.raises(ht.RequestError):
         ht.connect("https://host", "ht_key", **given)
+
+
+def test_what_follows_is_that_of_the_analysts_own_answers(analyst, owner, curator):
+    answer = analyst.ask("age > 61")
+    found = analyst.deduce("age > 61")
+    assert found == curator.deduce("age > 61", analyst=curator.history[-1].analyst)
+    assert found.sources == (answer.certificate.entry,)
+    assert analyst.preview("age > 62").follows is not None
+    assert owner.deduce("age > 61").sources
+    free = analyst.ask(["age > 61 OR TRUE", "age > 61"], deduce="first", key="free first")
+    assert free[0].deduced == ()
+    assert free[1].value == answer.value
+    with pytest.raises(ht.InvalidParameter):
+        analyst.ask("age > 61", by="smoker", deduce="first")

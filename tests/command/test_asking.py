@@ -244,3 +244,12 @@ def test_what_is_refused_costs_nothing(call, words, code, said):
     assert re.fullmatch(r"error: .+\n", done.err)
     assert said in done.err
     assert call("history", DATA, "--json").json == {"history": []}
+
+
+@pytest.mark.usefixtures("place")
+def test_what_follows_is_shown_without_the_data(call):
+    call("ask", DATA, "age > 65")
+    assert "deduction" in call("deduce", DATA, "age > 70", "--json").out
+    assert "from entries" in call("deduce", DATA, "age > 70").out
+    assert "from earlier answers" in call("preview", DATA, "age > 70").out
+    assert call("ask", DATA, "age > 1 OR TRUE", "age > 65", "--deduce-first").out

@@ -128,6 +128,26 @@ class CuratorMachine(RuleBasedStateMachine):
         with at(self.workers[place], step, lambda: self.ask_text(1 - place, other, None)):
             self.ask_text(place, text, None)
 
+    @rule(place=WORKER, text=TEXT, key=KEY)
+    def ask_deducing_first(self, place, text, key):
+        """What follows from answers is told at no cost; under its key it is the same again, whatever was answered since."""
+        request = ("deduce", text)
+        drawn = self.workers[place].object.budget.asks
+        found = self.request(place, lambda held: held.ask(text, deduce="first", key=key), key=key, request=request)
+        if found is not None and found.deduced:
+            assert self.workers[place].object.budget.asks == drawn, "a free answer took a draw"
+            assert key is None or self.values.setdefault(f"deduced {key}", found.value) == found.value, (
+                "one key, two answers"
+            )
+        self.remember(key, request)
+
+    @rule(place=WORKER, text=TEXT)
+    def deduce(self, place, text):
+        ledger = self.workers[place].object.ledger
+        before = ledger.newest()
+        assert self.workers[place].object.deduce(text).text
+        assert ledger.newest() == before, "a deduction was written down"
+
     @rule(place=WORKER, name=st.sampled_from([None, "monday"]))
     def ask_values(self, place, name):
         numbers = self.rows["x"] / ROWS

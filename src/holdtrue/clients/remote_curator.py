@@ -27,7 +27,18 @@ from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Card, Label
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, parse_feature, read_given_rows
-from holdtrue.records import Answer, Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, Table, WatchAnswer
+from holdtrue.records import (
+    Answer,
+    Choice,
+    Deduction,
+    Hypothesis,
+    Means,
+    Prediction,
+    Quantiles,
+    Statistic,
+    Table,
+    WatchAnswer,
+)
 from holdtrue.requests import By, Cut
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.statistic_tasks import StatisticPrice
@@ -115,9 +126,11 @@ class Remote:
         return f"/v1/datasets/{quote_segment(self.name)}{verb}"
 
     @overload
-    def ask(self, queries: str, *, key: str | None = None) -> Answer: ...
+    def ask(self, queries: str, *, deduce: Literal["first"] | None = None, key: str | None = None) -> Answer: ...
     @overload
-    def ask(self, queries: list[str] | tuple[str, ...], *, key: str | None = None) -> list[Answer]: ...
+    def ask(
+        self, queries: list[str] | tuple[str, ...], *, deduce: Literal["first"] | None = None, key: str | None = None
+    ) -> list[Answer]: ...
     @overload
     def ask(
         self, queries: str, *, by: By, keys: Mapping[str, Sequence[Label]] | None = None, key: str | None = None
@@ -128,17 +141,24 @@ class Remote:
         *,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
+        deduce: Literal["first"] | None = None,
         key: str | None = None,
     ) -> Answer | list[Answer] | Means:
-        """Answer one question, several at once, or one within each group of ``by``. A repeated question is free."""
+        """Answer one question, several at once, or one within each group of ``by``. A repeated question is free.
+
+        With ``deduce="first"`` what follows from earlier answers within alpha is free as well.
+        """
+        first: dict[str, object] = {} if deduce is None else {"deduce": deduce}
         if by is not None or keys is not None:
+            if deduce is not None:
+                raise InvalidParameter.saying("deduce", "give deduce='first' with questions in text only")
             return self._send_request("/ask", {"query": queries} | _write_groups(by, keys), Means, key)
         if isinstance(queries, str):
-            return self._transport.send(self._make_path("/ask"), {"query": queries}, Answer, key=key)
+            return self._transport.send(self._make_path("/ask"), {"query": queries} | first, Answer, key=key)
         texts = list(queries)
         if not texts:
             return []
-        return self._transport.send(self._make_path("/ask"), {"queries": texts}, _Answers, key=key).answers
+        return self._transport.send(self._make_path("/ask"), {"queries": texts} | first, _Answers, key=key).answers
 
     def table(
         self,
@@ -436,6 +456,10 @@ class Remote:
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
         return self._send_request("/preview", {"query": query}, Preview, None, spends=False)
+
+    def deduce(self, query: str) -> Deduction:
+        """Return the interval that follows from the answers that you paid for, or as the owner from all. Free."""
+        return self._send_request("/deduce", {"query": query}, Deduction, None, spends=False)
 
     @property
     def budget(self) -> Budget:

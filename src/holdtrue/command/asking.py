@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from msgspec import UnsetType
@@ -25,6 +25,7 @@ __all__ = [
     "Analyst",
     "Key",
     "ask",
+    "deduce",
     "learn",
     "list_costs",
     "mean",
@@ -69,6 +70,9 @@ def ask(
     *,
     by: By = None,
     keys: Keys = None,
+    deduce_first: Annotated[
+        bool, typer.Option("--deduce-first", help="Pay nothing where the answer follows from earlier ones.")
+    ] = False,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -85,7 +89,8 @@ def ask(
             _ask_by(questions, by, keys, curator, key=key, analyst=analyst, as_json=as_json)
             return
         with show_progress("measuring"):
-            answers = curator.ask(list(questions), key=key, analyst=analyst)
+            first: Literal["first"] | None = "first" if deduce_first else None
+            answers = curator.ask(list(questions), deduce=first, key=key, analyst=analyst)
         if as_json:
             print_json(answers[0] if len(answers) == 1 else {"answers": answers})
         elif len(answers) == 1:
@@ -385,7 +390,23 @@ def preview(source: Source, questions: Questions, *, as_json: Json = False) -> N
         wide = {"low": "lower end ", "high": "upper end "}.get(seen.side, "") + wide
         wide += "" if seen.population is None else f"; {seen.population}"
         lines = [("population", wide), ("these rows", f"within {seen.sample_alpha:.4g}"), ("cost", cost)]
+        if seen.follows is not None:
+            lines.append(("follows", f"{seen.follows.low:.4g} to {seen.follows.high:.4g} from earlier answers"))
         print_lines(seen.text, lines + ([("note", _CLAMPED)] if _is_number(seen.text, card) else []))
+
+
+def deduce(source: Source, questions: Questions, *, as_json: Json = False) -> None:
+    """Show what follows from the answers so far. Free; no data is needed, and nothing is asked."""
+    with open_view(source) as view:
+        found = [view.deduce(question) for question in questions]
+    if as_json:
+        print_json(found[0] if len(found) == 1 else {"deductions": found})
+        return
+    for each in found:
+        told = f"nothing: {each.reason}" if each.inconsistent else each.brief
+        sources = ", ".join(map(str, each.sources)) or "none"
+        target = "population" if each.interval is not None else "these rows"
+        print_lines(each.text, [(target, told), ("from entries", sources), ("cost", "nothing")])
 
 
 def _is_number(question: str, card: "Card") -> bool:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdtrue.ledgers import Ledger
     from holdtrue.planning.plans import AnyPlan
     from holdtrue.queries.cards import Card
+    from holdtrue.queries.syntax_tree import Query
+    from holdtrue.records import Deduction
 
 __all__ = [
     "Data",
@@ -190,7 +192,21 @@ class LedgerView:
         query = parse(text, self.card)
         repeated = self.index.has(part_of(query))
         counts: dict[str, Any] = {"draws": self.index.draws, "spent": self.ledger.spent, "repeated": repeated}
+        counts["found"] = self._deduce(query) if self.plan.side == "both" else None
         return preview_of(query, self.plan, population=self.card.population, **counts)
+
+    def deduce(self, text: str) -> "Deduction":
+        """Return what follows from the ledger's answers."""
+        from holdtrue.queries.parser import parse
+
+        return self._deduce(parse(text, self.card))
+
+    def _deduce(self, query: "Query") -> "Deduction":
+        from holdtrue.curator.answered_facts import AnsweredFacts
+        from holdtrue.queries.parser import parse
+
+        facts = AnsweredFacts(self.ledger, plan=self.plan, card=self.card, parse=partial(parse, card=self.card))
+        return facts.deduce(query)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from holdtrue.errors import InvalidParameter
 from holdtrue.exact import Number, count, text_among
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
-from holdtrue.ledgers.entries import check_text
+from holdtrue.ledgers.entries import check_text, read_charge
 from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
@@ -171,8 +171,10 @@ class Curator(PairVerbs):
             known_as = name_private(name, key=key)
             return self._asking.ask_values(self.pipeline, values, known_as=known_as, key=key, analyst=analyst)
         texts = asking.read_texts(queries)
-        job = self.ask_job if deduce is None else self.ask_free_job
-        found = self.pipeline.run(job(texts, key=key, analyst=analyst)) if texts else []
+        if deduce is not None:
+            free = self.ask_free(texts, key=key, analyst=analyst)
+            return free[0] if isinstance(queries, str) else free
+        found = self.pipeline.run(self.ask_job(texts, key=key, analyst=analyst)) if texts else []
         return found[0] if isinstance(queries, str) else found  # type: ignore[return-value]  # responses to questions
 
     def _ask_by(self, query: object, by: By | None, *, values: object, name: str | None, **given: Any) -> Means:  # noqa: ANN401
@@ -185,14 +187,28 @@ class Curator(PairVerbs):
         """Return the request of one or more questions, to be submitted to the pipeline."""
         return Job(partial(self._asking.plan_queries, texts, self.pipeline.parse), key, analyst)
 
-    def ask_free_job(self, texts: tuple[str, ...], *, key: str | None, analyst: str | None) -> Job:
-        """Return the request of questions that are deduced first, from what the analyst may see, and asked otherwise."""
+    def ask_free(self, texts: Sequence[str], *, key: str | None, analyst: str | None) -> list[Answer]:
+        """Return answers to questions that are deduced first, from what the analyst may see, and asked otherwise."""
+        if not texts:
+            return []
+        return self.pipeline.run(self._ask_free_job(texts, key=key, analyst=analyst))  # type: ignore[return-value]  # answers
+
+    def _ask_free_job(self, texts: Sequence[str], *, key: str | None, analyst: str | None) -> Job:
         queries = [self.pipeline.parse(text) for text in texts]
         with self.pipeline.lock_index() as index:
             stands: dict[str, int] = {"draws": index.draws, "spent": index.spent}
             missing = {query.digest: query for query in queries if not index.has(asking.part_of(query))}
         known = {digest: self._facts.deduce(query, analyst=analyst) for digest, query in missing.items()}
         within = {digest: found for digest, found in known.items() if is_within(self.plan, found, **stands)}
+        before = None if key is None else self.pipeline.ledger.find(request_id=check_text("key", key))
+        if before is not None and before.kind == "charge":
+            # A request that was charged under this key and never answered goes on as it was charged.
+            paid = set(read_charge(before).parts)
+            within = {
+                digest: found
+                for digest, found in known.items()
+                if not found.inconsistent and asking.part_of(missing[digest]) not in paid
+            }
         return Job(partial(plan_free, self._asking, queries, within, key), key, analyst)
 
     def deduce(self, query: str, *, analyst: str | None = None) -> Deduction:

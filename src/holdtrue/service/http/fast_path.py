@@ -134,7 +134,11 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
         scope["entry"] = found.certificate.entry
         service.metrics.count_ask(name, "mean", charged=not found.repeated, left=found.certificate.left)
         return encode(found).encode()
-    answers = await dataset.dispatcher.ask(queries, key, caller.name)
+    if asked.deduce is None:
+        answers = await dataset.dispatcher.ask(queries, key, caller.name)
+    else:
+        job = partial(dataset.curator.ask_free, list(queries), key=key, analyst=caller.name)
+        answers = await dataset.dispatcher.run_long(caller.name, job)
     service.metrics.note_charge(scope, name, "ask", answers)
     return encode(answers[0] if asked.query is not None else {"answers": answers}).encode()
 
@@ -154,7 +158,8 @@ def _decode_ask(content: bytes) -> Ask:
     grouped = (
         asked.query is not None and asked.by is not None and asked == Ask(query=asked.query, by=asked.by, keys=asked.keys)
     )
-    if not grouped and (asked not in (Ask(query=asked.query), Ask(queries=asked.queries)) or asked == Ask()):
+    plain = (Ask(query=asked.query, deduce=asked.deduce), Ask(queries=asked.queries, deduce=asked.deduce))
+    if not grouped and (asked not in plain or asked == Ask(deduce=asked.deduce)):
         raise InvalidParameter.without_value(
             "query", "given, with by= where it is asked by group, or queries in its place, and nothing else"
         )
@@ -179,6 +184,6 @@ router.add_api_route(
     response_class=Response,
     responses={**PROBLEMS, 200: _ANSWER},
     openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
-    | describe_body(Ask, only=("query", "queries", "by", "keys")),
+    | describe_body(Ask, only=("query", "queries", "by", "keys", "deduce")),
 )
 _ROUTE = router.routes[-1]

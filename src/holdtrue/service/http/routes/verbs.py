@@ -417,6 +417,25 @@ async def preview(request: Request, caller: Analyst, name: DatasetName, body: As
     return _make_reply(await dataset.dispatcher.run_short(preview_for, dataset.curator, body.query, caller))
 
 
+@router.post(
+    "/deduce",
+    response_class=Response,
+    responses=_describe_reply("What follows from earlier answers."),
+    openapi_extra=describe_body(Ask, only=("query",)),
+)
+async def deduce(request: Request, caller: Analyst, name: DatasetName, body: AskBody) -> Response:
+    """Return the interval that follows from the answers so far. Free; no row is read and nothing is recorded.
+
+    An analyst's follows from answers that the same analyst paid for, the owner's from all.
+    """
+    if body != Ask(query=body.query) or body.query is None:
+        raise InvalidParameter.without_value("query", "given, and nothing else")
+    dataset = await _find_dataset(request, name)
+    analyst = caller.name if caller.role == "analyst" else None
+    found = partial(dataset.curator.deduce, body.query, analyst=analyst)
+    return _make_reply(await dataset.dispatcher.run_long(caller.name, found))
+
+
 @router.get("/budget", response_class=Response, responses=_describe_reply("What is spent, and what is left."))
 async def budget(request: Request, _: Anyone, name: DatasetName) -> Response:
     """Return what is spent and what is left, over all analysts."""

@@ -251,13 +251,7 @@ class LedgerRules:
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
         if plan is not None and isinstance(record, (Table, Means)):
-            for price in _list_cell_prices(charge, state, plan):
-                if price.questions == state.draws and bool(price.whole) == _is_moved(record):
-                    placed = place_price(plan, price, draw=state.drawn, spent=charge.spent)
-                    yield from _check_cells(record, placed, plan, self.rows << plan.bits)
-                    break
-            else:
-                yield "interval", "its cells have answers or a price that no table or mean has"
+            yield from self._check_table(record, charge, state, plan)
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, state, plan, self.rows)
         if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
@@ -278,6 +272,14 @@ class LedgerRules:
             # Their ceilings are the submission's, of which the ledger has a keyed name only.
             if not target.startswith(("recall", "difference")):
                 yield from self._check_score(record, plan)
+
+    def _check_table(self, record: Table | Means, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
+        for price in _list_cell_prices(charge, state, plan):
+            if price.questions == state.draws and bool(price.whole) == _is_moved(record):
+                placed = place_price(plan, price, draw=state.drawn, spent=charge.spent)
+                yield from _check_cells(record, placed, plan, self.rows << plan.bits)
+                return
+        yield "interval", "its cells have answers or a price that no table or mean has"
 
     def _check_deduced(self, record: Answer, charge: Entry, state: _ChargeState, place: int) -> Found:
         """Deduce a free answer again, from the entries that it names: it must not say more than follows from them (U7)."""

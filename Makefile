@@ -86,6 +86,8 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_TABLES=42000 $(BIN)/python -m pytest tests/bounds/test_low_sensitivity.py
 	HOLDTRUE_SAMPLES=25000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/auditing/test_own_mechanisms.py
 	HOLDTRUE_RUNS=200 $(BIN)/python -m pytest -s tests/curator/test_units_promises.py
+	HOLDTRUE_STEERED_RUNS=400 $(BIN)/python -m pytest tests/verbs/test_deducing.py
+	HOLDTRUE_SOAK=1 $(BIN)/python -m pytest tests/verbs/test_watching.py
 	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 
 .PHONY: demo-picture

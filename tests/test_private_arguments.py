@@ -242,7 +242,21 @@ OPENED = {
 
 # Who asks, how, where and for what; predictions, points and queries, which belong to whoever asks.
 PUBLIC = {
-    *("analyst", "asks", "key", "ledger", "name", "path", "plan", "progress", "query", "texts"),
+    *(
+        "analyst",
+        "asks",
+        "deduce",
+        "denominator",
+        "key",
+        "ledger",
+        "name",
+        "numerator",
+        "path",
+        "plan",
+        "progress",
+        "query",
+        "texts",
+    ),
     *(
         "alpha",
         "beta",

@@ -28,8 +28,8 @@ SILENT = (
 
 #         the limit, the goal
 LIMITS = {
-    "modules": (265, 240),
-    "lines of code": (42_700, 29_500),
+    "modules": (287, 240),
+    "lines of code": (45_800, 29_500),
     "longest import chain": (19, 20),
     "layers": (13, 15),
 }

@@ -15,6 +15,7 @@ from holdtrue.records import (
     Answer,
     Certificate,
     Choice,
+    Deduction,
     Estimates,
     Hypothesis,
     Interval,
@@ -25,6 +26,7 @@ from holdtrue.records import (
     Statistic,
     Table,
     Tagged,
+    WatchAnswer,
 )
 
 CERTIFICATE = Certificate(
@@ -48,6 +50,8 @@ RECORDS = [
     Answer(0.35, None, SAMPLE, CERTIFICATE, reason="the rows were not declared independent draws"),
     Choice("north", 0, 12.5, CERTIFICATE),
     Prediction("yes", CERTIFICATE),
+    WatchAnswer(True, 0.5, POPULATION, SAMPLE, 1, 2, 0.01, CERTIFICATE),
+    Deduction("age > 65", POPULATION, SAMPLE, (1, 3), 8, "follows from earlier answers (U7)"),
     Prediction(None, CERTIFICATE, repeated=True),
     Table(
         ("age",),
@@ -119,7 +123,7 @@ def test_records_survive_json_unchanged(record):
     assert decode(encode(record), type(record)) == record
     assert pickle.loads(pickle.dumps(record)) == copy.deepcopy(record) == copy.copy(record) == record  # noqa: S301 - our own
     assert hash(decode(encode(record), type(record))) == hash(record)
-    if not isinstance(record, (Interval, Certificate)):
+    if not isinstance(record, (Interval, Certificate, Deduction)):
         assert decode(encode([record]), list[Response]) == [record]
 
 

@@ -52,6 +52,13 @@ def ask(curator):
     curator.ask(values=TABLE["hours"] / 8, name="hours")
 
 
+def watch(curator):
+    watch = curator.watch(threshold=0.5, alarms=2)
+    watch.ask("a > 100")
+    watch.ask("a > -100")
+    watch.ask("b > 0")
+
+
 def select(curator):
     curator.select({"left": "a < 0", "right": "a > 0"})
     curator.select(["a < 0", "b > 0"], epsilon=0.1)
@@ -126,6 +133,7 @@ CURATORS = {
     "quantile": find_quantiles,
     "statistics": find_statistics,
     "select": select,
+    "watch": watch,
     "learn": learn,
     "predict": predict,
     "numbers": predict_numbers,

@@ -220,7 +220,9 @@ def test_noise_halved_inside_the_curator_is_caught(monkeypatch):
 
 def test_scores_weighted_twice_inside_the_curator_are_caught(monkeypatch):
     whole = Exponential._choose_in_rows
-    monkeypatch.setattr(Exponential, "_choose_in_rows", lambda self, scores, rate: whole(self, scores, 2 * rate))
+    monkeypatch.setattr(
+        Exponential, "_choose_in_rows", lambda self, scores, rate, **more: whole(self, scores, 2 * rate, **more)
+    )
     # With e^(epsilon score) in place of e^(epsilon score / 2) one of two equal candidates goes from 1/2 to 1 / (1 + e^6).
     level, moved = (np.repeat([1.0, 0.0], [number, 8 - number])[:, None] for number in (4, 3))
     assert replace(NAMED["SELECT"], pair=(level, moved)).audit(samples=2500, confidence=SURE).violated

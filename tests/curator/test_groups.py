@@ -134,9 +134,9 @@ def test_what_makes_no_group_is_refused():
     ht.Curator(make_rows(101), plan=plan, group=2).close()
 
 
-def test_v6_6_three_rows_of_a_person_are_within_the_claim_and_refute_one_that_counts_rows():
-    """End to end: tables that differ in three rows, on a ledger for groups of three and on one for single rows (planted)."""
-    rows, group, epsilon, delta = 60, 3, 1.0, 1e-3
+def test_v6_6_four_rows_of_a_person_are_within_the_claim_and_refute_one_that_counts_rows():
+    """End to end: tables that differ in four rows, on a ledger for groups of four and on one for single rows (planted)."""
+    rows, group, epsilon, delta = 60, 4, 1.0, 1e-3
     left = np.zeros(rows)
     right = left.copy()
     left[: rows // 2] = right[: rows // 2] = 1

@@ -123,10 +123,10 @@ def test_what_cannot_be_registered_says_why_beside_its_field(visit, text, fields
 
 def test_a_file_with_other_cases_costs_nothing(served, visit):
     owner = visit("owner")
-    register(owner, "other")
+    register(owner, "other", RESULTS.replace("case", "item"))
     before = left(served, "other")
-    few = "id,passed\n" + "".join(f"{name},1\n" for name in IDS[1:])
-    renamed = BETTER.replace("case 7\n", "case x\n").replace("case 7,", "case x,")
+    few = "id,passed\n" + "".join(f"{name},1\n" for name in IDS[1:]).replace("case", "item")
+    renamed = BETTER.replace("case", "item").replace("item 7,", "item x,")
     checked = send(owner, "/page/holdouts/other/check", few)
     assert "these are 239 cases; the holdout has 240" in checked.text.lower()
     for text in (few, renamed):

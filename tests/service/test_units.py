@@ -50,7 +50,12 @@ def test_units_are_registered_asked_and_shown(served, owner, analyst):
     assert shown.json()["population"] == "a random patient_id"
     with open_page(served) as client:
         page = client.get("/datasets/persons").text
-    for words in ("1,000 units (patient_id)", "visits.ANY(urgent)", "visits.MAX(cost)", "are about a random patient_id"):
+    for words in (
+        "1,000 units, one for each <code>patient_id</code>",
+        "visits.ANY(urgent)",
+        "visits.ANY(cost",
+        "answers are about a random unit",
+    ):
         assert words in page
     refused = owner.post(
         "/v1/datasets", json={key: body[key] for key in body if key != "tables"} | {"name": "patients-only"}
@@ -93,7 +98,7 @@ def test_a_table_without_a_registry_has_a_page_and_forms(served, owner, analyst)
     assert (card["columns"], card["rows"], card["tables"][0]["name"]) == ([], 666, "")
     with open_page(served) as client:
         page = client.get("/datasets/rows").text
-        assert "666 units (patient_id)" in page
+        assert "666 units, one for each <code>patient_id</code>" in page
         assert "ANY(urgent)" in page
         for query in ("COUNT(*)", "ANY(urgent)", "cost > 3"):
             shown = client.post("/page/datasets/rows/preview", data={"query": query}, headers={"Origin": served.url})

@@ -114,7 +114,7 @@ def test_a_run_that_died_is_never_gone_on_with_unpaid(tmp_path, step):
     path = tmp_path / "rows.ledger"
     open_rows(path).close()
     command = [sys.executable, "-c", CHILD, str(path), str(step)]
-    done = subprocess.run(command, check=False, env=os.environ)  # noqa: S603 - this test's own program
+    done = subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})  # noqa: S603 - this test's own program
     assert done.returncode == -signal.SIGKILL
     with open_rows(path) as curator:
         watch = curator.watch(**RUN)

@@ -233,7 +233,7 @@ class ReleasePipeline:
 
     def used_for(self, key: str) -> str | None:
         """Return the digest of the request that a key was used for; None where it was not."""
-        entry = self.ledger.find(request_id=key)
+        entry = self.ledger.find(request_id=check_text("key", key))
         return None if entry is None else entry.request_digest
 
     def close(self) -> None:

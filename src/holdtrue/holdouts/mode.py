@@ -187,7 +187,7 @@ class Mode(ABC, Generic[Told]):
         """Return where gates are noted whose ledgers are files in the same folder as this one."""
         ledger = self.pipeline.ledger
         where = ledger.store.where
-        return Path(where).parent / "holdtrue.gates" if ledger.durable and "://" not in where else None
+        return Path(where).parent / "holdtrue.gates" if ledger.durable and Path(where).is_file() else None
 
     def _refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""

@@ -19,7 +19,7 @@ from holdtrue.queries.atoms import AtomPartition
 from holdtrue.queries.cards import Card
 from holdtrue.queries.checking import conjoin, disjoin
 from holdtrue.queries.syntax_tree import And, Boolean, Or, Query, Tree, columns
-from holdtrue.records import Answer, Certificate, Deduction, Interval, Response, Table
+from holdtrue.records import Answer, Certificate, Deduction, Interval, Response, Table, count_boxes
 from holdtrue.verbs import DEDUCED, Answered, Planned, Standing
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule, part_of
 from holdtrue.verbs.tables import write_conditions
@@ -355,9 +355,17 @@ class _TableReader:
     def _ends_at(self, place: int) -> tuple[Ends, Ends | None, Ends | None]:
         table, rule = self.table, self.table.unions
         noise = rule.noise if rule else None
-        box = None if noise is None else _box_around(table.values[place], noise)
+        box = None if noise is None else _box_around(table.values[place], self._widen(noise, 1))
         ends = None if table.low is None or table.high is None else (table.low[place], table.high[place])
         return (table.sample_low[place], table.sample_high[place]), box, ends
+
+    def _widen(self, noise: float, number: int) -> float:
+        """Return the box of a declared union of cells, given that of one before answers were moved (U1.5, U1.6)."""
+        rule, whole = self.table.unions, 0
+        if rule and rule.whole is True:
+            whole = len(self.table)
+        rounding = rule.rounding if rule and (whole or number > 1) else 0.0
+        return (count_boxes(number, declared=True, whole=whole) * noise + number * rounding) * ROUNDING
 
     def _inside(self) -> Fact:
         """Return that a row is in one of the cells unless it is in the last one, which has all others."""
@@ -397,8 +405,7 @@ class _TableReader:
         box = None
         if rule and rule.noise is not None:
             total = math.fsum(rule.answers[place] for place in places)
-            wide = (math.sqrt(len(places)) * rule.noise + len(places) * rule.rounding) * ROUNDING
-            box = _box_around(total, wide)
+            box = _box_around(total, self._widen(rule.noise, len(places)))
         return Fact(
             tree, _ends_of(answer.sample_interval), box, None if answer.interval is None else _ends_of(answer.interval)
         )

@@ -79,7 +79,7 @@ def cut(column: str, points: Sequence[Point], *, inside: bool = False) -> Cut:
     read = [_read_point("points", point) if dated else float(rational("points", point)) for point in given]
     if len(read) < 1 + truth("inside", inside) or any(high <= low for low, high in pairwise(read)):
         raise InvalidParameter.saying(
-            "points", "points must be one or more (two with inside=True), each above the one before"
+            "points", "points must be increasing: one or more (two with inside=True), each above the one before"
         )
     return Cut(column, tuple(write_moment(int(point)) for point in read) if dated else tuple(read), inside)
 

@@ -15,7 +15,7 @@ def run() -> None:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
     # Gumbel noise of scale 2 is the exponential mechanism at epsilon 1 on scores of sensitivity 1.
     gumbel = space >> dp.m.then_noisy_max(dp.zero_concentrated_divergence(), scale=2.0)
     flipping = space >> dp.m.then_noisy_max(dp.max_divergence(), scale=2.0)

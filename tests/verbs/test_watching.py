@@ -142,5 +142,5 @@ def test_a_key_names_one_question(tmp_path):
         watch = curator.watch(**RUN)
         first = watch.ask("x < 10", key="k")
         assert watch.ask("x < 10", key="k").above == first.above
-        with pytest.raises(ht.RequestError):
+        with pytest.raises(ht.RefusedError, match="used for another request"):
             watch.ask("x < 11", key="k")

@@ -5,6 +5,7 @@ it knows no more than :class:`Curation`. The pipeline charges what the release c
 asks for, and gives the integers to ``draw``. Only what ``draw`` returns reaches ``respond``.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.codec import encode
+from holdtrue.errors import UsedKey
 from holdtrue.events import Event, NoCost
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response
@@ -31,7 +33,19 @@ if TYPE_CHECKING:
     from holdtrue.queries.cells import DisjointCells
     from holdtrue.queries.features import Feature
 
-__all__ = ["DEDUCED", "Answered", "Curation", "Job", "Measured", "Planned", "Release", "Rows", "Standing", "plan_single"]
+__all__ = [
+    "DEDUCED",
+    "Answered",
+    "Curation",
+    "Job",
+    "Measured",
+    "Planned",
+    "Release",
+    "Rows",
+    "Standing",
+    "plan_single",
+    "refuse_used_key",
+]
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
@@ -240,6 +254,17 @@ class Curation(Protocol):
     def left_beside_asks(self, analyst: str | None) -> int:
         """Return what other verbs than ask may spend, in units: of the reserve, the cap and the analyst's allowance."""
         ...
+
+
+def refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
+    """Refuse a key that names another request, before anything is charged: for verbs that charge more than once.
+
+    Failure: UsedKey.
+    """
+    used = None if key is None else curation.used_for(key)
+    if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
+        message = f"request id {key!r} was used for another request; use a new one"
+        raise UsedKey(message)
 
 
 def plan_single(

@@ -3,7 +3,6 @@
 A request is priced whole before the first draw, charged, and stored; points that were asked before are free.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ import numpy.typing as npt
 from holdtrue.accounting.filters import Filter
 from holdtrue.codec import digest_of, encode
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, Screen, SoftMajority
-from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
+from holdtrue.errors import BudgetExceeded, InvalidParameter, ReleaseError
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import UNIT, Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import Certificate, Prediction, Response
-from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing
+from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, refuse_used_key
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model, ModelFacts
 
@@ -284,7 +283,7 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
     """Ask of each point whether its vote is clear, then answer the clear ones; nothing is spent unless both are paid for."""
     with curation.lock_index() as answered:
         fresh = points.keep_wanted(lambda part: not answered.has(part))
-        _refuse_used_key(curation, key, request)
+        refuse_used_key(curation, key, request)
         names = {part: screening.name_part(point) for part, point in fresh.named.items()}
         unclear = _screen_points(curation, offer, screening, fresh, names, answered=answered, key=key, analyst=analyst)
         clear = points.keep_wanted(lambda part: part not in unclear)
@@ -294,14 +293,6 @@ def _screen_and_answer(  # noqa: PLR0913 - one purchase after another, and who m
             if not fresh.named:
                 raise
         raise _make_overtaken(answered, names.values())
-
-
-def _refuse_used_key(curation: Curation, key: str | None, request: str) -> None:
-    """Refuse a key that names another request, before anything is charged."""
-    used = None if key is None else curation.used_for(key)
-    if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
-        message = f"request id {key!r} was used for another request; use a new one"
-        raise RefusedError(message)
 
 
 def _screen_points(  # noqa: PLR0913 - what is screened, and what comes after it

@@ -5,7 +5,6 @@ paid for when its threshold is drawn. The threshold lives in this process only: 
 beside, begins a new run of the watch, and pays.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from holdtrue.mechanisms import AboveThreshold
 from holdtrue.mechanisms.thresholding import Watch
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Interval, Prediction, Response, WatchAnswer
-from holdtrue.verbs import Answered, Curation, Job, Measured, Release, Standing, plan_single
+from holdtrue.verbs import Answered, Curation, Job, Measured, Release, Standing, plan_single, refuse_used_key
 from holdtrue.verbs.asking import NOT_INDEPENDENT
 from holdtrue.verbs.selecting import epsilon_of_use
 
@@ -95,9 +94,7 @@ class QueryWatch:
         part = f"watch {self.id} {asked.text}"
         request = encode({"verb": "watch", "query": asked.text} | self.terms)
         with curation.lock_index() as index:
-            used = None if key is None else curation.used_for(key)
-            if used is not None and used != hashlib.sha256(request.encode()).hexdigest():
-                raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
+            refuse_used_key(curation, key, request)
             run, run_cost = None, 0.0
             if not index.has(part):
                 run_cost = float(curation.limit.cost(self._above.event) * UNIT) if self.is_idle else 0.0

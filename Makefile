@@ -83,6 +83,7 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_LOAD_SECONDS=60 $(BIN)/python -m pytest -s tests/service/test_recovery.py
 	HOLDTRUE_CALLS=10000 $(BIN)/python -m pytest tests/test_hostile_calls.py
 	HOLDTRUE_EDITS=1000000 $(BIN)/python -m pytest tests/engines/test_fingerprints.py
+	HOLDTRUE_DRAWS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/noise/test_exactness.py
 	HOLDTRUE_TABLES=42000 $(BIN)/python -m pytest tests/bounds/test_low_sensitivity.py
 	HOLDTRUE_SAMPLES=25000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/auditing/test_own_mechanisms.py
 	HOLDTRUE_RUNS=200 $(BIN)/python -m pytest -s tests/curator/test_units_promises.py

@@ -1,6 +1,7 @@
 """The filter is exact: what floats decide is what integers would have decided."""
 
 import math
+import os
 from fractions import Fraction
 
 import mpmath
@@ -19,14 +20,14 @@ from holdtrue.noise.samplers import (
 from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 from holdtrue.testing import SeededBits
 
-MILLION = 10**6
+DRAWS = int(os.environ.get("HOLDTRUE_DRAWS", "200000"))
 FORCED = {
-    "geometric": lambda bits: geometric(Fraction(22, 7), size=MILLION, bits=bits),
-    "discrete_laplace": lambda bits: discrete_laplace(Fraction(22, 7), size=MILLION, bits=bits),
-    "rounded_gaussian": lambda bits: rounded_gaussian(Fraction(22, 7), size=MILLION, bits=bits),
-    "bernoulli_exponential": lambda bits: bernoulli_exponential(Fraction(2, 3), size=MILLION, bits=bits),
-    "gumbel_argmax": lambda bits: gumbel_argmax(_rows(MILLION // 10, 10), rate=Fraction(1, 3), bits=bits),
-    "permute_and_flip": lambda bits: permute_and_flip(_rows(MILLION // 10, 10), rate=Fraction(1, 3), bits=bits),
+    "geometric": lambda bits: geometric(Fraction(22, 7), size=DRAWS, bits=bits),
+    "discrete_laplace": lambda bits: discrete_laplace(Fraction(22, 7), size=DRAWS, bits=bits),
+    "rounded_gaussian": lambda bits: rounded_gaussian(Fraction(22, 7), size=DRAWS, bits=bits),
+    "bernoulli_exponential": lambda bits: bernoulli_exponential(Fraction(2, 3), size=DRAWS, bits=bits),
+    "gumbel_argmax": lambda bits: gumbel_argmax(_rows(DRAWS // 10, 10), rate=Fraction(1, 3), bits=bits),
+    "permute_and_flip": lambda bits: permute_and_flip(_rows(DRAWS // 10, 10), rate=Fraction(1, 3), bits=bits),
 }
 
 
@@ -36,7 +37,7 @@ def _rows(rows, columns):
 
 @pytest.mark.parametrize("name", FORCED)
 def test_every_draw_settled_exactly_is_every_draw_proposed(name, monkeypatch):
-    """The same bits with the margin forced wide, so that floats decide nothing, over a million draws."""
+    """The same bits with the margin forced wide, so that floats decide nothing; a million draws in `make soak`."""
     normal = FORCED[name](SeededBits(name))
     monkeypatch.setattr(samplers, "MARGIN", math.inf)
     monkeypatch.setattr(selection, "CLOSE", math.inf)
@@ -113,9 +114,9 @@ def test_ten_thousand_choices_agree_with_mpmath():
 
 
 def test_uniform_below_is_the_floor_of_the_product():
-    words = SeededBits("floor").words(MILLION)
+    words = SeededBits("floor").words(DRAWS)
     for n in (3, 1000, 2**32):
-        drawn = uniform_below(n, size=MILLION, bits=SeededBits("floor"))
+        drawn = uniform_below(n, size=DRAWS, bits=SeededBits("floor"))
         assert drawn[:20_000].tolist() == [(int(word) * n) >> 64 for word in words[:20_000]]
 
 

@@ -247,10 +247,13 @@ class CuratorMachine(RuleBasedStateMachine):
 
     @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
     def predict(self, place, points, screen, key):
+        self.predict_points(place, points, epsilon=0.3, screen=screen, key=key)
+
+    def predict_points(self, place, points, *, epsilon, screen, key):
         table = {"x": [float(point) for point in points]}
         request = ("predict", tuple(points), screen)
         self.request(
-            place, lambda held: held.predict("m", table, epsilon=0.3, screen=screen, key=key), key=key, request=request
+            place, lambda held: held.predict("m", table, epsilon=epsilon, screen=screen, key=key), key=key, request=request
         )
         self.remember(key, request)
 

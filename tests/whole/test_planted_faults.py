@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky, FlakyStrategyDefinition
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import rule, run_state_machine_as_test
 from msgspec import structs
 from sklearn.dummy import DummyClassifier
 
@@ -21,7 +21,7 @@ from holdtrue.ledgers import open_ledger, read_charge
 from holdtrue.verbs import predicting
 from holdtrue.verbs.asking import QuestionRule
 from whole import holdout_machine
-from whole.curator_machine import PARTS, CuratorMachine
+from whole.curator_machine import KEY, PARTS, POINTS, WORKER, CuratorMachine
 
 TRIES = 5
 SEARCH = settings(
@@ -135,9 +135,15 @@ def test_an_estimator_that_charges_any_ledger(monkeypatch):
 
 
 class PredictingMachine(CuratorMachine):
-    """A curator of few verbs, so that predictions meet the end of the budget soon."""
+    """A curator of few verbs and of dear answers, so that predictions soon meet a budget that pays for the screen alone."""
 
     table = mean = statistic = quantile = quantile_and_die = ask_values = None
+    select_by_scores = select_top = watch = watch_and_die = ask_deducing_first = deduce = None
+    ask_and_die = ask_while_another_asks = fit_an_estimator_on_this_ledger = replace_one_row_and_sort_again = reopen = None
+
+    @rule(place=WORKER, points=POINTS, key=KEY)
+    def predict(self, place, points, key):
+        self.predict_points(place, points, epsilon=1, screen=0.3, key=key)
 
 
 def test_a_request_that_is_charged_piece_by_piece(monkeypatch):

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import holdtrue as ht
+from engines.conftest import write_postgres
 from holdtrue.command.paths import (
     check_free,
     check_spark,
@@ -21,6 +22,7 @@ from holdtrue.command.paths import (
     read_rows,
 )
 from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName
+from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 TERMS = {"queries": 20, "epsilon": 1.0, "delta": 1e-6, "iid": True}
 ROWS = {"x": np.arange(2_000) % 7}
@@ -46,6 +48,7 @@ def opened(tmp_path):
         ("rows.ledger", "rows.ledger"),
         ("anything", "anything"),
         ("postgresql://host/rows.csv", "postgresql://host/rows.csv"),
+        ("postgresql://reader@host/clinic?table=ward.people", "ward.people.ledger"),
     ],
 )
 def test_a_ledger_is_beside_its_data_or_the_source_itself(source, place):
@@ -155,3 +158,14 @@ def test_settings_of_spark_that_were_damaged_are_named(opened):
 def test_rows_of_this_machine_are_passed_on():
     with read_rows("rows.parquet", None, {"visits": "b.csv"}) as (rows, tables):
         assert (rows, tables) == ("rows.parquet", {"visits": "b.csv"})
+
+
+def test_a_table_of_postgresql_is_opened_and_asked(call, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    address = write_postgres(request.getfixturevalue("postgres"), pa.table(ROWS))
+    assert call("open", address, "--queries", 20, "--epsilon", 1, "--delta", 1e-6).code == 0
+    assert call("ask", address, "x > 3", "--json").json["certificate"]["entry"] == 1
+    assert call("budget", address, "--json").json["asks"] == 19
+    refused = call("open", address.replace("holdtrue@", "holdtrue:hush@"), "--queries", 20)
+    assert "leave the password out of the address" in refused.err
+    assert "hush" not in refused.err

@@ -1,14 +1,18 @@
 """Every engine there is, behind one fixture: ``opened(table)`` opens an Arrow table with it."""
 
+import uuid
+
 import duckdb
 import pandas as pd
 import polars as pl
+import psycopg
 import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines.arrays import open_table
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.duckdb_engine import DuckDBSettings, open_files, open_relation
+from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 PEER = duckdb.connect()
 ENGINES = ["arrow", "pandas", "polars", "numpy", "parquet-1", "parquet-2", "parquet-8", "relation"]
@@ -73,6 +77,8 @@ def opener(tmp_path_factory, request):
             case "spark":
                 frame = request.getfixturevalue("spark_session").createDataFrame(table).repartition(int(threads))
                 engine = open_engine_of_spark(frame, declared)
+            case "postgres":
+                engine = open_engine_of_postgres(request.getfixturevalue("postgres"), table, declared)
             case _:
                 relation = PEER.from_arrow(table)
                 engine = open_relation(relation, declared=declared, settings=DuckDBSettings(threads=2, **options))
@@ -92,6 +98,31 @@ def open_engine_of_spark(frame, declared):
     return open_rows(SparkRows(frame, wait=300), declared=declared)
 
 
+def open_engine_of_postgres(server, table, declared):
+    """Open a table that is copied into PostgreSQL."""
+    from holdtrue.engines.postgres import open_table_at
+
+    return open_table_at(write_postgres(server, table), declared=declared)
+
+
+def write_postgres(server, table):
+    """Return the address of a new table in PostgreSQL with the rows of an Arrow table."""
+    name = f"t{uuid.uuid4().hex}"
+    columns = ", ".join(f"{_quote(field.name)} {_STORED[str(field.type)]}" for field in table.schema)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                copy.write_row(row)
+    return f"postgresql://holdtrue@/postgres?host={server.folder}&table={name}"
+
+
+def _quote(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+_STORED = {"int64": "bigint", "double": "double precision", "bool": "boolean", "string": "text", "large_string": "text"}
+_STORED |= {"date32[day]": "date", "timestamp[us]": "timestamp"}
 _TYPES = {"int64": "integer", "double": "real", "bool": "boolean", "string": "text", "large_string": "text"}
 _TYPES |= {"date32[day]": "date", "timestamp[us]": "timestamp"}
 

@@ -5,12 +5,15 @@ import threading
 import time
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
-from holdtrue.errors import InvalidParameter, RefusedError, UnknownName
+from engines.conftest import write_postgres
+from holdtrue.errors import InvalidParameter, RefusedError, RequestError, UnknownName
 from holdtrue.service import create
 from holdtrue.service.receipts import check_name
 from holdtrue.service.settings import Settings
+from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 from service.conftest import PEOPLE, closed, made, write_people
 from service.living import living
 
@@ -192,3 +195,24 @@ def test_rows_that_are_registered_get_no_second_budget_without_a_word(tmp_path):
         found.service.registry.register("again", document)
     assert found.service.registry.register("again", PEOPLE).curator.budget.spent == 0
     closed(found)
+
+
+def test_a_table_of_postgresql_is_registered_where_the_settings_name_its_database(tmp_path, request):
+    server = request.getfixturevalue("postgres")
+    write_people(tmp_path / "rows")
+    address = write_postgres(server, pq.read_table(tmp_path / "rows" / "people.parquet"))
+    database = address.partition("&table=")[0]
+    found = made(tmp_path, databases=(database,))
+    registry = found.service.registry
+    document = PEOPLE | {"path": address}
+    assert registry.register("stored", document).curator.card == registry.open_dataset("people").curator.card
+    with pytest.raises(RefusedError, match="these rows already have a budget, as the dataset"):
+        registry.register("again", document | {"second_budget": False})
+    for path in (address.replace("holdtrue@", "other@"), address.replace("/postgres?", "/other?"), database):
+        with pytest.raises(RequestError):
+            registry.register("elsewhere", document | {"path": path})
+    closed(found)
+    for bad in (("people.parquet",), ("postgresql://reader:hush@host/clinic",), ("postgresql://host/clinic?password=hush",)):
+        with pytest.raises(InvalidParameter, match="databases") as caught:
+            Settings(home=tmp_path, databases=bad)
+        assert "hush" not in str(caught.value)

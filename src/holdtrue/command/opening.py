@@ -171,7 +171,7 @@ def open_data(
     tables = read_tables(table or [])
     declared |= {"unit": unit}
     check_free(where)
-    with read_rows(data, spark, tables) as (rows, owned), show_progress(f"reading {data}"):
+    with read_rows(data, spark, tables) as (rows, owned), show_progress(f"reading {hide_password(data)}"):
         from holdtrue.curator import Curator
 
         declared |= {"tables": owned, "header": header, "second_budget": second_budget}

@@ -56,6 +56,7 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="The data: a Parquet, CSV or JSON file, or a quoted pattern: 'parts/*.csv'; "
+        "a PostgreSQL table, 'postgresql://reader@host/clinic?table=people'; "
         "a Spark table or path if they were opened with Spark.",
     ),
 ]
@@ -81,6 +82,7 @@ SparkSettings = dict[str, Any]
 _DATA = re.compile(r"\.(parquet|pq|csv|tsv|txt|json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 _PATTERN = re.compile(r"[*?\[]")
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
+_ADDRESSES = ("postgresql://", "postgres://")
 _SPARK = ".spark.toml"
 _TABLES = ".tables.toml"
 
@@ -94,6 +96,8 @@ def find_ledger(source: str, ledger: str | None = None) -> str:
     """Return where the ledger is: as given, or beside the data, or the source itself if it does not look like data."""
     if ledger is not None:
         return ledger
+    if table := _find_table(source):
+        return f"{table}.ledger"
     if "://" in source or not is_data(source):
         return source
     if _PATTERN.search(source) and not Path(source).exists():
@@ -101,10 +105,23 @@ def find_ledger(source: str, ledger: str | None = None) -> str:
     return _DATA.sub(".ledger", source)
 
 
+def _find_table(data: str) -> str | None:
+    """Return the table that data in PostgreSQL are, None for data elsewhere and for the addresses of ledgers."""
+    if not data.startswith(_ADDRESSES) or "table=" not in data:
+        return None
+    from holdtrue.engines.postgres import read_address
+
+    found = read_address(data)
+    return None if found is None else found.table
+
+
 def place_ledger(data: str, ledger: str | None, *, on_spark: bool) -> str:
-    """Return where the ledger of some data is: as given, or the file with the same name, ending in .ledger."""
+    """Return where the ledger of some data is: as given, or the file with the same name, ending in .ledger.
+
+    That of a table in PostgreSQL is in the current folder.
+    """
     if not on_spark:
-        if not _PATTERN.search(data) and not Path(data).exists():
+        if not data.startswith(_ADDRESSES) and not _PATTERN.search(data) and not Path(data).exists():
             message = f"{printable(data)}: no such file on this machine"
             raise RequestError(message)
         return find_ledger(data, ledger)
@@ -157,7 +174,7 @@ def open_curator(data: str, ledger: str | None, *, rehash: bool = False) -> "Ite
     unit = json.loads(account.terms.card).get("unit", "row")
     account.close()
     with read_rows(data, spark, _read_kept(where, _TABLES) or {}) as (rows, tables):
-        with show_progress(f"reading {data}"):
+        with show_progress(f"reading {hide_password(data)}"):
             from holdtrue.curator import Curator
 
             curator = Curator(rows, ledger=where, progress=TICKER, unit=unit, tables=tables, rehash=rehash)
@@ -253,7 +270,8 @@ def keep_spark(where: str, settings: SparkSettings | None) -> None:
 def keep_tables(where: str, tables: dict[str, str], *, on_spark: bool = False) -> None:
     """Keep where the tables of units are in a file beside the ledger; names of Spark's catalogue as they are."""
     absolute = {
-        name: path if on_spark and not Path(path).exists() else str(Path(path).absolute()) for name, path in tables.items()
+        name: path if "://" in path or (on_spark and not Path(path).exists()) else str(Path(path).absolute())
+        for name, path in tables.items()
     }
     _keep_beside(where, _TABLES, absolute or None, "The tables with the rows of this ledger's units.")
 

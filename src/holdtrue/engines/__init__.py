@@ -37,7 +37,8 @@ def open_engine(  # noqa: PLR0913 - what is public about the data, and two setti
 ) -> Engine:
     """Return an engine over data: a path or glob (Parquet, CSV, JSON), a table, a DuckDB relation, a Spark DataFrame.
 
-    :class:`SparkRows` says how Spark is to read a frame, a table of its catalogue, or a path.
+    :class:`SparkRows` says how Spark is to read a frame, a table of its catalogue, or a path. A table in PostgreSQL is given
+    by its address, such as postgresql://reader@host/clinic?table=people.
 
     ``types`` ("boolean", "integer", "real", "text", "date", "timestamp" by column) are read from the data unless given;
     for CSV and JSON they are inferred once, from all rows, and then belong to the card. ``bounds`` and ``labels`` are
@@ -72,6 +73,10 @@ def _open_data(
     data: object, declared: Declared, *, header: Header | None, names: Sequence[str] | None, settings: Mapping[str, Any]
 ) -> Engine:
     """Return the engine for data of this type; what an engine needs is imported with it."""
+    if isinstance(data, str) and data.startswith(("postgresql://", "postgres://")):
+        from holdtrue.engines.postgres import open_table_at
+
+        return open_table_at(data, declared=declared)
     files = isinstance(data, (str, os.PathLike))
     if files or type(data).__module__.split(".")[0].lstrip("_") == "duckdb":
         from holdtrue.engines.duckdb_engine import DuckDBSettings, open_files, open_relation

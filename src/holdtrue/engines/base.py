@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdtrue.ensembles.parts import PartRule
     from holdtrue.ensembles.training import Recipe
 
-__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "add_exactly", "join_pieces", "tally_rows"]
+__all__ = ["CHUNK", "FAILED", "Engine", "LocalEngine", "StreamedEngine", "add_exactly", "join_pieces", "tally_rows"]
 
 CHUNK = 1 << 16
 """Rows that are looked at together: a multiple of 64."""
@@ -172,102 +172,12 @@ class Engine(ABC):
                 self._release_rows()
 
 
-class LocalEngine(Engine):
-    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
-
-    def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
-        super().__init__(card)
-        self._bitmaps = Bitmaps(self, memory=memory)
-
-    @abstractmethod
-    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
-        """Set the bits of the rows that satisfy each atom, in words that are zero before."""
-
-    @abstractmethod
-    def read_numbers(self, column: str) -> tuple[npt.NDArray[Whatever], Flags]:
-        """Return the values of a column of numbers and which of them are there, in the order of the bits."""
-
-    @abstractmethod
-    def _scan_rows(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
-        """Return the sum of each query by a pass over the rows. Safe from several threads at once."""
+class StreamedEngine(Engine):
+    """An engine whose rows come into this process a piece at a time, wherever they are."""
 
     @abstractmethod
     def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
         """Yield all rows, a piece at a time: the named columns in order, and how many rows. Safe from several threads."""
-
-    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
-        """Return, for each query, the sum over all rows of its value in [0, 1] as a multiple of 2^-bits.
-
-        Booleans over known atoms are counted from bitmaps; all others share one pass over the rows. Raises ReleaseError
-        where the rows cannot be read. ``progress`` is told the share that is done, from 0 to 1.
-        """
-        if type(bits) is not int or not 0 <= bits <= MOST_BITS:
-            checked_bits(bits)
-        return self._run_masked(lambda: self._sum_queries(list(queries), bits, progress))
-
-    def _sum_queries(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
-        trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
-        sums: list[int | None] = []
-        if trees:
-            with self._lock:
-                sums = self._bitmaps.count_rows(trees, progress=progress)
-        if len(trees) < len(queries):
-            counted = iter(sums)
-            sums = [next(counted) if query.boolean else None for query in queries]
-        if None not in sums:
-            return [found << bits for found in sums]  # type: ignore[operator]  # no None
-        left = [query for query, found in zip(queries, sums, strict=True) if found is None]
-        scanned = iter(self._scan_rows(left, bits, progress))
-        return [next(scanned) if found is None else found << bits for found in sums]
-
-    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
-        """Return the sums of the queries of disjoint cells, from codes that are kept; where they have no room, by a scan."""
-        checked_bits(bits)
-        return self._run_masked(lambda: self._sum_codes(cells, bits, progress))
-
-    def _sum_codes(self, cells: DisjointCells, bits: int, progress: Progress | None) -> list[int]:
-        totals, wanted = CellTotals(cells, bits), self._list_arrays(cells, bits, progress)
-        with self._lock:
-            if cells.base is not None and len(wanted) == 1:
-                ((name, codes),) = wanted.items()
-                if (found := self._bitmaps.count_codes(cells.base.tree, name, codes)) is not None:  # type: ignore[arg-type]  # a condition
-                    totals.add_counts(*found)
-                    return totals.finish()
-            kept = None if cells.base is None else self._bitmaps.find_rows(cells.base.tree, progress=progress)  # type: ignore[arg-type]  # a condition
-            arrays = None
-            if cells.base is None or kept is not None:
-                arrays = self._bitmaps.keep_arrays(wanted)
-            if arrays is not None:
-                totals.add_runs(list(arrays.values()), kept, rows=self.rows)
-                return totals.finish()
-        names, encoders = cells.columns, [make_encoder(axis) for axis in cells.all_axes]
-        for read, rows in self._pass_over(names, progress):
-            columns = dict(zip(names, read, strict=True))
-            flags = None if cells.base is None else satisfies(cells.base.tree, columns, rows=rows)  # type: ignore[arg-type]  # likewise
-            values = None if cells.value is None else evaluate(cells.value, columns, bits, rows=rows)
-            totals.add([encode(columns, rows) for encode in encoders], flags, values)
-        return totals.finish()
-
-    def _list_arrays(self, cells: DisjointCells, bits: int, progress: Progress | None) -> dict[str, RowArray]:
-        """Return the codes of all axes, and the values in units of 2^-bits, as arrays to be kept under their names."""
-        found = {
-            axis.name: RowArray(code_type(len(axis.conditions)), partial(self._yield_codes, axis, progress))
-            for axis in cells.all_axes
-        }
-        if cells.value is not None:
-            make = partial(self._yield_values, cells.value, bits, progress)
-            found[f"{cells.value.digest} {bits}"] = RowArray(np.dtype(np.int64), make)
-        return found
-
-    def _yield_codes(self, axis: CellAxis, progress: Progress | None) -> Iterator[Codes]:
-        encode = make_encoder(axis)
-        for (read,), rows in self._pass_over([axis.column], progress):
-            yield encode({axis.column: read}, rows)
-
-    def _yield_values(self, query: Query, bits: int, progress: Progress | None) -> Iterator[Integers]:
-        names = query.columns or [self.card.columns[0].name]
-        for read, rows in self._pass_over(names, progress):
-            yield evaluate(query, dict(zip(names, read, strict=True)), bits, rows=rows)
 
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
@@ -365,6 +275,100 @@ class LocalEngine(Engine):
             done += rows
             if progress is not None:
                 progress(done / self.rows)
+
+
+class LocalEngine(StreamedEngine):
+    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
+
+    def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
+        super().__init__(card)
+        self._bitmaps = Bitmaps(self, memory=memory)
+
+    @abstractmethod
+    def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
+        """Set the bits of the rows that satisfy each atom, in words that are zero before."""
+
+    @abstractmethod
+    def read_numbers(self, column: str) -> tuple[npt.NDArray[Whatever], Flags]:
+        """Return the values of a column of numbers and which of them are there, in the order of the bits."""
+
+    @abstractmethod
+    def _scan_rows(self, queries: Sequence[Query], bits: int, progress: Progress | None) -> list[int]:
+        """Return the sum of each query by a pass over the rows. Safe from several threads at once."""
+
+    def sums(self, queries: Sequence[Query], *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return, for each query, the sum over all rows of its value in [0, 1] as a multiple of 2^-bits.
+
+        Booleans over known atoms are counted from bitmaps; all others share one pass over the rows. Raises ReleaseError
+        where the rows cannot be read. ``progress`` is told the share that is done, from 0 to 1.
+        """
+        if type(bits) is not int or not 0 <= bits <= MOST_BITS:
+            checked_bits(bits)
+        return self._run_masked(lambda: self._sum_queries(list(queries), bits, progress))
+
+    def _sum_queries(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
+        trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
+        sums: list[int | None] = []
+        if trees:
+            with self._lock:
+                sums = self._bitmaps.count_rows(trees, progress=progress)
+        if len(trees) < len(queries):
+            counted = iter(sums)
+            sums = [next(counted) if query.boolean else None for query in queries]
+        if None not in sums:
+            return [found << bits for found in sums]  # type: ignore[operator]  # no None
+        left = [query for query, found in zip(queries, sums, strict=True) if found is None]
+        scanned = iter(self._scan_rows(left, bits, progress))
+        return [next(scanned) if found is None else found << bits for found in sums]
+
+    def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
+        """Return the sums of the queries of disjoint cells, from codes that are kept; where they have no room, by a scan."""
+        checked_bits(bits)
+        return self._run_masked(lambda: self._sum_codes(cells, bits, progress))
+
+    def _sum_codes(self, cells: DisjointCells, bits: int, progress: Progress | None) -> list[int]:
+        totals, wanted = CellTotals(cells, bits), self._list_arrays(cells, bits, progress)
+        with self._lock:
+            if cells.base is not None and len(wanted) == 1:
+                ((name, codes),) = wanted.items()
+                if (found := self._bitmaps.count_codes(cells.base.tree, name, codes)) is not None:  # type: ignore[arg-type]  # a condition
+                    totals.add_counts(*found)
+                    return totals.finish()
+            kept = None if cells.base is None else self._bitmaps.find_rows(cells.base.tree, progress=progress)  # type: ignore[arg-type]  # a condition
+            arrays = None
+            if cells.base is None or kept is not None:
+                arrays = self._bitmaps.keep_arrays(wanted)
+            if arrays is not None:
+                totals.add_runs(list(arrays.values()), kept, rows=self.rows)
+                return totals.finish()
+        names, encoders = cells.columns, [make_encoder(axis) for axis in cells.all_axes]
+        for read, rows in self._pass_over(names, progress):
+            columns = dict(zip(names, read, strict=True))
+            flags = None if cells.base is None else satisfies(cells.base.tree, columns, rows=rows)  # type: ignore[arg-type]  # likewise
+            values = None if cells.value is None else evaluate(cells.value, columns, bits, rows=rows)
+            totals.add([encode(columns, rows) for encode in encoders], flags, values)
+        return totals.finish()
+
+    def _list_arrays(self, cells: DisjointCells, bits: int, progress: Progress | None) -> dict[str, RowArray]:
+        """Return the codes of all axes, and the values in units of 2^-bits, as arrays to be kept under their names."""
+        found = {
+            axis.name: RowArray(code_type(len(axis.conditions)), partial(self._yield_codes, axis, progress))
+            for axis in cells.all_axes
+        }
+        if cells.value is not None:
+            make = partial(self._yield_values, cells.value, bits, progress)
+            found[f"{cells.value.digest} {bits}"] = RowArray(np.dtype(np.int64), make)
+        return found
+
+    def _yield_codes(self, axis: CellAxis, progress: Progress | None) -> Iterator[Codes]:
+        encode = make_encoder(axis)
+        for (read,), rows in self._pass_over([axis.column], progress):
+            yield encode({axis.column: read}, rows)
+
+    def _yield_values(self, query: Query, bits: int, progress: Progress | None) -> Iterator[Integers]:
+        names = query.columns or [self.card.columns[0].name]
+        for read, rows in self._pass_over(names, progress):
+            yield evaluate(query, dict(zip(names, read, strict=True)), bits, rows=rows)
 
     def sort(self, columns: Sequence[str] | None = None) -> None:
         """Sort columns of numbers and dates (all, unless named) ahead of the first comparison, while the cap has room."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from holdtrue.codec import encode
 from holdtrue.engines.arrays import ArrayEngine
-from holdtrue.engines.base import Engine, LocalEngine, join_pieces
+from holdtrue.engines.base import Engine, LocalEngine, StreamedEngine, join_pieces
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.unit_totals import columns_of, find_least_place, make_column, start_total, where_valid
 from holdtrue.errors import InsufficientSamples, RequestError, UnknownColumn
@@ -82,7 +82,7 @@ class GroupedRows(Protocol):
 class LocalGroups:
     """Rows of this machine: each knows the number of its unit, and a pass over them adds to totals of all units."""
 
-    def __init__(self, engine: LocalEngine, unit: str) -> None:
+    def __init__(self, engine: StreamedEngine, unit: str) -> None:
         self.engine = engine
         self._unit = unit
         self._owners: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -111,13 +111,28 @@ class LocalGroups:
         """Return each aggregate of all units, in one pass."""
         totals = [start_total(aggregate, self._units, first) for aggregate, first in zip(aggregates, firsts, strict=True)]
         read = sorted({name for aggregate in aggregates for name in columns_of(aggregate)}) or [self._unit]
-        start = 0
-        for cells, rows in self.engine.read_pieces(read):
-            owners = self._owners[start : start + rows]
+        for owners, cells in self._read_owned(read):
             for total in totals:
                 total.add(owners, cells)
-            start += rows
         return [total.finish() for total in totals]
+
+    def _read_owned(self, read: Sequence[str]) -> Iterator[tuple[npt.NDArray[np.int32], Mapping[str, Values]]]:
+        start = 0
+        for cells, rows in self.engine.read_pieces(read):
+            yield self._owners[start : start + rows], cells
+            start += rows
+
+
+class StreamedGroups(LocalGroups):
+    """Rows in an order that changes from pass to pass, so that each pass reads their keys again."""
+
+    def group(self, keys: UnitKeys) -> None:
+        """Keep the units."""
+        self._keys, self._units = keys, keys.units
+
+    def _read_owned(self, read: Sequence[str]) -> Iterator[tuple[npt.NDArray[np.int32], Mapping[str, Values]]]:
+        for cells, _ in self.engine.read_pieces(sorted({*read, self._unit})):
+            yield self._keys.find(cells[self._unit]), cells
 
 
 class UnitEngine(ArrayEngine):
@@ -287,6 +302,8 @@ def group_rows(engine: Engine, unit: str) -> GroupedRows:
     """Return the rows of an engine to be grouped by unit."""
     if isinstance(engine, LocalEngine):
         return LocalGroups(engine, unit)
+    if isinstance(engine, StreamedEngine):
+        return StreamedGroups(engine, unit)
     from holdtrue.engines.spark.groups import SparkGroups
 
     return SparkGroups(engine, unit)  # type: ignore[arg-type]  # the only other engine
@@ -307,7 +324,7 @@ def _check_registry_keys(unit: str, cells: Values) -> npt.NDArray[Any]:
 
 def read_registry(engine: Engine) -> dict[str, tuple[str, Values]]:
     """Return all columns of an engine in memory, each with its type."""
-    if not isinstance(engine, LocalEngine):
+    if not isinstance(engine, StreamedEngine):
         from holdtrue.engines.spark import groups
 
         return groups.read_registry(engine)  # type: ignore[arg-type]  # the only other engine

@@ -13,6 +13,7 @@ from holdtrue.curator.history import Page, history_page
 from holdtrue.curator.second_budget import find_budget, folders_of, has_budget
 from holdtrue.engines import Engine, open_engine
 from holdtrue.engines.files import match_files
+from holdtrue.engines.postgres import holds_table, read_address
 from holdtrue.errors import HoldtrueError, InvalidParameter
 from holdtrue.ledgers import Ledger, open_ledger
 from holdtrue.reports import html_report
@@ -122,8 +123,15 @@ class Datasets(OpenLedgers[Dataset]):
         return {"unit": document.get("unit"), "tables": tables}
 
     def _find_place(self, path: object) -> str:
-        """Return a path, or a pattern of files, that lies in a folder which the settings open for data."""
+        """Return a path, or a pattern of files, that lies in a folder which the settings open for data.
+
+        Or the address of a table in a database that they open.
+        """
         expected = "a file, or a pattern of files, in one of the folders that the settings name as data"
+        if (address := read_address(path)) is not None:
+            if not any(holds_table(each, address) for each in self.settings.databases):
+                raise InvalidParameter("path", path, "a table in one of the databases that the settings name")
+            return str(path)
         if not isinstance(path, str) or not path or "\0" in path:
             raise InvalidParameter("path", path, expected)
         for folder in self.settings.data:

@@ -32,6 +32,8 @@ _MOST_CONNECTIONS = 1_000_000
 _LARGEST_CLASS = 10**12
 _MOST_WORK = 10**12
 _LONGEST_LEEWAY = 600
+_ADDRESSES = ("postgresql://", "postgres://")
+_DATABASE = re.compile(r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password)")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_.:\[\]-]{1,253}|\*")
 
 
@@ -77,8 +79,9 @@ class Settings:
 
     ``home`` is the folder of its own files. ``ledger`` is None (SQLite files in home) or a postgresql:// address that
     all workers and hosts share. ``data`` are the folders from which the owner may register files (home's parent unless
-    told). ``hosts`` are the Host headers answered (this machine's own names and ``host`` unless told). A response leaves a
-    whole number of ``tick`` seconds after its request arrived; 0 turns that off, and with it the promise about time.
+    told), ``databases`` the addresses of PostgreSQL whose tables the owner may register. ``hosts`` are the Host headers
+    answered (this machine's own names and ``host`` unless told). A response leaves a whole number of ``tick`` seconds after
+    its request arrived; 0 turns that off, and with it the promise about time.
     ``body_limit`` is the most bytes that a request may have, ``holdout_limit`` that of one with the labels or predictions of
     a holdout. A request's head must be whole within ``read_seconds``, and each further piece of its body; a worker has at
     most ``connections`` open, and fewer where the limit of open files is near. A class to learn over HTTP has at most
@@ -101,6 +104,7 @@ class Settings:
     receipt_entries: int = 100
     rate: str = "600/minute"
     data: tuple[Path, ...] = ()
+    databases: tuple[str, ...] = ()
     secure_cookies: bool = False
     hosts: tuple[str, ...] = ()
     issuer: Issuer | None = None
@@ -138,10 +142,12 @@ class Settings:
         _check_value("data", self.data, _are_places(self.data), "a list of folders")
         folders = tuple(Path(each).expanduser().absolute() for each in self.data) or (self.home.parent,)
         object.__setattr__(self, "data", folders)
+        shared = _are_texts(self.databases) and all(map(_DATABASE.match, self.databases))
+        _check_value("databases", "what was given", shared, "a list of postgresql:// addresses without a password")
+        object.__setattr__(self, "databases", tuple(self.databases))
 
     def _check_names(self) -> None:
-        schemes = ("postgresql://", "postgres://")
-        shared = self.ledger is None or (_is_text(self.ledger) and str(self.ledger).startswith(schemes))
+        shared = self.ledger is None or (_is_text(self.ledger) and str(self.ledger).startswith(_ADDRESSES))
         # The address may hold a password, so it is not shown.
         _check_value("ledger", "what was given", shared, "a postgresql:// address; leave it out for SQLite files in home")
         _check_value("host", self.host, _is_text(self.host) and bool(_HOST.fullmatch(self.host)), "a name or an address")

@@ -10,6 +10,8 @@ MANY_PARAMETERS = {
     "command/asking.py learn": OPTIONS,
     "command/asking.py mean": OPTIONS,
     "command/asking.py quantile": OPTIONS,
+    "command/pairs.py auc": OPTIONS,
+    "command/pairs.py r_squared": OPTIONS,
     "command/pairs.py ratio": OPTIONS,
     "command/asking.py select": OPTIONS,
     "command/predicting.py train": OPTIONS,

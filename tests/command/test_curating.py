@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -342,6 +343,16 @@ def test_rehash_reads_all_rows_again(called, folder, tmp_path, monkeypatch):
     done = called("ask", data, "smoker", *given, "--rehash", within=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert "the ledger belongs to other data" in done.stderr
+
+
+def test_every_subcommand_that_opens_rows_can_read_them_again():
+    """Those that take data and a ledger, but for the one that creates it and always reads all rows."""
+    taken = {
+        command.callback.__name__: set(signature(command.callback).parameters) for command in application.registered_commands
+    }
+    opening = {name for name, given in taken.items() if {"data", "ledger"} <= given} - {"open_data"}
+    assert {"ask", "variance", "best_error", "pairs", "table"} <= opening
+    assert [name for name in sorted(opening) if "rehash" not in taken[name]] == []
 
 
 def test_what_is_not_installed_exits_with_six(called, monkeypatch):

@@ -7,7 +7,7 @@ import typer
 
 from holdtrue.command.asking import Analyst, Key, print_receipt, read_bounds, read_document
 from holdtrue.command.output import Json, print_json, print_lines, show_progress
-from holdtrue.command.paths import Data, LedgerOption, open_curator
+from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ def variance(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the variance of a column of numbers, for the price of one question."""
     request = Variance(column=column, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def covariance(
@@ -54,11 +55,12 @@ def covariance(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the covariance of two columns of numbers, for the price of one question."""
     request = Covariance(first=first, second=second, bounds=_read_all_bounds(bounds))
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def correlation(
@@ -71,11 +73,12 @@ def correlation(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the correlation of two columns of numbers, for the price of three questions at most."""
     request = Correlation(first=first, second=second, bounds=_read_all_bounds(bounds))
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def r_squared(
@@ -89,11 +92,12 @@ def r_squared(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask which share of a column's variance another column explains, for the price of two questions at most."""
     request = RSquared(prediction=prediction, target=target, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def gini(
@@ -106,11 +110,12 @@ def gini(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the Gini coefficient of a column of numbers from 0 up, for the price of two questions at most."""
     request = Gini(column=column, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def ratio(
@@ -125,11 +130,12 @@ def ratio(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for a ratio of sums over the rows of units, each counting at most CAP times, for the price of two questions."""
     request = Ratio(numerator=numerator, denominator=denominator, cap=cap, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def auc(
@@ -143,11 +149,12 @@ def auc(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask how often a score orders two rows of unlike labels rightly, for the price of two questions."""
     request = Auc(score=score, label=label, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def pairs(
@@ -162,11 +169,12 @@ def pairs(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask for the mean of an expression in two rows over pairs of rows, for the price of one question."""
     request = Pairs(kernel=kernel, low=low, high=high)
-    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, as_json=as_json)
+    _find(data, request, preview=preview, key=key, analyst=analyst, ledger=ledger, rehash=rehash, as_json=as_json)
 
 
 def best_error(
@@ -177,13 +185,14 @@ def best_error(
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
+    rehash: RehashOption = False,
     as_json: Json = False,
 ) -> None:
     """Ask how seldom the best hypothesis of a finite class errs, for the price of one question."""
     from holdtrue.hypotheses import read_class
 
     learned = read_class(read_document(document))
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("measuring"):
             found = curator.best_error(learned, target=target, key=key, analyst=analyst)
         print_json(found) if as_json else print_statistic(found, curator)
@@ -201,10 +210,11 @@ def _find(
     key: str | None,
     analyst: str | None,
     ledger: str | None,
+    rehash: bool,
     as_json: bool,
 ) -> None:
     """Print a statistic, or its price."""
-    with open_curator(data, ledger) as curator:
+    with open_curator(data, ledger, rehash=rehash) as curator:
         if preview:
             price = curator.preview_statistic(request)
             print_json(price) if as_json else print_lines(price.text, [("costs", str(price).partition("\n")[2].strip())])

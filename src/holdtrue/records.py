@@ -890,7 +890,8 @@ class Quantiles(Tagged, frozen=True):
     them, and all other answers, are right at once with ``confidence``; those of the method "exponential" by themselves.
     Values outside the grid count as its nearer end, missing ones as its upper end. ``shares`` are the answers about
     ``thresholds``, from which all of it follows; ``asks`` and ``cost`` are what this request paid for. Where the budget ran
-    out, ``complete`` is False: the ends hold all the same, and are wider.
+    out, ``complete`` is False: the ends hold all the same, and are wider. ``place`` is there for a curve on a ledger without
+    a set number of questions: which draw it was, and how many units were spent with it.
     """
 
     column: str
@@ -911,6 +912,7 @@ class Quantiles(Tagged, frozen=True):
     complete: bool = True
     reason: str | None = None
     repeated: bool = False
+    place: tuple[int, int] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         ends = (*(self.low or ()), *(self.high or ()), *self.sample_low, *self.sample_high)

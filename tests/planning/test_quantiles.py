@@ -1,5 +1,6 @@
 """Quantiles before any data: grids, searches by hand, the factorisation by hand, and prices of curves and picks (U3)."""
 
+import dataclasses
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +26,7 @@ from holdtrue.planning.quantiles import (
     count_most_asks,
     factorise,
     find_quantile_ends,
+    place_curve,
     price_curve,
     price_picks,
     price_search,
@@ -294,11 +296,32 @@ def test_plans_without_an_overshoot_have_no_curve(numbers, rows):
         price_curve(plan(rows=ROWS, queries=100, **numbers), 10, rows=rows)
 
 
-def test_open_ended_plans_have_no_curve_and_long_grids_neither(made):
-    with pytest.raises(NotCertified, match="set number"):
-        price_curve(open_plan(rows=ROWS, epsilon=1.0, delta=1e-6), 10, rows=ROWS)
+def test_long_grids_have_no_curve(made):
     with pytest.raises(InvalidParameter, match="4,096"):
         price_curve(made, MOST_CELLS + 1, rows=ROWS)
+
+
+@pytest.mark.parametrize("cells", [1, 32, 1024])
+@pytest.mark.parametrize("iid", [True, False])
+def test_u1_3_a_curve_takes_one_place_on_an_open_ended_plan(cells, iid):
+    """Its sums are no wider than one question in the same place, and it costs no question more than that takes."""
+    opened = open_plan(rows=ROWS, epsilon=1.0, delta=1e-6, iid=iid)
+    price = price_curve(opened, cells, rows=ROWS)
+    assert price.draws == 1
+    assert price.cost == price.questions * opened.cost
+    assert 1 / (ROWS * Fraction(price.sigma)) ** 2 <= price.cost * UNIT
+    for draw in (1, 2, 40):
+        placed = place_curve(opened, cells, price, draw=draw, spent=price.cost + draw * opened.cost)
+        alone = opened.transfer_terms(draw=draw, spent=price.cost + draw * opened.cost)
+        assert placed.sample_box <= opened.sample_alpha_at(draw)
+        assert (placed.terms is None) == (not iid)
+        if iid:
+            assert placed.terms[0] <= alone[0]
+            assert placed.terms[1:] == alone[1:]  # the level of what was spent
+    if price.questions > 1:
+        sigma = price.sigma * math.sqrt(price.questions / (price.questions - 1))
+        cheaper = place_curve(opened, cells, dataclasses.replace(price, sigma=sigma), draw=1, spent=opened.cost)
+        assert cheaper.sample_box > opened.sample_alpha_at(1) or cheaper.terms[0] > opened.transfer_terms(draw=1, spent=1)[0]
 
 
 # Picks.

@@ -33,6 +33,7 @@ from holdtrue.planning.quantiles import (
     count_most_asks,
     factorise,
     find_quantile_ends,
+    place_curve,
     price_curve,
     price_picks,
     read_grid,
@@ -41,6 +42,7 @@ from holdtrue.planning.quantiles import (
     score_ranks,
 )
 from holdtrue.records import Response
+from holdtrue.verbs import quantiles
 from holdtrue.verbs.quantiles import make_thresholds, plan_curve, read_task
 
 ROWS = 6000
@@ -502,6 +504,38 @@ def test_a_curve_for_the_rows_alone():
         found = curator.median("age", low=0, high=127, method="curve")
         assert found.interval is None
         assert np.quantile(rows["age"], 0.5, method="inverted_cdf") in found.sample_interval
+
+
+def test_t7_curves_of_open_ended_plans_cover_at_once_and_other_levels_follow_for_nothing(tmp_path):
+    population = make_rows(100_000, seed=3)
+    levels = (0.1, 0.5, 0.9)
+    truth = np.quantile(population["age"], levels, method="inverted_cdf")
+    for seed in range(10):
+        drawn = np.random.default_rng([seed, 5]).integers(0, 100_000, ROWS)
+        rows, path = {name: column[drawn] for name, column in population.items()}, tmp_path / f"{seed}.ledger"
+        with open_curator(rows, queries=None, epsilon=4, delta=1e-6, ledger=path) as curator:
+            first = curator.quantile("age", levels, low=0, high=127, where="age >= 0", method="curve")
+            cost = curator.preview_quantile("age", levels, low=0, high=127, method="curve").cost
+            curator.ask("north")
+            later = curator.quantile("age", levels, low=0, high=127, method="curve")
+            assert curator.budget.spent == pytest.approx(first.cost + curator.plan.cost * float(UNIT) + cost)
+            assert all(each in found.interval for table in (first, later) for each, found in zip(truth, table, strict=True))
+            assert later.place[0] == 3
+            again = curator.quantile("age", [0.25, 0.5], low=0, high=127, where="age >= 0", method="curve")
+            assert (again.repeated, again.cost, again.place) == (True, 0, first.place)
+            assert again[1].interval == first[1].interval  # in the place that the curve was released in
+        assert not ht.audit_ledger(path).violated
+
+
+def test_the_auditor_finds_a_curve_told_in_another_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(quantiles, "place_curve", lambda *_, **place: place_curve(*_, **(place | {"draw": 1})))
+    path = tmp_path / "rows.ledger"
+    with open_curator(queries=None, epsilon=4, delta=1e-6, ledger=path) as curator:
+        for each in range(20):
+            curator.ask(f"age > {each}")
+        curator.median("age", low=0, high=127, method="curve")
+    monkeypatch.undo()
+    assert ht.audit_ledger(path).violated
 
 
 def test_the_method_is_chosen_by_levels_and_points():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -15,13 +15,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile
 from holdtrue.bounds.selection import selection_shortfall
-from holdtrue.bounds.transfer import shift
+from holdtrue.bounds.transfer import level_shift, shift
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list, units_down
+from holdtrue.exact import ROUNDING, STITCH, UNIT, amount, probability, rational, read_list, units_down
 from holdtrue.planning.methods import least_sigma
-from holdtrue.planning.plans import AnyPlan, Plan, refuse_one_side
+from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
 
 __all__ = [
     "MOST_CELLS",
@@ -39,6 +39,7 @@ __all__ = [
     "count_most_asks",
     "factorise",
     "find_quantile_ends",
+    "place_curve",
     "price_curve",
     "price_picks",
     "price_search",
@@ -349,12 +350,18 @@ def factorise(cells: int) -> Factorisation:
 
 @dataclass(frozen=True, slots=True)
 class CurvePrice:
-    """What all shares of a grid at once cost: whole questions, units, the deviation of one count, the box for these rows."""
+    """What all shares of a grid at once cost: whole questions, units, the deviation of one count, the box for these rows.
+
+    ``draws`` is how many of the plan's draws it counts as. ``terms`` are the box, the epsilon and the slack of one share for
+    the population on an open-ended plan, once the curve has its place there.
+    """
 
     questions: int
     cost: int
     sigma: float
     sample_box: float
+    draws: int
+    terms: tuple[float, float, float] | None = None
 
 
 @lru_cache(64)
@@ -362,14 +369,15 @@ def price_curve(plan: AnyPlan, cells: int, *, rows: int) -> CurvePrice:
     """Return the fewest whole questions that pay for the sums of the first cells, each within the plan's alpha (U1.3, S1).
 
     Every sum is declared before the draw and books its own overshoot, so the mean of what all of them exceed the plan's box
-    by stays within the release's share of the plan's overshoot.
-    Failure: NotCertified for a plan without a set number of questions with normal noise, or one that splits beta;
-    InvalidParameter for more cells than the exact sensitivity is computed for.
+    by stays within the release's share of the plan's overshoot. On an open-ended plan the curve takes one place in the order
+    of draws, and each sum has at most the box that a question has in the first one; :func:`place_curve` has its boxes.
+    Failure: NotCertified where noise is not normal, for a plan that splits beta over a set number of questions, and for more
+    than 2^29 rows; InvalidParameter for more cells than the exact sensitivity is computed for.
     """
     refuse_one_side(plan, "quantiles have")
-    joint = isinstance(plan, Plan) and (plan.transfer is None or plan.transfer.overshoot)
-    if not isinstance(plan, Plan) or not joint or not isinstance(plan.event, events.GaussianNoise) or rows > _MOST_ROWS:
-        message = "a curve needs a plan for a set number of questions with normal noise; use method='search'"
+    split = isinstance(plan, Plan) and plan.transfer is not None and not plan.transfer.overshoot
+    if split or not isinstance(plan.event, events.GaussianNoise) or rows > _MOST_ROWS:
+        message = "a curve needs normal noise and a plan with one beta for noise and gap; use method='search'"
         raise NotCertified(message)
     if cells > MOST_CELLS:
         raise InvalidParameter.saying("step", f"a curve has at most {MOST_CELLS:,} points; use method='search'")
@@ -382,8 +390,31 @@ def price_curve(plan: AnyPlan, cells: int, *, rows: int) -> CurvePrice:
     return _take_questions(plan, cells, high)
 
 
-def _is_curve_sharp(plan: Plan, cells: int, questions: int) -> bool:
+def place_curve(plan: AnyPlan, cells: int, price: CurvePrice, *, draw: int, spent: int) -> CurvePrice:
+    """Return a price with the boxes that the curve has in its place: all draws and units up to it, its own included.
+
+    On a plan for a set number of questions these are the same for all. On an open-ended one they are C of all sums at that
+    place's share of beta, times the deviation of the last sum, which is the largest, and the level of what was spent
+    (U1.3 i, T7).
+    """
+    if not isinstance(plan, OpenPlan):
+        return price
+    share, rounding = STITCH / draw**2, _find_rounding(plan, cells)
+    largest = price.sigma * float(factorise(cells).deviations[-1])
+    near = (largest * gaussian_quantile(cells, beta=plan.beta * share) + rounding) * ROUNDING
+    if not plan.iid:
+        return replace(price, sample_box=near)
+    far = (largest * gaussian_maximum(cells, beta=plan.noise_beta * share) + rounding) * ROUNDING
+    gap = level_shift(plan.ledger, spent, first=plan.cost, cap=plan.cap_units, beta=plan.transfer_beta)
+    return replace(price, sample_box=near, terms=(far, gap.epsilon, gap.slack))
+
+
+def _is_curve_sharp(plan: AnyPlan, cells: int, questions: int) -> bool:
     price = _take_questions(plan, cells, questions)
+    if isinstance(plan, OpenPlan):
+        first, alone = place_curve(plan, cells, price, draw=1, spent=plan.cost), plan.transfer_terms(draw=1, spent=plan.cost)
+        near = first.sample_box <= plan.sample_alpha_at(1)
+        return near and (first.terms is None or alone is None or first.terms[0] <= alone[0])
     if plan.transfer is None:
         return price.sample_box <= plan.sample_alpha
     box = plan.transfer.noise / ROUNDING - _find_rounding(plan, cells)
@@ -392,17 +423,17 @@ def _is_curve_sharp(plan: Plan, cells: int, questions: int) -> bool:
     return overshoot <= plan.transfer.overshoot * min(1.0, questions / plan.queries)
 
 
-def _take_questions(plan: Plan, cells: int, questions: int) -> CurvePrice:
+def _take_questions(plan: AnyPlan, cells: int, questions: int) -> CurvePrice:
     weight = 1 if plan.ledger == "gdp" else 2  # mu squared is twice rho
     sigma = least_sigma(plan.rows, Fraction(questions * plan.cost * weight) * UNIT)
     # Noise is fresh for each release, so that what all of them keep multiplies: (1 - beta)^(questions/k) for this one.
     failure = -math.expm1(math.log1p(-plan.beta) * min(1.0, questions / plan.queries))
     largest = sigma * float(factorise(cells).deviations[-1])
     box = (largest * gaussian_quantile(cells, beta=failure) + _find_rounding(plan, cells)) * ROUNDING
-    return CurvePrice(questions, questions * plan.cost, sigma, box)
+    return CurvePrice(questions, questions * plan.cost, sigma, box, 1 if isinstance(plan, OpenPlan) else questions)
 
 
-def _find_rounding(plan: Plan, cells: int) -> float:
+def _find_rounding(plan: AnyPlan, cells: int) -> float:
     """Return what rounding adds: half a unit of noise for each coefficient of a sum, and the coefficients' own rounding."""
     found = factorise(cells)
     return float(found.coefficients.sum()) / 2 / found.unit / plan.rows + found.bias

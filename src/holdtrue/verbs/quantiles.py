@@ -11,16 +11,19 @@ from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from holdtrue.bounds.transfer import interval
 from holdtrue.codec import digest_of, encode
 from holdtrue.errors import BudgetExceeded, HoldtrueError, InsufficientSamples, InvalidParameter
 from holdtrue.events import Repeated
 from holdtrue.exact import Number, amount, positive, text_among
 from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
-from holdtrue.planning.plans import AnyPlan, refuse_one_side
+from holdtrue.planning.plans import AnyPlan, OpenPlan, refuse_one_side
 from holdtrue.planning.quantiles import (
     MOST_PICKED,
+    CurvePrice,
     PickPrice,
     QuantileEnds,
     QuantileGrid,
@@ -30,6 +33,7 @@ from holdtrue.planning.quantiles import (
     choose_method,
     factorise,
     find_quantile_ends,
+    place_curve,
     price_curve,
     price_picks,
     price_search,
@@ -346,10 +350,11 @@ def plan_curve(curation: Curation, task: QuantileTask) -> Release:
         cells = [high - low for low, high in pairwise([0, *reached])]
         return [int(value) for value in mechanism.release(root.transform(cells))]
 
-    def respond(drawn: Sequence[int], certificate: Certificate, _: Standing) -> list[Response]:
+    def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
         whole = rows * root.unit
         shares = tuple(min(max(total, 0), whole) / whole for total in root.recover(drawn))
-        return [make_curve(task, plan, shares, rows=rows, certificate=certificate)]
+        place = (standing.draws, standing.spent)
+        return [make_curve(task, plan, shares, rows=rows, certificate=certificate, place=place)]
 
     return Release(
         verb="quantile",
@@ -357,30 +362,39 @@ def plan_curve(curation: Curation, task: QuantileTask) -> Release:
         parts=(f"curve {digest_of({'thresholds': [query.digest for query in queries]})}",),
         event=mechanism.event,
         cost=price.cost,
-        draws=price.questions,
+        draws=price.draws,
         queries=queries,
         draw=draw,
         respond=respond,
     )
 
 
-def make_curve(
-    task: QuantileTask, plan: AnyPlan, shares: Sequence[float], *, rows: int, certificate: Certificate
+def make_curve(  # noqa: PLR0913 - the public parts of one curve
+    task: QuantileTask,
+    plan: AnyPlan,
+    shares: Sequence[float],
+    *,
+    rows: int,
+    certificate: Certificate,
+    place: tuple[int, int] | UnsetType,
 ) -> Quantiles:
-    """Say what the shares up to every point prove of each level."""
+    """Say what the shares up to every point prove of each level; ``place`` is the draw of the curve, and what was spent."""
     price = price_curve(plan, task.cells, rows=rows)
-    known = {place: _read_share(plan, share, price.sample_box) for place, share in enumerate(shares)}
+    if place is not UNSET:
+        price = place_curve(plan, task.cells, price, draw=place[0], spent=place[1])
+    known = {at: _read_share(plan, share, price) for at, share in enumerate(shares)}
     whole = known.pop(task.grid.last, ShareReading(1.0, 1.0, 1.0, 1.0, 1.0))
     ends = [find_quantile_ends(known, level, whole=whole, last=task.grid.last) for level in task.levels]
     made = _place_ends(task, plan, ends, certain=plan.iid)
     return Quantiles(
         **made,
-        thresholds=tuple(task.grid.find_point(place) for place in range(task.cells)),
+        thresholds=tuple(map(task.grid.find_point, range(task.cells))),
         shares=tuple(shares),
         asks=price.questions,
         cost=amount(price.cost),
         certificate=certificate,
         reason=None if plan.iid else NOT_INDEPENDENT,
+        place=place if isinstance(plan, OpenPlan) else UNSET,
     )
 
 
@@ -389,7 +403,8 @@ def find_by_curve(curation: Curation, task: QuantileTask, *, key: str | None, an
     release = plan_curve(curation, task)
     (found,) = curation.run(Job(partial(plan_single, release, request=task.encode_request()), key, analyst))
     released: Quantiles = found  # type: ignore[assignment]  # the response to this release
-    made = make_curve(task, curation.plan, released.shares, rows=curation.card.rows, certificate=released.certificate)
+    held: dict[str, Any] = {"certificate": released.certificate, "place": released.place}
+    made = make_curve(task, curation.plan, released.shares, rows=curation.card.rows, **held)
     return replace(made, asks=0, cost=0.0, repeated=True) if released.repeated else made
 
 
@@ -511,9 +526,12 @@ def _place_ends(task: QuantileTask, plan: AnyPlan, ends: Sequence[QuantileEnds],
     }
 
 
-def _read_share(plan: AnyPlan, share: float, near: float) -> ShareReading:
-    rows = max(0.0, share - near), min(1.0, share + near)
-    return ShareReading(share, *(plan.interval(share, draw=1, spent=0) or rows), *rows)
+def _read_share(plan: AnyPlan, share: float, price: CurvePrice) -> ShareReading:
+    rows = max(0.0, share - price.sample_box), min(1.0, share + price.sample_box)
+    if price.terms is None:
+        return ShareReading(share, *(plan.interval(share, draw=1, spent=0) or rows), *rows)
+    noise, epsilon, slack = price.terms
+    return ShareReading(share, *interval(share, noise=noise, epsilon=epsilon, slack=slack), *rows)
 
 
 def _to_reading(answer: Answer) -> ShareReading:

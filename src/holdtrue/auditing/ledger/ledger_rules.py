@@ -232,7 +232,7 @@ class LedgerRules:
         if charge.verb in _TABLES:
             return tuple(each.questions for each in _list_cell_prices(charge, state, plan))
         if charge.verb == "quantile":
-            return (_price_of_curve(plan, state, self.rows).questions,) if _is_curve(state) else (0,)
+            return (_price_of_curve(plan, state, self.rows).draws,) if _is_curve(state) else (0,)
         return (sum(not part.startswith(DEDUCED) for part in state.parts),) if charge.verb in _BY_PART else (0, 1)
 
     def _check_questions(self, charge: Entry, state: _ChargeState) -> Found:
@@ -253,7 +253,7 @@ class LedgerRules:
         if plan is not None and isinstance(record, (Table, Means)):
             yield from self._check_table(record, charge, state, plan)
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
-            yield from _check_curve(record, state, plan, self.rows)
+            yield from _check_curve(record, charge, state, plan, self.rows)
         if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
             yield "interval", "it has an interval for the population, although rows are not declared independent"
         if not isinstance(record, Answer) or plan is None:
@@ -416,11 +416,12 @@ def _price_of_curve(plan: AnyPlan, state: _ChargeState, rows: int) -> CurvePrice
     return price_curve(plan, grid.last + filtered, rows=rows)
 
 
-def _check_curve(record: Quantiles, state: _ChargeState, plan: AnyPlan, rows: int) -> Found:
+def _check_curve(record: Quantiles, charge: Entry, state: _ChargeState, plan: AnyPlan, rows: int) -> Found:
     """Recompute quantiles from the shares that were released."""
     asked = state.request
     task = QuantileTask(asked["column"], record.levels, rebuild_grid(*asked["grid"]), asked.get("where"), "curve")
-    right = make_curve(task, plan, record.shares, rows=rows, certificate=record.certificate)
+    held: dict[str, Any] = {"certificate": record.certificate, "place": (state.drawn, charge.spent)}
+    right = make_curve(task, plan, record.shares, rows=rows, **held)
     if right != record:
         yield "interval", "its quantiles are not those that follow from its shares"
 

@@ -99,7 +99,12 @@ def test_u1_constants_of_the_sheet(draws, constant):
 
 
 @pytest.mark.parametrize(
-    ("rows", "alphas"), [(10**4, (0.16298, 0.17150, 0.17887, 0.18541)), (45_000, (0.07688, 0.08090, 0.08438, 0.08747))]
+    ("rows", "alphas"),
+    [
+        (10**4, (0.16298, 0.17150, 0.17887, 0.18541)),
+        (45_000, (0.07688, 0.08090, 0.08438, 0.08747)),
+        (10**6, (0.01631, 0.01717, 0.01790, 0.01856)),
+    ],
 )
 def test_u1_draws_are_not_units(rows, alphas):
     """U1.4's table: alpha of 500 units whose constant allows more draws, within half a percent."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
-from holdtrue.bounds.accuracy import gaussian_overshoot, grid
-from holdtrue.bounds.transfer import ratio_in_box, ratio_interval
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, grid
+from holdtrue.bounds.transfer import interval, ratio_in_box, ratio_interval
 from holdtrue.codec import decode, encode
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotCertified, UnknownColumn
 from holdtrue.events import Repeated
@@ -63,6 +63,39 @@ def test_u2_the_mixed_rule_is_found_by_bisection():
     inside = [at for at in grid_points if low <= at <= high]
     assert inside[0] - low <= 1 / 2000
     assert high - inside[-1] <= 1 / 2000
+
+
+# Adult's hours a week, clamped to bounds: means of men and women in units of the bounds. 66.85 % of 48,842 are men.
+WIDTHS = {
+    # questions, bounds, units: sigma, epsilon, slack; box; then half-widths of all, men and women, box, and of rows
+    (500, 100, 2): ((0.00838, 0.1298, 0.00486), 0.0430, (0.42417, 0.36401), (6.72, 9.7, 16.5), (11.2, 18.8), (6.4, 13.0)),
+    (500, 100, 20): ((0.00838, 0.1298, 0.00486), 0.0136, (0.42417, 0.36401), (4.58, 6.5, 9.7), (6.90, 10.37), (2.0, 4.1)),
+    (50, 100, 2): ((0.00502, 0.0685, 0.00249), 0.0235, (0.42417, 0.36401), (3.6, 5.2, 8.8), (6.08, 10.38), (3.5, 7.1)),
+    (50, 40, 2): ((0.00502, 0.0685, 0.00249), 0.0235, (0.5525, 0.4215), (1.45, 2.09, 3.54), (2.44, 4.21), (1.41, 2.84)),
+}
+
+
+@pytest.mark.parametrize("case", list(WIDTHS), ids=lambda case: "-".join(map(str, case)))
+def test_u2_widths_of_hours_on_adult(case):
+    """The table of the sheet, whose plans split beta, within 2 %: the rules without noise. Reproductions have the rows."""
+    (questions, width, units), (frozen, box, means, wanted, boxes, alone) = case, WIDTHS[case]
+    share, (sigma, epsilon, slack) = 0.6685, frozen
+    constant = gaussian_maximum(8, beta=0.1 * 0.015 / (questions // 2))
+    assert sigma * math.sqrt(2 / units) * constant == pytest.approx(box, rel=0.02)
+    everybody = share * means[0] + (1 - share) * means[1]
+    for place, (part, mean) in enumerate([(1.0, everybody), (share, means[0]), (1 - share, means[1])]):
+        over, under = part * mean, part * (1 - mean)
+        near = [(max(0.0, each - box), min(1.0, each + box)) for each in (over, under)]
+        ends = [interval(each, noise=box, epsilon=epsilon, slack=slack) for each in (over, under)]
+        whole = ends[0][0] + ends[1][0], min(1.0, ends[0][1] + ends[1][1])
+        mixed = ratio_interval(over, under, whole=whole, noise=box, epsilon=epsilon, slack=slack)
+        wide = ratio_in_box(*ends)
+        both = max(wide[0], mixed[0]), min(wide[1], mixed[1])
+        assert width * (both[1] - both[0]) / 2 == pytest.approx(wanted[place], rel=0.02)
+        if place:
+            assert width * (wide[1] - wide[0]) / 2 == pytest.approx(boxes[place - 1], rel=0.02)
+            rows = ratio_in_box(*near)
+            assert width * (rows[1] - rows[0]) / 2 == pytest.approx(alone[place - 1], rel=0.02)
 
 
 def test_u2_what_is_out_of_the_mixed_rule_is_a_segment_for_raw_answers_below_zero():

@@ -367,6 +367,31 @@ def test_u3_constants_of_the_factorisation(points, constant):
     assert noise >= constant * (0.99 if points == 2**10 else 0.9)
 
 
+@pytest.mark.parametrize(("bits", "constant"), [(12, 25.8), (16, 35.3), (20, 45.7)])
+def test_u3_constants_of_long_factorisations(bits, constant):
+    """With twice the squared length of a column for the squared sensitivity, as the sheet has it: above the exact one."""
+    k = np.arange(1, 1 << bits)
+    length = 1 + float((np.cumprod((2 * k - 1) / (2 * k)) ** 2).sum())
+    assert math.sqrt(2) * length * gaussian_maximum(1 << bits, beta=0.01) == pytest.approx(constant, rel=0.01)
+    assert bits > 12 or factorise(1 << bits).sensitivity <= 2**24 * math.sqrt(2 * length) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("bits", "flat", "gdp", "zcdp"),
+    [(10, 104.7, 23.4, 18.7), (12, 222, 25.9, 20.7), (16, 983, 30.8, 24.6), (20, 4275, 35.7, 28.5)],
+)
+def test_u3_constants_of_a_histogram_and_of_picks(bits, flat, gdp, zcdp):
+    """What search and curve are compared with: noise of all cells below a point, and two picks at mu or rho of one unit."""
+    points, unit = 1 << bits, 1e-3
+    assert math.sqrt(2) * math.sqrt(points) / 2 * gaussian_maximum(points, beta=0.01) == pytest.approx(flat, rel=0.01)
+    ranks = 2 * (math.log(2 * points / 0.01) + 1) * unit  # the sheet's table has the +1 that S2 drops
+    mu = unit / math.sqrt(2)  # of each pick: logit Phi(mu/2) = epsilon/2, which is mu sqrt(2/pi) for small mu
+    assert ranks / (2 * mu * math.sqrt(2 / math.pi)) == pytest.approx(gdp, rel=0.01)
+    assert Exponential(epsilon=mu * 2 * math.sqrt(2 / math.pi)).mu == pytest.approx(mu, rel=1e-3)
+    assert ranks / (2 * mu) == pytest.approx(zcdp, rel=0.01)
+    assert Exponential(epsilon=2 * mu).rho == pytest.approx(mu**2 / 2, rel=1e-3)
+
+
 @pytest.mark.parametrize(("bits", "constant"), [(10, 16.7), (12, 18.5), (16, 21.8), (20, 24.7)])
 def test_u3_constants_of_the_search(bits, constant):
     assert math.sqrt(2 * bits) * gaussian_maximum(2 * bits, beta=0.01) == pytest.approx(constant, rel=0.01)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 import holdtrue as ht
+from holdtrue.planning.quantiles import read_grid
 from reproductions.tables import People, find_people
 from reproductions.writing import write
 
@@ -61,10 +62,15 @@ def _count_misses(people: People, runs: int) -> list[list[str]]:
 
 
 def _find_quantiles(people: People, step: float) -> list[float]:
-    """Return the first point of the grid that each level of the population's rows is at or below."""
+    """Return the first point of the grid that each level of the population's rows is at or below: as a curator has it.
+
+    The points are those of the grid itself: low + k step in doubles may be next to one, and beside an interval that it ends.
+    """
     ranks = [int(np.ceil(level * people.rows)) - 1 for level in _LEVELS]
-    low = people.ends[0]
-    return [float(low + step * max(0, np.ceil((value - low) / step))) for value in np.sort(people.values)[ranks]]
+    grid = read_grid(*people.ends, step)
+    points = np.array([grid.find_point(place) for place in range(grid.points)])
+    values = np.minimum(np.sort(people.values)[ranks], points[-1])
+    return [float(point) for point in points[np.searchsorted(points, values)]]
 
 
 def _bound(missed: int, runs: int) -> str:

@@ -8,7 +8,7 @@ import csv
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import holdtrue as ht
 from holdtrue.planning.plans import Plan
 from holdtrue.planning.quantiles import price_search, read_grid
-from holdtrue.planning.tables import price_means, price_table
+from holdtrue.planning.tables import find_ratio, price_means, price_table
 from reproductions.environments import find_peer, run_command
 from reproductions.writing import write
 
@@ -84,8 +84,10 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
     """Write tables.md; ``share`` of the releases, for a quick look."""
     releases = max(5, round(_RELEASES * share))
     (python, reason), (spark, other) = find_peer("diffprivlib"), find_peer("tmlt.analytics")
-    rows = []
-    for people in find_people(data):
+    rows, given = [], find_people(data)
+    print("noise of Tumult", flush=True)
+    tumult = iter(_compute_tumult(given, spark))
+    for people in given:
         for sharing in _SHARING:
             print(people.name, sharing, flush=True)
             found: dict[str, Errors] = {"Holdtrue": _release_here(people, releases, sharing)}
@@ -95,12 +97,13 @@ def run(data: Path | None, out: Path, *, share: float = 1.0) -> None:
             found["OpenDP, sensitivity by hand"] = _release_opendp(people, releases, sharing, row=math.sqrt(2))
             if python is not None:
                 found["diffprivlib"] = _release_diffprivlib(people, releases, sharing, python)
-            if spark is not None:
-                found["Tumult"] = _compute_tumult(people, sharing, spark)
+            found["Tumult"] = next(tumult)
             rows += _write_rows(people, sharing, found, _find_population(people, sharing))
     header = ["rows", "releases", "question", "library", "95 % of noise within", "population, half-width"]
     words = "\n\n".join([_WORDS.format(releases=releases), f"Peers in environments of their own: {reason}; {other}."])
     write(out / "tables.md", title="Tables, means and medians at equal privacy", words=words, header=header, rows=rows)
+    if data is not None:
+        _write_widths(data, out)
 
 
 def _write_rows(people: People, sharing: int, found: Mapping[str, Errors], population: Mapping[str, str]) -> list[list[str]]:
@@ -158,10 +161,49 @@ def find_people(data: Path | None) -> list[People]:
     return made if data is None else [_read_adult(data / "adult" / "adult.data"), *made]
 
 
-def _read_adult(path: Path) -> People:
+def _write_widths(data: Path, out: Path) -> None:
+    """Write widths.md: how wide the mean hours of Adult's men and women are by plan and bounds, noise set to 0 (U2)."""
+    lines = [line for name in ("data", "test") for line in _read_lines(data / "adult" / f"adult.{name}")]
+    men, hours = np.array([line[9] == "Male" for line in lines]), np.array([float(line[12]) for line in lines])
+    groups = {"all": np.ones(len(lines), dtype=bool), "men": men, "women": ~men}
+    rows = []
+    for (queries, low, high), sheet in _SHEET.items():
+        plan = ht.plan(rows=len(lines), queries=queries)
+        price, found = price_means(plan, 2, outside=False), {}
+        scaled = (np.clip(hours, low, high) - low) / (high - low)
+        for name, chosen in groups.items():
+            shares = float((scaled * chosen).mean()), float(((1 - scaled) * chosen).mean())
+            found[name] = find_ratio(plan, price, shares[:1], shares[1:])
+        halves = [_half(ends.population, high - low) for ends in found.values()]
+        near = [_half(found[name].sample, high - low) for name in ("men", "women")]
+        first, second = (found[name].population or (0.0, 1.0) for name in ("men", "women"))
+        apart = f"[{(high - low) * (first[0] - second[1]):.1f}, {(high - low) * (first[1] - second[0]):.1f}]"
+        plans = f"{queries} questions, {low:g} to {high:g}"
+        rows.append([plans, str(price.questions), *halves, apart, ", ".join(near), sheet])
+    header = ["plan and bounds", "questions", "all", "men", "women", "men - women", "these rows: men, women", "beta split"]
+    words = (
+        f"Half-widths in hours of means of {len(lines):,} people, for the population at 95 %, all at once with all planned "
+        f"answers; means are {', '.join(f'{hours[chosen].mean():.2f} ({name})' for name, chosen in groups.items())}. In the "
+        "last column: all, men and women by plans that split beta, two questions for both groups (U2)."
+    )
+    write(out / "widths.md", title="Widths of conditional means on Adult", words=words, header=header, rows=rows)
+
+
+_SHEET = {(500, 0, 100): "6.7, 9.7, 16.5", (50, 0, 100): "3.6, 5.1, 8.8", (50, 20, 60): "1.4, 2.1, 3.5"}
+
+
+def _half(ends: tuple[float, float] | None, width: float) -> str:
+    low, high = ends or (0.0, 1.0)
+    return f"{(high - low) / 2 * width:.2f}"
+
+
+def _read_lines(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8") as file:
-        lines = [line for line in csv.reader(file, skipinitialspace=True) if line]
-    labels = ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife")
+        return [line for line in csv.reader(file, skipinitialspace=True) if len(line) > 1]
+
+
+def _read_adult(path: Path) -> People:
+    lines, labels = _read_lines(path), ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife")
     groups = np.array([labels.index(line[7]) for line in lines])
     hours, weights = (np.array([float(line[place]) for line in lines]) for place in (12, 2))
     return People("Adult, by relationship", labels, groups, hours, (0.0, 99.0), weights, (0.0, 1_500_000.0), 100.0)
@@ -348,22 +390,29 @@ def _release_diffprivlib(people: People, releases: int, sharing: int, python: Pa
     }
 
 
-def _compute_tumult(people: People, sharing: int, python: Path) -> Errors:
-    """Return errors as the noise that a session of Tumult names has them: quantiles of normal laws, by group."""
+def _compute_tumult(given: Sequence[People], python: Path | None) -> list[Errors]:
+    """Return errors as the noise that a session of Tumult names has them: quantiles of normal laws, by group.
+
+    For all people and all numbers of releases in turn, by one run of its environment; nothing of each where there is none.
+    """
     from scipy import special
 
-    plan = {"rho": _find_rho() / sharing, "labels": people.labels, "bounds": people.bounds}
+    asked = [(people, sharing) for people in given for sharing in _SHARING]
+    rho = _find_rho()
+    plans = [{"rho": rho / sharing, "labels": people.labels, "bounds": people.bounds} for people, sharing in asked]
     with tempfile.TemporaryDirectory() as name:
-        settings, out = Path(name) / "plan.json", Path(name) / "out.json"
-        settings.write_text(json.dumps(plan), encoding="utf-8")
+        settings, out = Path(name) / "plans.json", Path(name) / "out.json"
+        settings.write_text(json.dumps(plans), encoding="utf-8")
         script = Path(__file__).parent / "peers" / "tumult_noise.py"
-        if not run_command([python, script, settings, out])[0] or not out.exists():
-            return {}
+        if python is None or not run_command([python, script, settings, out])[0] or not out.exists():
+            return [{} for _ in asked]
         told = json.loads(out.read_text(encoding="utf-8"))
-    (count,), (total, size) = told["counts"], told["means"]
-    spread = special.ndtri((np.arange(2000) + 0.5) / 2000)
-    deviations = np.sqrt(total + size * (people.means - sum(people.bounds) / 2) ** 2) / people.counts
-    return {"counts": math.sqrt(count) * spread, "shares": np.outer(deviations, spread).ravel()}
+    spread, found = special.ndtri((np.arange(2000) + 0.5) / 2000), []
+    for (people, _), noise in zip(asked, told, strict=True):
+        (count,), (total, size) = noise["counts"], noise["means"]
+        deviations = np.sqrt(total + size * (people.means - sum(people.bounds) / 2) ** 2) / people.counts
+        found.append({"counts": math.sqrt(count) * spread, "shares": np.outer(deviations, spread).ravel()})
+    return found
 
 
 def _find_rho() -> float:

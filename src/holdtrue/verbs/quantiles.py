@@ -276,10 +276,14 @@ class QuantileSearch:
         self.known |= {place: _to_reading(self.answers[place]) for place in places if place in self.answers}
 
     def _ask_all(self, places: Sequence[int]) -> None:
-        """Ask questions as requests of their own, in one batch; what was answered before is read from the ledger."""
-        parts = {place: part_of(self.queries[place]) for place in places}
-        with self.curation.lock_index() as index:
-            answered = {place: index.answer(part) for place, part in parts.items() if index.has(part)}
+        """Ask questions as requests of their own, in one batch; what was answered before is read from the ledger.
+
+        Under a key it is read first: a request would bind a key to it, for an entry of its own.
+        """
+        answered: dict[int, Response | None] = {}
+        if self.key is not None:
+            with self.curation.lock_index() as index:
+                answered = {place: index.answer(part_of(self.queries[place])) for place in places}
         for place, answer in answered.items():
             if isinstance(answer, Answer):
                 self._take_answer(place, answer, own=self._was_paid(place))

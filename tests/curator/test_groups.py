@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 import holdtrue as ht
 from holdtrue.accounting.conversions import group_event
 from holdtrue.accounting.event_privacy import delta
+from holdtrue.accounting.event_privacy import epsilon as epsilon_at
 from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
 from holdtrue.codec import decode
 from holdtrue.errors import InsufficientSamples, InvalidParameter
@@ -135,24 +136,32 @@ def test_what_makes_no_group_is_refused():
 
 
 def test_v6_6_four_rows_of_a_person_are_within_the_claim_and_refute_one_that_counts_rows():
-    """End to end: tables that differ in four rows, on a ledger for groups of four and on one for single rows (planted)."""
-    rows, group, epsilon, delta = 60, 4, 1.0, 1e-3
+    """End to end: tables that differ in four rows, on a ledger for groups of four and on one for single rows (planted).
+
+    What one of 300 questions of a ledger may cost is claimed of each; their texts differ, and their rows do not.
+    """
+    rows, group, each, slack = 120, 4, 300, 0.2
     left = np.zeros(rows)
     right = left.copy()
     left[: rows // 2] = right[: rows // 2] = 1
     right[rows // 2 : rows // 2 + group] = 1
+    terms = {"queries": each, "reserve": 0, "epsilon": 263.0, "delta": 1e-6}
+    texts = [f"x > {number}e-4" for number in range(1, each + 1)]
 
     def run_with(group):
         def run(data, number):
             found = []
             while len(found) < number:
-                with ht.Curator({"x": data}, queries=1, reserve=0, epsilon=epsilon, delta=delta, group=group) as curator:
-                    found.append(curator.ask("x > 0.5").value)
+                with ht.Curator({"x": data}, **terms, group=group) as curator:
+                    found += [answer.value for answer in curator.ask(texts[: number - len(found)])]
             return np.array(found)
 
         return run
 
-    given = {"epsilon": epsilon, "delta": delta, "samples": 1200, "confidence": 0.999}
+    with ht.Curator({"x": left}, **terms) as curator:
+        claim = {"epsilon": epsilon_at(curator.plan.event, slack), "delta": slack}
+    given = claim | {"samples": 1200, "confidence": 0.999}
+    assert 0.5 < claim["epsilon"] < 1.5
     assert not ht.audit_privacy(run_with(group), left, right, **given).violated
     assert ht.audit_privacy(run_with(1), left, right, **given).violated
 

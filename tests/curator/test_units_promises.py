@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 import holdtrue as ht
+from holdtrue.accounting.event_privacy import epsilon as epsilon_at
 
 PERSONS, EACH, QUESTIONS = 400, 50, 20
 RUNS = int(os.environ.get("HOLDTRUE_RUNS", "40"))
@@ -36,27 +37,32 @@ def test_u4_rows_of_one_person_alike_break_row_intervals_and_no_unit_interval():
     assert missed["units"] == 0
 
 
-def _run_with(plan, query, **given):
+def _run_with(plan, texts, **given):
     def run(data, count):
         found = []
-        for _ in range(count):
+        while len(found) < count:
             with ht.Curator(data, plan=plan, **given) as curator:
-                found.append(curator.ask(query).value)
+                found += [answer.value for answer in curator.ask(texts[: count - len(found)])]
         return np.array(found)
 
     return run
 
 
 def test_u4_a_person_is_hidden_by_units_and_not_by_rows():
-    """Neighbours differ in all 50 rows of one person: a ledger of units keeps its claim, that of one of rows is refuted."""
-    persons = 20
+    """Neighbours differ in all 50 rows of one person: a ledger of units keeps its claim, that of one of rows is refuted.
+
+    Claimed is what one of 200 questions of a ledger costs; their texts differ, and their rows do not.
+    """
+    persons, each, slack = 20, 200, 0.2
     owners = np.repeat(np.arange(persons), EACH)
-    left = {"person": owners, "ill": owners < persons // 2}
-    right = {"person": owners, "ill": owners < persons // 2 + 1}
-    claim = {"epsilon": 1.0, "delta": 1e-6}
-    asked = {"queries": 1, "beta": 0.05, "iid": False, "cap": "privacy", "reserve": 0} | claim
-    units = _run_with(ht.plan(rows=persons, **asked), "ANY(ill)", unit="person")
-    rows = _run_with(ht.plan(rows=persons * EACH, **asked), "ill")
+    left, right = ({"person": owners, "ill": 1.0 * (owners < persons // 2 + more)} for more in (0, 1))
+    asked = {"queries": each, "iid": False, "reserve": 0, "epsilon": 160.0, "delta": 1e-6}
+    by_units, by_rows = ht.plan(rows=persons, **asked), ht.plan(rows=persons * EACH, **asked)
+    conditions = [f"ill > {number}e-4" for number in range(1, each + 1)]
+    units = _run_with(by_units, [f"ANY({text})" for text in conditions], unit="person")
+    rows = _run_with(by_rows, conditions)
+    claim = {"epsilon": epsilon_at(by_units.event, slack), "delta": slack}
+    assert 0.5 < claim["epsilon"] < 1.5
     assert not ht.audit_privacy(units, left, right, **claim, samples=400, confidence=SURE).violated
     assert ht.audit_privacy(rows, left, right, **claim, samples=400, confidence=SURE).violated
 

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "deploy" / "requirements.lock"
-_EXTRAS = ("server", "postgres")
+_EXTRAS = ("server", "postgres", "mcp")
 _BLOCK = re.compile(r"^([A-Za-z0-9._-]+)==[^\n]*\\\n(?:    --hash=[^\n]*\n)+", re.MULTILINE)
 
 

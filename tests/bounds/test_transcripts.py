@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from holdtrue.bounds.transcripts import (
+    check_cells,
     check_width,
+    guess_and_check_alpha,
     guess_and_check_level,
     ladder_alpha,
     ladder_transcripts,
@@ -151,3 +153,13 @@ def test_logarithms_of_choices_are_rounded_up(number, chosen):
 def test_a_ladder_of_very_many_submissions_is_wide_and_no_error():
     widths = [ladder_alpha(10_000, submissions=submissions, beta=0.05) for submissions in (10**3, 10**9, 2**64)]
     assert widths == sorted(widths)
+
+
+def test_a_tolerance_for_any_number_of_overfits_is_found_or_given_up_soon():
+    """Each failure has its own number of cells; beyond 2^14 failures nothing is planned."""
+    cells = ()
+    tolerance = guess_and_check_alpha(20_000, queries=500, overfits=30, beta=0.05)
+    for _ in range(30):
+        cells = (*cells, check_cells(20_000, tolerance=tolerance, query=500, beta=0.05, cells=cells))
+    assert check_width(20_000, query=500, beta=0.05, cells=cells) <= tolerance / 2
+    assert guess_and_check_alpha(10**9, queries=10**6, overfits=50_000, beta=0.05) == 1

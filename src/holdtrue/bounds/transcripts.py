@@ -46,6 +46,7 @@ _LEAST_ROOM = 2.0**-20
 _MOST_COUNTED = 1000  # yes: whole numbers of transcripts beyond that have a million digits
 _MOST_CHOSEN = 100
 _GAMMA_ERROR = 2.0**-40  # of math.lgamma, relative, many times over
+_MOST_OVERFITS = 1 << 14
 _TOLERANCES = 1 << 12
 
 
@@ -276,10 +277,14 @@ def guess_and_check_level(
     """
     number, failures = count("query", query), len(cells)
     before = number - 1 if answered is None else count("answered", answered, least=failures)
-    chosen = log_choose(before, failures)
     spread = sum(math.log(count("cells", cell)) for cell in cells)
-    weights = 2 * math.log(STITCH) - 2 * math.log(number) - 2 * math.log(failures + 1)
-    return -math.log(probability("beta", beta)) - weights + chosen + spread
+    return _level_after(failures, spread, query=number, before=before) - math.log(probability("beta", beta))
+
+
+def _level_after(failures: int, spread: float, *, query: int, before: int) -> float:
+    """Return ln(beta/beta_i) after failures on grids whose numbers of cells have this sum of logarithms."""
+    weights = 2 * math.log(STITCH) - 2 * math.log(query) - 2 * math.log(failures + 1)
+    return -weights + log_choose(before, failures) + spread
 
 
 def check_width(rows: int, *, query: int, beta: Number, cells: tuple[int, ...] = (), answered: int | None = None) -> float:
@@ -333,19 +338,25 @@ def guess_and_check_alpha(rows: int, *, queries: int, overfits: int, beta: Numbe
     """Return the tolerance for a number of queries, of which at most ``failures`` fail the check, however late.
 
     The smallest tau for which, after all failures, the last query's sampling width is at most tau/2: a guess within the
-    other half always passes, and every failure can be answered (T12). Worth it for many more queries than overfits.
+    other half always passes, and every failure can be answered (T12). Worth it for many more queries than overfits; 1
+    beyond 2^14 overfits, which nobody plans for.
     """
     asked, most = count("queries", queries), count("overfits", overfits)
+    if most > _MOST_OVERFITS:
+        return 1.0
+    size, share = count("rows", rows), math.log(2) - math.log(probability("beta", beta))
+
+    def width(failures: int, spread: float) -> float:
+        return math.sqrt((share + _level_after(failures, spread, query=asked, before=asked - 1)) / (2 * size)) * ROUNDING
 
     def enough(step: int) -> bool:
-        tolerance = step / _TOLERANCES
-        cells: tuple[int, ...] = ()
-        for _ in range(min(most, asked - 1)):
-            found = check_cells(rows, tolerance=tolerance, query=asked, beta=beta, cells=cells)
-            if found is None:
+        tolerance, spread, failures = step / _TOLERANCES, 0.0, min(most, asked - 1)
+        for before in range(failures):
+            room = tolerance - width(before, spread)
+            if room < _LEAST_ROOM:
                 return False
-            cells = (*cells, found)
-        return check_width(rows, query=asked, beta=beta, cells=cells) <= tolerance / 2
+            spread += math.log(math.ceil(1 / (2 * room) * ROUNDING))
+        return width(failures, spread) <= tolerance / 2
 
     found = smallest(enough, _TOLERANCES // 8, most=_TOLERANCES - 1)
     return 1.0 if found is None else round_up(probability("tolerance", found / _TOLERANCES))

@@ -362,15 +362,28 @@ class WatchAnswer(Tagged, frozen=True):
 
 
 class Prediction(Tagged, frozen=True):
-    """The response to a request for a prediction: a label, a number, or None where the vote was not clear enough."""
+    """The response to a request for a prediction: a label, a number, or None where the vote was not clear enough.
+
+    A number has its ``noise``, the standard deviation of what was added to it, and an ``interval`` for what ``about`` says;
+    each interval holds by itself with its confidence. Labels have neither.
+    """
 
     label: str | int | float | bool | None
     certificate: Certificate
     repeated: bool = False
+    noise: float | UnsetType = UNSET
+    interval: Interval | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if isinstance(self.label, float):
             _check_finite("label", self.label)
+        if isinstance(self.noise, float):
+            _check_finite("noise", self.noise)
+
+    @property
+    def about(self) -> str | None:
+        """Return in words what the interval is for; None where there is none."""
+        return None if self.interval is UNSET else "the average of the model's members without noise, not the true value"
 
     @property
     def brief(self) -> str:
@@ -384,7 +397,8 @@ class Prediction(Tagged, frozen=True):
         return _format_table(
             {
                 "prediction": self.brief,
-            },
+            }
+            | ({f"{self.about}": _format_ends(self.interval)} if isinstance(self.interval, Interval) else {}),
             self,
         )
 

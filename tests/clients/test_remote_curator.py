@@ -181,6 +181,11 @@ def test_train_and_predict(owner, analyst, curator):
     several = analyst.predict("risk", table, epsilon=0.3)
     assert [each.label for each in several] == [1, 0]
     assert (several[0].certificate.entry, several[0].repeated) == (said.certificate.entry, True)
+    assert analyst.models == curator.models
+    assert [each.name for each in analyst.models] == ["risk"]
+    assert analyst.predictions_left("risk", epsilon=0.3) == curator.predictions_left("risk", epsilon=0.3)
+    with pytest.raises(ht.UnknownName):
+        analyst.predictions_left("other")
 
 
 def test_a_model_by_key_predicts_by_any_method(owner, analyst, curator):

@@ -102,6 +102,7 @@ def test_numbers_and_matrices_through_the_client(town):
     (said,) = inferred(town, "town.reals", reals)["replies"]
     expected = town.curator.predict("reals", {"age": [30, 70]}, epsilon=0.4)
     assert said["labels"] == [each.label for each in expected]
+    assert said["response"]["parameters"]["noise"] == expected[0].noise > 0
     matrix = [[90.0, 31.5], [20.0, 22.0]]
     asked = [
         {"inputs": [["rows", "FP64", matrix]], "epsilon": 0.4, "header": "by header", "binary": True},

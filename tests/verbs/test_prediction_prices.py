@@ -319,3 +319,53 @@ def test_the_ledger_says_what_was_drawn():
     (charge,) = [entry for entry in curator.ledger.entries() if entry.kind == "charge"]
     assert json.loads(charge.event)["kind"] == "DiscreteLaplace"
     assert "Laplace(epsilon=0.5" in json.loads(charge.body)["request"]["rule"]
+
+
+@pytest.mark.parametrize("given", [{"mu": 0.5}, {"epsilon": 0.5}], ids=["normal", "laplace"])
+def test_v4_3_the_noise_interval_covers_as_often_as_it_says(given, bits):
+    """Exact to 5 standard errors, and an interval that is 10 % narrower is told apart."""
+    rule, size = NoisyAverage(50, low=0, high=1, **given), 200_000
+    step = 1 / rule.steps
+    off = np.abs(drawing_from(rule.noise, bits).release(np.zeros(size, dtype=np.int64))) * step / 50
+    half = rule.half_width(0.05) - step / 2
+    error = 5 * (0.05 * 0.95 / size) ** 0.5
+    assert abs((off > half).mean() - 0.05) < error
+    assert abs((off > 0.9 * half).mean() - 0.05) > error
+    assert np.std(off * np.sign(np.arange(size) % 2 - 0.5)) == pytest.approx(rule.deviation, rel=0.02)
+
+
+def test_a_number_says_its_noise_and_what_its_interval_is_about():
+    curator = _opened(epsilon=6.0, beta=0.1)
+    found = curator.predict("number", {"x": 0.5}, mu=0.5)
+    rule = rule_of(curator.model("number").asked, plan=curator.plan, epsilon=None, mu=0.5)
+    assert found.noise == rule.deviation
+    assert found.interval.confidence == pytest.approx(0.9)
+    assert 0 <= found.interval.low <= found.label <= found.interval.high <= 1
+    assert "not the true value" in found.about
+    assert curator.predict("number", {"x": 0.5}).interval == found.interval  # the stored one
+    label = curator.predict("label", {"x": 0.5}, epsilon=0.2)
+    assert not label.noise
+    assert not label.interval
+    assert label.about is None
+
+
+def test_models_are_listed_with_what_they_cost(tmp_path):
+    ledger = tmp_path / "rows.ledger"
+    with _opened(epsilon=6.0, ledger=ledger) as curator:
+        first, second = curator.models
+        assert (first.name, first.target, first.features, first.parts, first.labels) == (
+            "label",
+            "y",
+            ("x",),
+            50,
+            (False, True),
+        )
+        assert (second.name, second.kind, second.bounds, second.unit) == ("number", "Ridge()", (0.0, 1.0), "mu squared")
+        assert [each.left for each in (first, second)] == [curator.predictions_left(name) for name in ("label", "number")]
+        assert curator.predict("number", {"x": 0.1}).certificate.cost == second.cost
+    with Curator(_rows(), ledger=ledger) as again:
+        assert [each.name for each in again.models] == ["label", "number"]
+        assert again.models[1].left == second.left - 1
+    bare = Curator(_rows(), epsilon=1.0, delta=1e-6, reserve=0, queries=10)
+    bare.train("label", LogisticRegression(), target="y", features=["x"], parts=50, key="id")
+    assert [(each.cost, each.left) for each in bare.models] == [(None, 0)]

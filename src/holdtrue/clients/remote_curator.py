@@ -5,6 +5,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, overload
+from urllib.parse import urlencode
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ from holdtrue.records import (
 )
 from holdtrue.requests import By, Cut
 from holdtrue.verbs.pairs import StatisticRequest
+from holdtrue.verbs.predicting import ModelSummary
 from holdtrue.verbs.statistic_tasks import StatisticPrice
 
 __all__ = ["Remote"]
@@ -59,6 +61,10 @@ class _Answers(Struct):
 
 class _Predictions(Struct):
     predictions: list[Prediction]
+
+
+class _ModelList(Struct):
+    models: list[ModelSummary]
 
 
 class Remote:
@@ -452,6 +458,17 @@ class Remote:
         if one:
             return self._send_request("/predict", asked | {"row": points[0]}, Prediction, key)
         return self._send_request("/predict", asked | {"rows": points}, _Predictions, key).predictions
+
+    def predictions_left(self, name: str, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
+        """Return how many predictions of a model the budget still pays for. Free."""
+        given = {"epsilon": _to_json_number("epsilon", epsilon), "mu": _to_json_number("mu", mu)}
+        asked = urlencode({"model": name} | {each: value for each, value in given.items() if value is not None})
+        return self._transport.read(self._make_path(f"/predictions-left?{asked}"), dict[str, int])["predictions_left"]
+
+    @property
+    def models(self) -> list[ModelSummary]:
+        """Return what is public about every model: what it reads, says and costs. Free."""
+        return self._transport.read(self._make_path("/models"), _ModelList).models
 
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""

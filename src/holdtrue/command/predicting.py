@@ -1,4 +1,4 @@
-"""``holdtrue train``, ``predict`` and ``distill``: a model on private rows, and its predictions."""
+"""``holdtrue train``, ``predict``, ``distill`` and ``models``: models on private rows, and their predictions."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from holdtrue.command.output import Json, print_json, print_lines, print_table, 
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["distill", "predict", "train"]
+__all__ = ["distill", "models", "predict", "train"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the model.")]
 Kind = Annotated[
@@ -94,7 +94,8 @@ def predict(
             print_table(("row", name, "cost"), table, right=("row",))
             print_lines("", list_costs(found[-1], curator) if found else [("left", "no rows")])
         else:
-            print_lines(" ".join(values or ()), [(name, found.brief), *list_costs(found, curator)])
+            ends = [(f"{found.about}", f"{found.interval}")] if found.interval else []
+            print_lines(" ".join(values or ()), [(name, found.brief), *ends, *list_costs(found, curator)])
 
 
 def distill(
@@ -129,6 +130,23 @@ def distill(
         return
     lines = [("taught", f"with {taught.labels:,} labels"), ("wrote", f"{len(said):,} labels to {out}")]
     print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.unit} to select, learn and predict")])
+
+
+def models(
+    data: Data, *, epsilon: Epsilon = None, ledger: LedgerOption = None, rehash: RehashOption = False, as_json: Json = False
+) -> None:
+    """List the models: what each reads, predicts and costs, and how many predictions are left. Free."""
+    with open_curator(data, ledger, rehash=rehash) as curator:
+        found = curator.models
+        left = {each.name: curator.predictions_left(each.name, epsilon=epsilon) if epsilon else each.left for each in found}
+    if as_json:
+        print_json({"models": found, "predictions_left": left})
+        return
+    lines = (
+        (each.name, each.target, ", ".join(each.features), f"{each.parts:,}", f"{left[each.name]:,}", each.certificate or "")
+        for each in found
+    )
+    print_table(("model", "predicts", "reads", "parts", "left", "proven"), lines, right=("parts", "left"))
 
 
 def _make_estimator(kind: str) -> Any:  # noqa: ANN401 - an estimator

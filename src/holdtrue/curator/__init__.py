@@ -38,7 +38,7 @@ from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
-from holdtrue.verbs.predicting import Method, predict, predictions_left
+from holdtrue.verbs.predicting import Method, ModelSummary, predict, predictions_left, summarize_models
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
 from holdtrue.verbs.tables import Point, make_bins, tabulate
 from holdtrue.verbs.watching import QueryWatch
@@ -584,6 +584,12 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         models = self._models.held if name is None else [self._models.find_model(name)]
         return predictions_left(self.pipeline, models, epsilon=epsilon, mu=mu)
+
+    @property
+    def models(self) -> list[ModelSummary]:
+        """Return what is public about every model, in the order of names: what it reads, says and costs. Free."""
+        self.pipeline.check_open()
+        return summarize_models(self.pipeline, self._models.list_models())
 
     def preview(self, query: str, *, analyst: str | None = None) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free.

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from holdtrue.codec import digest_of, encode
@@ -59,6 +60,16 @@ class Models:
             raise UnknownName(message)
         return found
 
+    def list_models(self) -> list[Model]:
+        """Return all models in the order of their names: those of the store as they are now, and those in memory."""
+        stored = [] if self._store is None else self._store.list_names()
+        names = sorted({*stored, *self._held})
+        found = []
+        for name in names:
+            with suppress(UnknownName):  # another worker may have removed it since
+                found.append(self.find_model(name))
+        return found
+
     @property
     def held(self) -> list[Model]:
         """Return the models that this process has used."""
@@ -93,7 +104,8 @@ class Models:
             labels = None if made["labels"] is None else tuple(made["labels"])
             span = None if kept["span"] is None else (float(kept["span"][0]), float(kept["span"][1]))
             cut = PartRule(**made["rows"]) if "rows" in made else PartRule("position")
-            asked = ModelFacts(name, str(kept["digest"]), int(made["parts"]), labels, span, cut)
+            about = {"target": str(made["target"]), "kind": str(made["estimator"])}
+            asked = ModelFacts(name, str(kept["digest"]), int(made["parts"]), labels, span, cut, **about)
             chosen = tuple(map(str, made["features"]))
             model = Model.of(asked, from_bytes(stored.content, where=name), chosen, card=self._pipeline.card)
         except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
@@ -51,6 +52,7 @@ ROOT_TWO: Final = Fraction(math.isqrt(2 << 128) + 1, 1 << 64)
 _LEAST_LABELS = 2
 _STEPS = 1 << 20
 _WIDEST = 0.25
+_UPWARD = 1 + 2.0**-40
 
 M = TypeVar("M", bound=Mechanism)
 
@@ -338,6 +340,19 @@ class NoisyAverage(Mechanism):
         """Return the standard deviation of the answer, before it is brought back into the bounds."""
         spread = self.noise.sigma if isinstance(self.noise, Gaussian) else ROOT_TWO * self.noise.scale
         return float(spread * self._unit / self.parts)
+
+    def half_width(self, beta: float) -> float:
+        """Return how far the answer may be from the mean of the clamped outputs, but with probability ``beta`` (V4.3).
+
+        Law: the noise is within its quantile, each output within half a step of its rounding; bringing the answer back into
+        the bounds brings it no further from a mean that is within them. Rounded up.
+        """
+        if isinstance(self.noise, Gaussian):
+            steps = float(self.noise.sigma) * -NormalDist().inv_cdf(beta / 2) + 0.5
+        else:
+            scale = float(self.noise.scale)
+            steps = max(0.0, math.ceil(scale * math.log(2 / (beta * (1 + math.exp(-1 / scale))))) - 1)
+        return (steps / self.parts + 0.5) * float(self._unit) * _UPWARD
 
     @property
     def _unit(self) -> Fraction:

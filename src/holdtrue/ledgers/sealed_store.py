@@ -59,6 +59,10 @@ class SealedStore(Protocol):
         """Forget the document of a name."""
         ...
 
+    def list_names(self) -> list[str]:
+        """Return the names of all documents, in any order."""
+        ...
+
     def close(self) -> None:
         """Close the store; its documents stay."""
         ...
@@ -143,6 +147,13 @@ class FolderStore:
         with suppress(FileNotFoundError):
             self._find_file(name).unlink()
 
+    def list_names(self) -> list[str]:
+        """Return the names of the files."""
+        try:
+            return [file.stem for file in self._folder.glob("*.sealed")]
+        except OSError:
+            raise _refuse_access() from None
+
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
 
@@ -191,6 +202,13 @@ class TableStore:
     def remove(self, name: str) -> None:
         """Delete a row."""
         self._fetch_row(f"DELETE FROM {self._table} WHERE name = :name RETURNING seal", name)  # noqa: S608 - one of three constants
+
+    def list_names(self) -> list[str]:
+        """Return the names of the rows."""
+        import sqlalchemy as sa
+
+        listed = sa.text(f"SELECT name FROM {self._table}")  # noqa: S608 - one of three constants
+        return self._run_in_transaction(lambda connection: [str(row[0]) for row in connection.execute(listed)]) or []
 
     def close(self) -> None:
         """Close the connections."""

@@ -111,7 +111,7 @@ def release_groups(
         pooled = [lines.sum(axis=0) for lines in np.split(np.asarray(seen), ends[:-1])]
         return [rule.release(counts) for rule, counts in zip(rules, pooled, strict=True)]
 
-    offer = Offer.of(model, rules[0], curation.limit)
+    offer = Offer.of(model, rules[0], curation)
     named = [_name_group(points) for points in groups]
     return offer, offer.release({offer.name_part(whole): whole for whole in named}, draw=draw)
 

@@ -11,22 +11,33 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
-from holdtrue.accounting.filters import Filter
 from holdtrue.codec import digest_of, encode
 from holdtrue.ensembles.responding import Agnostic, LaplaceMax, NoisyAverage, NoisyMax, Screen, SoftMajority
-from holdtrue.errors import BudgetExceeded, InvalidParameter, ReleaseError
+from holdtrue.errors import BudgetExceeded, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import Event, NoCost, Repeated
 from holdtrue.exact import UNIT, Number, amount, positive, probability, text_among
 from holdtrue.mechanisms import Laplace
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.planning.plans import AnyPlan
-from holdtrue.records import Certificate, Prediction, Response
+from holdtrue.records import Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Answered, Curation, Job, Planned, Release, Standing, refuse_used_key
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model, ModelFacts
 
-__all__ = ["Method", "Offer", "PublicPoints", "plan_purchase", "predict", "predictions_left", "rule_of", "screen_of"]
+__all__ = [
+    "Method",
+    "ModelSummary",
+    "Offer",
+    "PublicPoints",
+    "plan_purchase",
+    "predict",
+    "predictions_left",
+    "rule_of",
+    "screen_of",
+    "summarize_models",
+]
 
 Method: TypeAlias = Literal["soft-majority", "agnostic", "noisy-max"]
 
@@ -34,6 +45,28 @@ _SCREEN_DEVIATION = 0.15
 _SHADE = 1 - 2.0**-50
 _MOST_OFFERS = 256
 _HASHED = (type(None), int, float, str, Fraction)
+
+
+class ModelSummary(Struct, frozen=True):
+    """What is public about one model: what it reads and says, and what its predictions cost.
+
+    ``cost`` is of one prediction without an epsilon or a mu, in the ledger's ``unit``, and ``left`` how many of them the
+    budget still pays for; None and 0 where nothing was reserved for them. ``certificate`` says in words what is proven of
+    its errors, None where nothing is.
+    """
+
+    name: str
+    kind: str
+    target: str
+    features: tuple[str, ...]
+    parts: int
+    labels: tuple[str | int | float | bool, ...] | None
+    bounds: tuple[float, float] | None
+    rows: str
+    cost: float | None
+    unit: str
+    left: int
+    certificate: str | None = None
 
 
 def rule_of(
@@ -143,12 +176,14 @@ class Offer:
     words: str
     theorem: str
     price: int
+    beta: float
 
     @classmethod
-    def of(cls, model: Model, rule: Mechanism, limit: Filter) -> "Offer":
+    def of(cls, model: Model, rule: Mechanism, curation: Curation) -> "Offer":
         """Return an offer; NotPrivate where the ledger cannot count the rule's event."""
         verb: Literal["predict", "screen"] = "screen" if isinstance(rule, Screen) else "predict"
-        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), limit.cost(rule.event))
+        price, beta = curation.limit.cost(rule.event), curation.plan.beta
+        return cls(verb, model, rule, repr(rule), theorem_of(model.asked, rule), price, beta)
 
     def name_part(self, point: Mapping[str, object]) -> str:
         """Return the name by which a repeated request finds the response to a point."""
@@ -183,7 +218,16 @@ class Offer:
 
     def _make_responses(self, drawn: Sequence[Any], certificate: Certificate, _: Standing) -> list[Response]:
         proven = certificate.with_theorem(self.theorem)
-        return [Prediction(self._find_label(answer), proven) for answer in drawn]
+        return [self._make_prediction(answer, proven) for answer in drawn]
+
+    def _make_prediction(self, answer: Any, proven: Certificate) -> Prediction:  # noqa: ANN401 - as below
+        """Return a prediction; that of a number has its noise, and an interval for the members' average (V4.3)."""
+        rule, label = self.rule, self._find_label(answer)
+        if not isinstance(rule, NoisyAverage) or not isinstance(label, float):
+            return Prediction(label, proven)
+        half, (low, high) = rule.half_width(self.beta), (float(rule.low), float(rule.high))
+        ends = Interval(max(low, label - half), min(high, label + half), 1 - self.beta, "sample")
+        return Prediction(label, proven, noise=rule.deviation, interval=ends)
 
     def _find_label(self, answer: Any) -> str | int | float | bool:  # noqa: ANN401 - a place in the list of labels, or a number
         if self.verb == "screen":
@@ -201,7 +245,7 @@ def offer_of(
     known: Offer | None = None if wanted is None else model.offers.get(wanted)
     if known is None:
         rule = rule_of(model.asked, plan=curation.plan, epsilon=epsilon, mu=mu, method=method)
-        known = Offer.of(model, rule, curation.limit)
+        known = Offer.of(model, rule, curation)
         if wanted is not None and len(model.offers) < _MOST_OFFERS:
             model.offers[wanted] = known
     return known
@@ -240,7 +284,7 @@ def predict(  # noqa: PLR0913 - one request, and who makes it
     if screen is None:
         found = _answer_points(curation, offer, points, request=encode(whole), key=key, analyst=analyst)
     else:
-        screening = Offer.of(model, screen_of(model.asked, screen), curation.limit)
+        screening = Offer.of(model, screen_of(model.asked, screen), curation)
         request = encode(whole | {"screen": screening.words})
         found = _screen_and_answer(curation, offer, screening, points, request=request, key=key, analyst=analyst)
     return [found[part] for part in parts]
@@ -367,3 +411,20 @@ def predictions_left(curation: Curation, models: Sequence[Model], *, epsilon: Nu
     with curation.lock_index():
         left = curation.left_beside_asks(None)
     return left // max(prices or [curation.limit.cost(SoftMajority(epsilon or 1).event)])
+
+
+def summarize_models(curation: Curation, models: Sequence[Model]) -> list[ModelSummary]:
+    """Return what is public about models, each with the price of its own next prediction. Reads no row."""
+    with curation.lock_index():
+        left = curation.left_beside_asks(None)
+    found = []
+    for model in models:
+        asked = model.asked
+        try:
+            price = offer_of(curation, model, epsilon=None, mu=None).price
+        except RefusedError:
+            price = 0
+        cost, count_left = (amount(price), left // price) if price else (None, 0)
+        facts = (asked.name, asked.kind, asked.target, model.columns, asked.parts, asked.labels, asked.bounds)
+        found.append(ModelSummary(*facts, asked.cut.sentence, cost, curation.limit.currency, count_left))
+    return found

@@ -42,7 +42,7 @@ class ModelFacts:
     """A model as the public knows it: what it is called, what it was made of, and what it answers with.
 
     ``digest`` names what it was made of, so that a label is never taken from the answers of another model of this name.
-    ``cut`` is how its rows were cut into parts, and so how many votes one row moves.
+    ``cut`` is how its rows were cut into parts, and so how many votes one row moves; ``kind`` is the estimator of each.
     """
 
     name: str
@@ -51,6 +51,8 @@ class ModelFacts:
     labels: tuple[str | int | float | bool, ...] | None
     bounds: tuple[float, float] | None
     cut: PartRule
+    target: str = ""
+    kind: str = ""
 
     def name_part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
         """Return the name under which the response to a point is found again; by the rule too, where it decides."""
@@ -169,7 +171,7 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     }
     if cut.by != "position":
         made["rows"] = asdict(cut)
-    asked = ModelFacts(name, digest_of(made), number, public, span, cut)
+    asked = ModelFacts(name, digest_of(made), number, public, span, cut, target, repr(estimator))
     domain = [limits.get(text, _WIDEST) for text in chosen]
     answers: dict[str, Any] = {"output_bounds": span} if public is None else {"labels": list(range(len(public)))}
     recipe = make_recipe(estimator, width=len(chosen), parts=number, bounds=domain, **answers)

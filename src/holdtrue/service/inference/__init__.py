@@ -203,6 +203,9 @@ def _make_response(model: str, asked: Inference, found: Model, predictions: list
         "epsilon": newest.epsilon,
         "delta": newest.delta,
     }
+    if found.asked.bounds is not None:
+        # The largest, since parameters are single values; a point that was answered before has the noise of that time.
+        paid["noise"] = max((each.noise for each in predictions if isinstance(each.noise, float)), default=None)
     document = {"model_name": model, "model_version": _VERSION, "outputs": [output], "parameters": paid}
     if asked.id is not None:
         document["id"] = asked.id

@@ -385,6 +385,34 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
     return _make_reply(predictions[0] if body.row is not None else {"predictions": predictions})
 
 
+@router.get("/models", response_class=Response, responses=_describe_reply("The models, in the order of their names."))
+async def models(request: Request, caller: Analyst, name: DatasetName) -> Response:
+    """Return what is public about every model: what it reads, says and costs. Free; no row is read."""
+    dataset = await _find_dataset(request, name)
+    found = await dataset.dispatcher.run_long(caller.name, lambda: dataset.curator.models)
+    return _make_reply({"models": found})
+
+
+QueryModel = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name of a model.")]
+QueryPrivacy = Annotated[float | None, Query(gt=0, le=1000, description="The privacy of each prediction.")]
+FIELD_NAMES.update(("model", "epsilon", "mu"))
+
+
+@router.get("/predictions-left", response_class=Response, responses=_describe_reply("How many predictions are left."))
+async def predictions_left(  # noqa: PLR0913, PLR0917 - the request, the caller, and one field each
+    request: Request,
+    caller: Analyst,
+    name: DatasetName,
+    model: QueryModel,
+    epsilon: QueryPrivacy = None,
+    mu: QueryPrivacy = None,
+) -> Response:
+    """Return how many predictions of a model the budget still pays for. Free; no row is read."""
+    dataset = await _find_dataset(request, name)
+    left = partial(dataset.curator.predictions_left, model, epsilon=epsilon, mu=mu)
+    return _make_reply({"predictions_left": await dataset.dispatcher.run_long(caller.name, left)})
+
+
 def _to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return rows as columns, each value as it was sent; all rows must have the same columns."""
     import numpy as np

@@ -39,7 +39,7 @@ def neighbours(rng, n, d, *, numbers=False):
 
 def settings(rng):
     """Return the public settings of a random learner."""
-    name = rng.choice(["logistic", "hinge", "huber", "squared", "corner", "one-pass", "free"])
+    name = rng.choice(["logistic", "hinge", "huber", "squared", "corner", "one-pass", "free", "ridge", "found"])
     common = {"bounds": (-1, 1), "intercept": bool(rng.integers(2))}
     if rng.random() < 0.5:
         common["norm"] = float(rng.uniform(0.3, 1.5))
@@ -54,6 +54,8 @@ def settings(rng):
             "squared": {"loss": squared(), "label_bounds": (-1, 1), "radius": float(rng.uniform(0.5, 3))} | regularised,
             "corner": {"loss": hinge(), "method": "subgradients"} | regularised,
             "one-pass": {"loss": logistic(), "method": "one-pass", "radius": 2},
+            "ridge": {"loss": squared(), "label_bounds": (-1, 1), "strength": strength},
+            "found": {"loss": [logistic(), hinge(0.5)][int(rng.integers(2))], "strength": strength},
             "free": {"loss": logistic(), "radius": 1.5, "steps": steps, "step": float(rng.uniform(0.01, 2))},
         }[name]
     )
@@ -116,6 +118,21 @@ def test_e15_fixed_steps_end_within_the_certified_distance_of_the_minimiser(rng,
             away = np.linalg.norm(rough.private_weights - exact.private_weights)
             assert away <= rough.distance * (1 + 1e-9) + 2 * exact.distance + 1e-12
             assert rough.stability == pytest.approx(exact.stability, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [logistic(), hinge(0.4), huber(0.2), squared()], ids=lambda loss: loss.name)
+def test_e15_newton_steps_and_the_descent_behind_them_end_within_one_distance(rng, loss, monkeypatch):
+    """From some of the rows, from all of them, and by gradient steps where neither arrives: the same public distance."""
+    monkeypatch.setattr(losses, "_PILOT", 20)
+    chosen = {"loss": loss, "bounds": (-1, 1), "strength": 0.02, "label_bounds": None if loss.margins else (-1, 1)}
+    for rows, y in (neighbours(rng, 90, 3, numbers=not loss.margins)[0] for _ in range(4)):
+        found = fit_stable(rows, y, **chosen)
+        monkeypatch.setattr(losses, "_MOST_NEWTONS", 0)
+        slow = fit_stable(rows, y, **chosen)
+        monkeypatch.undo()
+        assert (slow.stability, slow.distance) == (found.stability, found.distance)
+        assert 0 < np.linalg.norm(slow.private_weights - found.private_weights) <= 2 * found.distance
+        assert np.linalg.norm(found.private_weights) <= found.reach
 
 
 def test_e15_subgradients_end_within_their_certified_distance_and_pay_for_it(rng):
@@ -294,7 +311,7 @@ def test_private_weights_are_not_shown(rng):
         {"loss": logistic()},
         {"loss": logistic(), "strength": 0},
         {"loss": logistic(), "strength": -1},
-        {"loss": squared(), "strength": 0.1, "label_bounds": (0, 1)},
+        {"loss": squared(), "strength": 0.1, "label_bounds": (0, 1), "steps": 5},
         {"loss": squared(), "strength": 0.1, "radius": 2},
         {"loss": hinge(), "strength": 0.1},
         {"loss": hinge(), "radius": 1, "method": "subgradients"},

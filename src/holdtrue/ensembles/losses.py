@@ -13,7 +13,7 @@ or by e / (1 - c) where steps contract by a factor c. Stability needs twice that
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,7 +34,9 @@ __all__ = [
     "corner_suboptimality",
     "hinge",
     "huber",
+    "is_squared",
     "logistic",
+    "minimise",
     "one_pass",
     "run_descent",
     "run_subgradients",
@@ -47,6 +49,14 @@ Slope: TypeAlias = Callable[[Floats, Floats], Floats]
 UNIT: Final = 2.0**-53
 """The relative error of one rounding."""
 
+_PIECE: Final = 1024
+"""Sums over rows are taken over this many, and then over those sums."""
+
+_MOST_NEWTONS: Final = 100
+_PILOT: Final = 65_536
+_SHRINKS: Final = 0.25
+_SHORTEST: Final = 2.0**-6
+
 SLOPE_ERROR: Final = 2.0**-48
 """What a computed slope may be off by, relative to the loss's constant: a product, an exponential and a quotient."""
 
@@ -56,6 +66,7 @@ class Loss:
     """A loss, convex in the prediction, by its slope there, and its constants; None where there is none to certify.
 
     Guarantee: computed slopes are within a relative 2^-48 of ``lipschitz`` of the exact slope at the same float prediction.
+    ``curve``, about the second derivative, only makes steps shorter or longer: nothing is certified of it.
     """
 
     name: str
@@ -63,17 +74,18 @@ class Loss:
     smoothness: float | None
     slope: Slope
     margins: bool
+    curve: Slope | None = None
 
     def bound_slope(self, reach: float) -> "Loss":
         """Return the loss for predictions in [-reach, reach]: with labels in [-1, 1] the squared loss is Lipschitz there."""
         if self.lipschitz is not None:
             return self
-        return Loss(self.name, (reach + 1) * ROUNDING, self.smoothness, self.slope, self.margins)
+        return Loss(self.name, (reach + 1) * ROUNDING, self.smoothness, self.slope, self.margins, self.curve)
 
 
 def logistic() -> Loss:
     """Return ln(1 + e^(-y p)): slope at most 1, smoothness 1/4."""
-    return Loss("logistic", 1.0, 0.25, _logistic_slope, margins=True)
+    return Loss("logistic", 1.0, 0.25, _logistic_slope, margins=True, curve=_logistic_curve)
 
 
 def hinge(bend: Number = 0) -> Loss:
@@ -93,23 +105,42 @@ def hinge(bend: Number = 0) -> Loss:
         part = np.clip(missing * slope, 0.0, 1.0) if inverse else (missing > 0).astype(np.float64)
         return np.asarray(-y * part)
 
-    return Loss("hinge", 1.0, None if inverse is None else inverse * ROUNDING, steep, margins=True)
+    def bent(p: Floats, y: Floats) -> Floats:
+        missing = 1 - y * p
+        return np.where((missing > 0) & (missing * slope < 1), slope, 0.0)
+
+    return Loss("hinge", 1.0, None if inverse is None else inverse * ROUNDING, steep, margins=True, curve=bent)
 
 
 def huber(bend: Number = 1) -> Loss:
     """Return (p - y)^2 / 2 where |p - y| <= bend, and bend |p - y| - bend^2 / 2 beyond: slope at most bend, smoothness 1."""
     width = require_constant("bend", bend)
-    return Loss("huber", width, 1.0, lambda p, y: np.clip(p - y, -width, width), margins=False)
+    bent: Slope = lambda p, y: (np.abs(p - y) < width).astype(np.float64)  # noqa: E731 - one of two alike
+    return Loss("huber", width, 1.0, lambda p, y: np.clip(p - y, -width, width), margins=False, curve=bent)
 
 
 def squared() -> Loss:
     """Return (p - y)^2 / 2: smoothness 1, and a slope that is bounded only where predictions are, by a ball of weights."""
-    return Loss("squared", None, 1.0, lambda p, y: p - y, margins=False)
+    return Loss("squared", None, 1.0, _squared_slope, margins=False, curve=lambda p, _: np.ones_like(p))
+
+
+def is_squared(loss: Loss) -> bool:
+    """Return whether this is our own squared loss, whose minimisers have a length that the strength bounds."""
+    return loss.slope is _squared_slope
+
+
+def _squared_slope(p: Floats, y: Floats) -> Floats:
+    return p - y
 
 
 def _logistic_slope(p: Floats, y: Floats) -> Floats:
     # 1 / (1 + e^m) loses nothing for large m, and for m below -700 it is 1 to the last bit.
     return np.asarray(-y / (1 + np.exp(np.clip(y * p, -700.0, 700.0))))
+
+
+def _logistic_curve(p: Floats, _y: Floats) -> Floats:
+    tame = np.exp(-np.abs(p))
+    return np.asarray(tame / (1 + tame) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +175,28 @@ class Features:
 
     def scale_rows(self, X: npt.NDArray[Any] | Sequence[Any]) -> Floats:
         """Return a matrix of rows, each at most ``lipschitz`` long whatever the input holds."""
-        raw = np.array(X, dtype=np.float64, ndmin=2)
+        raw = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if raw.ndim != 2 or raw.shape[1] != len(self.bounds):  # noqa: PLR2004 - a matrix
             raise InvalidParameter.saying("X", f"X has shape {raw.shape}; expected a matrix of {len(self.bounds)} columns")
+        scaled = np.ones((len(raw), self.dimension))
+        for start in range(0, len(raw), _PIECE):
+            self._scale_piece(raw[start : start + _PIECE], scaled[start : start + _PIECE, : raw.shape[1]])
+        return scaled
+
+    def _scale_piece(self, raw: Floats, scaled: Floats) -> None:
+        """Write a few rows, as many as stay in the processor's cache, scaled."""
         low, high = np.array(self.bounds, dtype=np.float64).T
-        clamped = np.minimum(np.maximum(np.where(np.isnan(raw), low, raw), low), high)
-        scaled: Floats = np.clip((clamped - low) / (high - low) * 2 - 1, -1.0, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(raw, low, out=scaled)
+            scaled *= 2 / (high - low)
+            scaled -= 1
+        # The larger of a missing number and the low end is the low end.
+        np.minimum(np.fmax(scaled, -1.0, out=scaled), 1.0, out=scaled)
         if self.norm is not None:
             # The factor is short of the exact one by more than the rounding errors of a sum of that many squares.
             slack = ROUNDING * (1 + scaled.shape[1] * 2.0**-52)
             lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled)) * slack
             scaled *= np.minimum(1.0, self.norm / ROUNDING / np.maximum(lengths, self.norm / 2))[:, None]
-        return np.column_stack([scaled, np.ones(len(scaled))]) if self.intercept else scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +274,13 @@ class Problem:
         """Return the numbers of rows and weights."""
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
+    @property
+    def gradient_error(self) -> float:
+        """Return a bound on the rounding error of the gradient of all rows, summed piece by piece, in Euclidean length."""
+        rows = self.size[0]
+        summed = min(rows, _PIECE) + rows // _PIECE + 1
+        return self.step_error(1.0, summed)
+
     def step_error(self, step: float, rows: int) -> float:
         """Return e, a bound on the rounding error of one step with the mean gradient of this many rows, in Euclidean length.
 
@@ -284,6 +332,71 @@ def run_descent(problem: Problem, *, step: float, steps: int) -> Solved:
     shrinking = step * problem.strength
     times = steps if shrinking == 0 else min(steps, 1 / shrinking * (1 + 2.0**-20))
     return Solved(w, each * times)
+
+
+def minimise(problem: Problem, *, distance: float) -> Floats | None:
+    """Return weights within ``distance`` of the exact minimiser; None where they were not found.
+
+    Law: |w - minimiser| <= |gradient(w)| / strength. The computed gradient and the bound on its error decide, so that
+    whatever comes before may be rough: Newton steps on some of the rows, then on all, with the second derivatives of an
+    earlier point as long as those do.
+    """
+    rows, width = problem.size
+    stop = problem.strength * distance - problem.gradient_error
+    w, known = np.zeros(width), None
+    if rows > 2 * _PILOT:
+        few = replace(problem, rows=problem.rows[:: rows // _PILOT], labels=problem.labels[:: rows // _PILOT])
+        w, known = _take_newtons(few, stop)[:2]
+    found, _, gradient = _take_newtons(problem, stop, start=w, curves=known)
+    # Whatever went wrong on the way, steps of a fixed number go on from here: no row makes a fit fail.
+    return found if gradient <= stop else None
+
+
+def _take_newtons(
+    problem: Problem, stop: float, *, start: Floats | None = None, curves: Floats | None = None
+) -> tuple[Floats, Floats | None, float]:
+    """Return the last of some Newton steps, the curvatures that it used, and the length of the computed gradient there."""
+    w = np.zeros(problem.size[1]) if start is None else start
+    gradient, before, length = _sum_gradient(problem, w), math.inf, math.inf
+    for _ in range(_MOST_NEWTONS):
+        length = float(np.sqrt(gradient @ gradient))
+        if length <= stop:
+            break
+        if curves is None or length > _SHRINKS * before:
+            curves = _find_curves(problem, w)
+        way, part, before = np.linalg.lstsq(curves, -gradient)[0], 1.0, length
+        while True:
+            there = _project_weights(w + part * way, problem.reach)
+            found = _sum_gradient(problem, there)
+            # On a line the slope of a convex function rises: far above 0 is far past the lowest point.
+            if part <= _SHORTEST or found @ way <= -(gradient @ way) / 2:
+                break
+            part /= 2
+        w, gradient = there, found
+    return w, curves, length
+
+
+def _sum_gradient(problem: Problem, w: Floats) -> Floats:
+    return _sum_pieces(problem, lambda x, y: x.T @ problem.loss.slope(x @ w, y)) + problem.strength * w
+
+
+def _find_curves(problem: Problem, w: Floats) -> Floats:
+    """Return the second derivatives of the objective at w; a bound on them where the loss has none."""
+    curve, most = problem.loss.curve, problem.loss.smoothness or 1.0
+
+    def weigh(x: Floats, y: Floats) -> Floats:
+        weights = np.full(len(y), most) if curve is None else curve(x @ w, y)
+        return np.asarray(x.T @ (x * weights[:, None]))
+
+    return _sum_pieces(problem, weigh) + problem.strength * np.eye(len(w))
+
+
+def _sum_pieces(problem: Problem, weigh: Callable[[Floats, Floats], Floats]) -> Floats:
+    """Return the mean over rows of what a function gives for some of them at a time."""
+    rows = problem.size[0]
+    pieces = [slice(start, start + _PIECE) for start in range(0, rows, _PIECE)]
+    total: Floats = sum(weigh(problem.rows[piece], problem.labels[piece]) for piece in pieces) / rows  # type: ignore[assignment]  # arrays
+    return total
 
 
 def one_pass(problem: Problem, *, step: float) -> Solved:

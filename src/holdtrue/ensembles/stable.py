@@ -37,12 +37,14 @@ __all__ = [
 ]
 
 Matrix: TypeAlias = npt.NDArray[Any] | Sequence[Any]
-Method: TypeAlias = Literal["descent", "one-pass", "subgradients"]
+Method: TypeAlias = Literal["minimiser", "descent", "one-pass", "subgradients"]
 
 _FINE = 1024
 """Weights and predictions are rounded to this part of their stability, or finer."""
 
 _MOST_STEPS = 10_000
+_CLOSE = 2.0**-11
+"""A minimiser is found up to this part of its stability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,19 +99,22 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
     radius: Number | None = None,
     steps: int | None = None,
     step: Number | None = None,
-    method: Method = "descent",
+    method: Method | None = None,
     label_bounds: tuple[Number, Number] | None = None,
     norm: Number | None = None,
     intercept: bool = True,
 ) -> StableFit:
-    """Return a linear model fitted by a fixed number of steps, with its certified stability.
+    """Return a linear model with its certified stability.
 
-    With L = L_f L_l: "descent" on a loss of certified smoothness has Gamma = 2 L / (strength n) after any number of steps,
-    or 2 L step T / n without a regulariser (E13, E16); "one-pass" takes one step a row, in order, and has 2 L step (E16);
-    "subgradients" is for losses with corners and has 2 L / (strength n) plus twice the distance that its steps are certified
-    to leave (E15). To each is added twice the error of its arithmetic. Needs: public bounds of every column, a ``radius``
-    where the loss is Lipschitz on bounded predictions only (squared), and a strength or a radius. Raises NotCertified where
-    a constant is missing; never because of a value in a row.
+    With L = L_f L_l: "minimiser", taken unless steps or a radius are given, needs a strength and a smooth loss, and has
+    Gamma = 2 L / (strength n) plus twice a public distance within which every dataset's own minimiser is found (E13, E15);
+    for the squared loss L is that of weights of length 1 / (2 sqrt(strength)), which no minimiser passes. "descent" on a
+    loss of certified smoothness has Gamma = 2 L / (strength n) after any number of steps, or 2 L step T / n without a
+    regulariser (E13, E16); "one-pass" takes one step a row, in order, and has 2 L step (E16); "subgradients" is for losses
+    with corners and has 2 L / (strength n) plus twice the distance that its steps are certified to leave (E15). To each is
+    added twice the error of its arithmetic. Needs: public bounds of every column, a ``radius`` or a strength, and for steps
+    a radius where the loss is Lipschitz on bounded predictions only (squared). Raises NotCertified where a constant is
+    missing; never because of a value in a row.
     """
     shape = np.shape(X)
     if len(shape) != 2 or 0 in shape:  # noqa: PLR2004 - a matrix
@@ -126,11 +131,17 @@ def fit_stable(  # noqa: PLR0913 - the public description of a learner
         radius=plan.radius,
         reach=plan.reach,
     )
-    exact = plan.stability()
-    if method == "descent":
-        solved, distance = losses.run_descent(problem, step=plan.step, steps=plan.steps), plan.descent_distance()
-    elif method == "one-pass":
-        solved, distance = losses.one_pass(problem, step=plan.step), None
+    exact, distance = plan.stability(), plan.descent_distance() if plan.method == "descent" else None
+    if plan.method == "minimiser":
+        close = plan.choose_distance(problem, exact)
+        found = losses.minimise(problem, distance=close)
+        if found is None:
+            found = losses.run_descent(problem, step=plan.step, steps=plan.count_steps_within(close / 2)).weights
+        solved, distance, exact = losses.Solved(found, 0.0), close, bounds_of.inexact_stability(exact, distance=close)
+    elif plan.method == "descent":
+        solved = losses.run_descent(problem, step=plan.step, steps=plan.steps)
+    elif plan.method == "one-pass":
+        solved = losses.one_pass(problem, step=plan.step)
     else:
         solved = losses.run_subgradients(problem, steps=plan.steps)
         suboptimality = losses.corner_suboptimality(problem, steps=plan.steps)
@@ -176,6 +187,16 @@ class _FitPlan:
             rows=self.rows, steps=self.steps, step=self.step, lipschitz=self.slope, smoothness=self.smooth
         )
 
+    def choose_distance(self, problem: losses.Problem, stability: float) -> float:
+        """Return how far from the minimiser weights may be: a small part of the stability that arithmetic can reach."""
+        rounding = max(problem.gradient_error, problem.step_error(self.step, problem.size[0]) / self.step)
+        return max(stability * _CLOSE, 8 * rounding / self.strength)
+
+    def count_steps_within(self, distance: float) -> int:
+        """Return how many gradient steps end within a distance of every dataset's minimiser (E15)."""
+        start = self.slope / self.strength / distance * ROUNDING
+        return math.ceil(math.log(max(start, 2.0)) * (1 + self.smooth / self.strength) * ROUNDING)
+
     def descent_distance(self) -> float | None:
         if self.strength == 0 or self.step < 1 / (self.smooth + self.strength) / ROUNDING**2:
             return None
@@ -189,14 +210,19 @@ def _plan_fit(  # noqa: PLR0913 - see above
     features: Features,
     *,
     rows: int,
-    method: Method,
+    method: Method | None,
     strength: Number | None,
     radius: Number | None,
     steps: int | None,
     step: Number | None,
 ) -> _FitPlan:
+    if method is None:
+        free = strength is not None and loss.smoothness is not None and radius is steps is step is None
+        method = "minimiser" if free else "descent"
+    if method == "minimiser":
+        return _plan_minimiser(loss, features, rows=rows, strength=strength)
     if method not in ("descent", "one-pass", "subgradients"):
-        raise InvalidParameter("method", method, "'descent', 'one-pass' or 'subgradients'")
+        raise InvalidParameter("method", method, "'minimiser', 'descent', 'one-pass' or 'subgradients'")
     row = features.lipschitz
     ball = None if radius is None else require_constant("radius", radius)
     if ball is None and loss.lipschitz is None:
@@ -224,6 +250,16 @@ def _plan_fit(  # noqa: PLR0913 - see above
     chosen = longest if step is None else min(floor_positive("step", step), longest)
     taken = _count_steps(steps, rows, chosen, convex, slope, reach)
     return _FitPlan(bounded, row, rows, method, convex, ball, reach, taken, chosen)
+
+
+def _plan_minimiser(loss: Loss, features: Features, *, rows: int, strength: Number | None) -> _FitPlan:
+    row, convex = features.lipschitz, require_constant("strength", strength)
+    # |(A'A + strength)^-1 A' b| <= |b| / (2 sqrt(strength)), and labels are in [-1, 1].
+    bounded = loss if not losses.is_squared(loss) else loss.bound_slope(row / (2 * math.sqrt(convex)) * ROUNDING)
+    slope = row * require_constant("loss_lipschitz", bounded.lipschitz)
+    reach = (slope / convex if loss.lipschitz is not None else 1 / (2 * math.sqrt(convex))) * ROUNDING
+    smooth = row**2 * require_constant("loss_smoothness", bounded.smoothness) * ROUNDING
+    return _FitPlan(bounded, row, rows, "minimiser", convex, None, reach, 1, 1 / (smooth + convex) / ROUNDING)
 
 
 def _count_steps(steps: int | None, rows: int, step: float, strength: float, slope: float, reach: float) -> int:  # noqa: PLR0917, PLR0913

@@ -86,7 +86,8 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             "label_bounds": None if loss.margins else self.label_bounds,
         }
         # One blank row in the place of the rows: whatever would be refused is refused now.
-        blank = fit_stable(np.zeros((1, width)), np.zeros(1), **settings | {"steps": 1})
+        found = settings["strength"] is not None and settings["radius"] is settings["steps"] is None
+        blank = fit_stable(np.zeros((1, width)), np.zeros(1), **settings | ({} if found else {"steps": 1}))
         if self.release == "once":
             OutputPerturbation(self._share).release(blank)
         else:
@@ -132,7 +133,7 @@ class _Stable(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _make_readable(self, fit: StableFit) -> StableFit:
         """Return a fit that can be asked, without its slope, which is no longer needed and cannot be pickled."""
-        return replace(fit, loss=replace(fit.loss, slope=_no_slope))
+        return replace(fit, loss=replace(fit.loss, slope=_no_slope, curve=None))
 
     def _read_points(self, X: object) -> Floats:
         check_is_fitted(self)
@@ -165,14 +166,14 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
     is missing, never because of a row; NotPrivate where a ledger in pure epsilon is to pay for normal noise;
     BudgetExceeded, with nothing charged and the estimator as it was.
 
-    Parameters: ``loss``, "logistic", "hinge" (its corner rounded over 1/2) or a Loss; ``bounds`` of every column or of each,
-    to which features are clamped, by default (-2, 2), for columns in units of public deviations; ``norm``, the length to
-    which rows on the scale of [-1, 1] are shortened, or None; ``strength`` of the regulariser, by default the best for the
-    noise if the best weights have the length ``radius``, or 1; ``radius``, if given, is also a bound on the weights;
-    ``steps``, by default enough; ``epsilon`` and ``delta``, of a fit or of a point, or ``mu`` of a fit in their place;
-    ``classes``, the public labels, or None for those in ``y``, which then count as public; ``ledger``, a :class:`Handle`,
-    the path of a ledger, or None. The number of rows and of columns, and that every cell is a finite number, count as
-    public; no error quotes a cell.
+    Parameters: ``loss``, "logistic", "hinge" (its corner rounded over 1/2) or a Loss; ``bounds`` of every column or of
+    each, to which features are clamped, by default (-2, 2), for columns in units of public deviations; ``norm``, the length
+    to which rows on the scale of [-1, 1] are shortened, or None; ``strength`` of the regulariser, by default the best for
+    the noise if the best weights have the length ``radius``, or 1; ``radius``, if given, is also a bound on the weights;
+    ``steps`` of a descent, where it is not to be the minimiser itself; ``epsilon`` and ``delta``, of a fit or of a point,
+    or ``mu`` of a fit in their place; ``classes``, the public labels, or None for those in ``y``, which then count as
+    public; ``ledger``, a :class:`Handle`, the path of a ledger, or None. The number of rows and of columns, and that every
+    cell is a finite number, count as public; no error quotes a cell.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -205,7 +206,7 @@ class StableClassifier(PrivateEstimator, ClassifierMixin, _Stable):  # type: ign
         self.ledger = ledger
 
     def fit(self, X: object, y: object) -> Self:
-        """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
+        """Charge, fit, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
             rows, labels = read_rows(self, X, y)
@@ -244,7 +245,8 @@ class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignor
     public, and so are predictions.
 
     Parameters: as of :class:`StableClassifier`; ``loss``, "huber" (quadratic up to an eighth of half the width of the
-    label's bounds, and linear beyond), "squared", which needs a ``radius``, or a Loss; ``label_bounds``, by default (-2, 2).
+    label's bounds, and linear beyond), "squared", which needs a ``radius`` or a ``strength``, or a Loss; ``label_bounds``,
+    by default (-2, 2).
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own, given by name
@@ -277,7 +279,7 @@ class StableRegressor(PrivateEstimator, RegressorMixin, _Stable):  # type: ignor
         self.ledger = ledger
 
     def fit(self, X: object, y: object) -> Self:
-        """Charge, fit by a fixed number of steps, and publish; with ``release="each"``, fit only."""
+        """Charge, fit, and publish; with ``release="each"``, fit only."""
         with unchanged_if_refused(self):
             self.handle_ = handle_of(self.ledger)
             rows, numbers = read_rows(self, X, y, y_numeric=True)

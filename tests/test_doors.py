@@ -70,7 +70,6 @@ VERBS = {
 }
 
 LATER = "not built yet"
-LOCAL = "a student is an estimator in the caller's process"
 WRITES = "a way to write requests in Python"
 HOLES = {
     ("deduce", "page"): LATER,
@@ -96,15 +95,11 @@ HOLES = {
     ("watch", "page"): LATER,
     ("learn", "page"): LATER,
     ("predict", "page"): LATER,
-    ("distill", "HTTP"): LATER,
-    ("distill", "client"): LOCAL,
     ("distill", "page"): LATER,
     ("predictions_left", "command"): "holdtrue models --epsilon",
     ("predictions_left", "page"): LATER,
     ("models", "page"): LATER,
-    ("grant", "command"): "an owner gives an allowance with a key (holdtrue keys create --allowance)",
-    ("grant", "HTTP"): "as above",
-    ("grant", "client"): "as above",
+    ("grant", "command"): "an owner gives an allowance with a key (holdtrue key create --allow)",
     ("grant", "page"): "as above",
     ("budget", "page"): "the dataset's page shows it",
     ("history", "page"): "the page /history shows it",
@@ -116,9 +111,6 @@ HOLES = {
     ("compare_cases", "page"): LATER,
     ("compare_cases", "HTTP"): "a form of compare there",
     ("gate", "command"): "holdtrue score --create --yes makes one, and holdtrue score asks it",
-    ("certify", "command"): LATER,
-    ("submit", "command"): LATER,
-    ("standings", "command"): LATER,
     ("standings", "page"): "the holdout's page shows them",
     ("plan", "page"): "the page /planner has it",
     ("histogram", "MCP"): "a table of bins",
@@ -126,8 +118,7 @@ HOLES = {
     ("preview_statistic", "MCP"): "a tool for each statistic, such as preview_variance",
     ("frame", "MCP"): WRITES,
     ("train", "MCP"): LEFT_OUT["train"],
-    ("distill", "MCP"): LATER,
-    ("grant", "MCP"): "an owner gives an allowance with a key",
+    ("grant", "MCP"): LEFT_OUT["grant"],
     ("report", "MCP"): LEFT_OUT["report"],
     ("compare_cases", "MCP"): "a form of compare there",
     ("certify", "MCP"): LEFT_OUT["certify"],
@@ -155,24 +146,22 @@ RECORDS = {
     "Learn": ("/v1/datasets/{name}/learn", [Remote.learn]),
     "Train": ("/v1/datasets/{name}/train", [Remote.train]),
     "Predict": ("/v1/datasets/{name}/predict", [Remote.predict]),
-    "Distill": (None, []),
+    "Distill": ("/v1/datasets/{name}/distill", [Remote.distill]),
     "Score": ("/v1/holdouts/{name}/score", [RemoteHoldout.score]),
     "Compare": ("/v1/holdouts/{name}/compare", [RemoteHoldout.compare, RemoteHoldout.compare_cases]),
     "Gate": ("/v1/holdouts/{name}/gate", [RemoteHoldout.gate]),
     "Certify": ("/v1/holdouts/{name}/certify", [RemoteHoldout.certify]),
     "Submit": ("/v1/holdouts/{name}/submit", [RemoteLeaderboard.submit]),
-    "Grant": (None, []),
+    "Grant": ("/v1/datasets/{name}/grant", [Remote.grant]),
     "Verify": ("/v1/datasets/{name}/verify", [Remote.verify]),
     "Register": ("/v1/datasets", []),
     "RegisterHoldout": ("/v1/holdouts", []),
 }
-ROWS = "numbers for each row are for whoever has the rows"
 EITHER = "one argument takes one or several"
 FIELD_HOLES = {
-    ("Ask", "values", "HTTP"): ROWS,
-    ("Ask", "values", "client"): ROWS,
-    ("Ask", "name", "HTTP"): "the name of values",
-    ("Ask", "name", "client"): "the name of values",
+    ("Distill", "student", "HTTP"): "taught in the caller's process with the labels",
+    ("Distill", "model", "client"): "called name, as in Python",
+    ("Distill", "rows", "client"): "called public_rows, as in Python",
     ("Ask", "query", "client"): EITHER,
     ("WatchQuestion", "query", "client"): "given to the watch's ask",
     ("Predict", "model", "client"): "called name, as in Python",
@@ -181,10 +170,6 @@ FIELD_HOLES = {
 }
 # A record without an address, or without a method, has its reason among the verbs above, or here.
 WHOLE_HOLES = {
-    ("Distill", "HTTP"): LATER,
-    ("Distill", "client"): LOCAL,
-    ("Grant", "HTTP"): "an owner gives an allowance with a key",
-    ("Grant", "client"): "as above",
     ("Register", "client"): "an owner registers by the command or over HTTP",
     ("RegisterHoldout", "client"): "as above",
 }
@@ -212,7 +197,7 @@ def test_every_field_that_goes_over_http_is_in_the_schema_of_its_tool(document, 
         added = ({"key"} if tools[address].keyed else set()) | {tools[address].place}
         assert not added & set(body["properties"]), kind
         assert set(tools[address].schema["properties"]) == set(body["properties"]) | added, kind
-    assert without == {"Train", "Distill", "Certify", "Grant", "Register", "RegisterHoldout"}
+    assert without == {"Train", "Certify", "Grant", "Register", "RegisterHoldout"}
 
 
 def test_every_field_goes_over_http_and_through_the_client_or_says_why_not(document):

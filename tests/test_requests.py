@@ -76,6 +76,7 @@ METHODS = {
 }
 # Defaults that differ, each with its reason.
 DEFAULTS = {
+    ("Distill", "student"): "over HTTP it is taught by whoever asks",
     ("HoldoutTerms", "beta"): "0.05 in both constructors",
     ("HoldoutTerms", "rule"): "a holdout has none",
     ("HoldoutTerms", "unseen"): "declared only where it is said",

@@ -540,8 +540,12 @@ class Distill(_Request, frozen=True, kw_only=True):
     """Labels for public rows, and a student that is taught with them and predicts at no further cost."""
 
     model: Annotated[ModelName, Meta(description="The model that labels.")]
-    rows: Annotated[Rows, Meta(description="The public rows to label.")]
-    student: Annotated[EstimatorDocument, Meta(description="What is taught.")]
+    rows: Annotated[
+        Annotated[tuple[Row, ...], Meta(min_length=1, max_length=100_000)], Meta(description="The public rows to label.")
+    ]
+    student: Annotated[EstimatorDocument | None, Meta(description="What is taught; left to whoever asks unless given.")] = (
+        None
+    )
     labels: Annotated[Count | None, Meta(description="How many rows are labelled; all unless given.")] = None
     groups: Annotated[Count | None, Meta(description="Into how many groups of like rows they go, with one label each.")] = (
         None

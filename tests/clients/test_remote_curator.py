@@ -359,3 +359,43 @@ def test_what_follows_is_that_of_the_analysts_own_answers(analyst, owner, curato
     assert free[1].value == answer.value
     with pytest.raises(ht.InvalidParameter):
         analyst.ask("age > 61", by="smoker", deduce="first")
+
+
+def test_a_student_is_taught_here_with_labels_that_the_service_sold(owner, analyst, curator):
+    from sklearn.tree import DecisionTreeClassifier
+
+    owner.train("teacher", "decision-tree", target="sick", features=["age", "bmi"], parts=50, parameters={"max_depth": 1})
+    public = {"age": np.linspace(1, 99, 40).round().astype(int), "bmi": np.full(40, 25.0)}
+    with pytest.raises(ht.InvalidParameter, match="student"):
+        analyst.distill("teacher", public, "a tree")
+    with pytest.raises(ht.InvalidParameter, match="labels"):
+        analyst.distill("teacher", public, DecisionTreeClassifier(), labels=41)
+    before = len(curator.history)
+    for given in ({"labels": 8}, {"groups": 4}):
+        student = analyst.distill("teacher", public, DecisionTreeClassifier(max_depth=1), epsilon=0.2, **given)
+        assert student.labels == next(iter(given.values()))
+        assert set(student.predict(public)) <= {0, 1}
+        spent = curator.budget.spent
+        analyst.distill("teacher", public, DecisionTreeClassifier(max_depth=1), epsilon=0.2, **given)
+        assert curator.budget.spent == spent  # the same public points were labelled before
+    assert len(curator.history) == before + 2
+
+
+def test_only_the_owner_gives_values_and_allowances(owner, analyst, curator):
+    rows = curator.card.rows
+    told = owner.ask(values=np.full(rows, 0.25), name="quarters")
+    assert told == curator.history[-1].responses[0]
+    assert owner.ask(values=np.full(rows, 0.5), name="quarters").repeated
+    with pytest.raises(ht.RefusedError, match="only the owner"):
+        analyst.ask(values=np.full(rows, 0.25))
+    for wrong in ({"values": [0.5, 2.0]}, {"values": [0.5]}, {"values": [0.5], "by": "region"}, {"name": "x"}, {}):
+        with pytest.raises(ht.RequestError):
+            owner.ask(**wrong)
+    with pytest.raises(ht.RefusedError):
+        analyst.grant("somebody", asks=5)
+    owner.grant("somebody", asks=5)
+    assert curator.ledger.allowance("somebody") == 5 * curator.plan.cost
+    with pytest.raises(ht.InvalidParameter, match="asks"):
+        owner.grant("somebody", asks=-1)
+    owner.grant("somebody", asks=None)
+    assert curator.ledger.allowance("somebody") is None

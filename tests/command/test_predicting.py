@@ -204,3 +204,9 @@ def test_rows_that_do_not_certify_alpha_are_refused_before_the_charge(data):
     assert spent(data) == 0
     assert printed("learn", data, "sick", "--stumps", "age=0:100", "--epsilon", 0.5, "--alpha", 1e-4, "--anyway")
     assert spent(data) > 0
+
+
+def test_a_label_by_another_method(trained):
+    told = printed("predict", trained, "risk", "age=90", "bmi=31", "--method", "noisy-max", "--mu", 5)
+    assert told["label"] is True
+    assert command("predict", trained, "risk", "age=90", "bmi=31", "--method", "guess").exit_code == 2

@@ -452,7 +452,7 @@ def test_a_body_is_not_read_without_a_key(served, monkeypatch):
     read = []
     monkeypatch.setattr(bodies, "parse_json", lambda content: read.append(content) or {})
     with httpx.Client(base_url=served.url) as nobody:
-        for verb in ("ask", "select", "learn", "train", "predict", "preview", "verify"):
+        for verb in ("ask", "select", "learn", "train", "predict", "distill", "grant", "preview", "verify"):
             told = nobody.post(
                 f"/v1/datasets/people/{verb}", content=b"{", headers={"Content-Type": "text/plain"} | key("x")
             )

@@ -41,6 +41,7 @@ from holdtrue.records import (
     WatchAnswer,
 )
 from holdtrue.requests import By, Cut
+from holdtrue.verbs.distilling import copy_student, fit_student
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.predicting import ModelSummary
 from holdtrue.verbs.statistic_tasks import StatisticPrice
@@ -65,6 +66,12 @@ class _Predictions(Struct):
 
 class _ModelList(Struct):
     models: list[ModelSummary]
+
+
+class _BoughtLabels(Struct):
+    features: list[str]
+    labels: list[Label | None]
+    predictions: list[Prediction]
 
 
 class Remote:
@@ -141,10 +148,14 @@ class Remote:
     def ask(
         self, queries: str, *, by: By, keys: Mapping[str, Sequence[Label]] | None = None, key: str | None = None
     ) -> Means: ...
-    def ask(
+    @overload
+    def ask(self, *, values: object, name: str | None = None, key: str | None = None) -> Answer: ...
+    def ask(  # noqa: PLR0913 - one request
         self,
-        queries: str | list[str] | tuple[str, ...],
+        queries: str | list[str] | tuple[str, ...] | None = None,
         *,
+        values: object = None,
+        name: str | None = None,
         by: By | None = None,
         keys: Mapping[str, Sequence[Label]] | None = None,
         deduce: Literal["first"] | None = None,
@@ -152,8 +163,16 @@ class Remote:
     ) -> Answer | list[Answer] | Means:
         """Answer one question, several at once, or one within each group of ``by``. A repeated question is free.
 
-        With ``deduce="first"`` what follows from earlier answers within alpha is free as well.
+        With ``deduce="first"`` what follows from earlier answers within alpha is free as well. ``values``, a number from 0
+        to 1 for each row, come from the rows, so only the service's owner may give them; ``name`` is the public name by
+        which they are known again.
         """
+        if (queries is None) == (values is None) or (values is None and name is not None):
+            raise InvalidParameter.saying("queries", "give either queries or values; name= goes only with values")
+        if values is not None and (by is not None or keys is not None or deduce is not None):
+            raise InvalidParameter.saying("values", "give values alone, or with their name=")
+        if values is not None:
+            return self._send_request("/ask", {"values": to_json_list("values", values), "name": name}, Answer, key)
         first: dict[str, object] = {} if deduce is None else {"deduce": deduce}
         if by is not None or keys is not None:
             if deduce is not None:
@@ -161,7 +180,7 @@ class Remote:
             return self._send_request("/ask", {"query": queries} | _write_groups(by, keys), Means, key)
         if isinstance(queries, str):
             return self._transport.send(self._make_path("/ask"), {"query": queries} | first, Answer, key=key)
-        texts = list(queries)
+        texts = list(queries or ())
         if not texts:
             return []
         return self._transport.send(self._make_path("/ask"), {"queries": texts} | first, _Answers, key=key).answers
@@ -470,6 +489,40 @@ class Remote:
         """Return what is public about every model: what it reads, says and costs. Free."""
         return self._transport.read(self._make_path("/models"), _ModelList).models
 
+    def distill(  # noqa: PLR0913 - what is bought, and who is taught
+        self,
+        name: str,
+        public_rows: object,
+        student: Any,  # noqa: ANN401 - any scikit-learn estimator
+        *,
+        labels: int | None = None,
+        groups: int | None = None,
+        epsilon: Number | None = None,
+        mu: Number | None = None,
+        screen: Number | None = None,
+        key: str | None = None,
+    ) -> "RemoteStudent":
+        """Spend budget on labels for public rows and teach a student here, which predicts at no further cost.
+
+        The rows go to the service, their labels come back; the student never leaves this process. See
+        :meth:`Curator.distill <holdtrue.Curator.distill>`.
+        """
+        learner = copy_student(student)  # refused before anything is bought
+        numbers = {"epsilon": epsilon, "mu": mu, "screen": screen}
+        asked: dict[str, Any] = {"model": name, "rows": _list_records(public_rows), "labels": labels, "groups": groups}
+        asked |= {each: _to_json_number(each, value) for each, value in numbers.items()}
+        bought = self._send_request("/distill", asked, _BoughtLabels, key)
+        features = tuple(parse_feature(each, self.card) for each in bought.features)
+        kept = [place for place, label in enumerate(bought.labels) if label is not None]
+        points = read_given_rows(public_rows, features, self.card)[kept]
+        taught = fit_student(learner, points, [bought.labels[place] for place in kept])
+        return RemoteStudent(taught, partial(read_given_rows, features=features, card=self.card), len(bought.predictions))
+
+    def grant(self, analyst: str, *, asks: int | None) -> None:
+        """Limit an analyst to the budget of ``asks`` questions, within the cap; None lifts the limit. Owner only."""
+        told = {"analyst": analyst, "asks": asks}
+        self._transport.send(self._make_path("/grant"), told, dict[str, Any], key=None, spends=False)
+
     def preview(self, query: str) -> Preview:
         """Return what a question would cost and how wide its answer would be. Free."""
         return self._send_request("/preview", {"query": query}, Preview, None, spends=False)
@@ -542,6 +595,22 @@ class RemoteWatch:
     def ask(self, query: str, *, key: str | None = None) -> WatchAnswer:
         """Return whether the share of rows that a question counts is above the threshold, with noise."""
         return self._send(query, key)
+
+
+class RemoteStudent:
+    """An estimator taught here with labels that the budget bought: its predictions cost nothing more (E17)."""
+
+    def __init__(self, estimator: Any, read: Callable[[object], npt.NDArray[Any]], labels: int) -> None:  # noqa: ANN401 - any
+        self.estimator = estimator
+        self.labels = labels
+        self._read = read
+
+    def predict(self, rows: object) -> npt.NDArray[Any]:
+        """Return the student's labels for rows."""
+        return np.asarray(self.estimator.predict(np.nan_to_num(self._read(rows))))
+
+    def __repr__(self) -> str:
+        return f"<RemoteStudent taught with {self.labels:,} labels>"
 
 
 def _write_groups(by: By | None, keys: Mapping[str, Sequence[Label]] | None) -> dict[str, Any]:

@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 import holdtrue
-from holdtrue.command import agents, asking, auditing, history, opening, pairs, planning, predicting, scoring, serving
+from holdtrue.command import (
+    agents,
+    asking,
+    auditing,
+    history,
+    leaderboards,
+    opening,
+    pairs,
+    planning,
+    predicting,
+    scoring,
+    serving,
+)
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
 __all__ = ["application", "main"]
@@ -30,7 +42,7 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Spread": (pairs.variance, pairs.covariance, pairs.correlation, pairs.r_squared, pairs.gini, pairs.ratio),
     "Pairs": (pairs.auc, pairs.pairs, pairs.best_error),
     "Predict": (predicting.train, predicting.predict, predicting.distill, predicting.models),
-    "Score": (scoring.score,),
+    "Score": (scoring.score, leaderboards.certify, leaderboards.submit, leaderboards.standings),
     "Look back": (history.budget, history.history, history.verify, history.report),
     "Share": (serving.serve, agents.mcp),
 }

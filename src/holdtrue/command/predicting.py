@@ -11,7 +11,7 @@ from holdtrue.command.output import Json, print_json, print_lines, print_table, 
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["distill", "models", "predict", "train"]
+__all__ = ["distill", "models", "predict", "read_table", "train"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the model.")]
 Kind = Annotated[
@@ -75,6 +75,9 @@ def predict(
     ] = None,
     epsilon: Epsilon = None,
     mu: Mu = None,
+    method: Annotated[
+        Literal["soft-majority", "agnostic", "noisy-max"], typer.Option(help="How votes become a label.")
+    ] = "soft-majority",
     screen: ScreenOption = None,
     key: Key = None,
     analyst: Analyst = None,
@@ -86,7 +89,8 @@ def predict(
     rows = _read_points(values, points)
     with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("predicting"):
-            found = curator.predict(name, rows, epsilon=epsilon, mu=mu, screen=screen, key=key, analyst=analyst)
+            given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": method, "screen": screen}
+            found = curator.predict(name, rows, **given, key=key, analyst=analyst)
         if as_json:
             print_json({"predictions": found} if isinstance(found, list) else found)
         elif isinstance(found, list):
@@ -117,7 +121,7 @@ def distill(
     as_json: Json = False,
 ) -> None:
     """Buy labels for public rows, train a student on them, and label all public rows with it at no further cost."""
-    rows = _read_table(public)
+    rows = read_table(public)
     with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("buying labels"):
             given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "screen": screen}
@@ -166,7 +170,7 @@ def _read_points(values: list[str] | None, points: Path | None) -> Any:  # noqa:
     if bool(values) == (points is not None):
         raise InvalidParameter("point", values, "COLUMN=VALUE for each column, or --points FILE")
     if points is not None:
-        return _read_table(points)
+        return read_table(points)
     point = {}
     for text in values or ():
         column, sign, value = text.partition("=")
@@ -184,7 +188,7 @@ def _read_value(text: str) -> object:
     return found if isinstance(found, (bool, int, float, str)) else text
 
 
-def _read_table(path: Path) -> Any:  # noqa: ANN401 - an Arrow table
+def read_table(path: Path) -> Any:  # noqa: ANN401 - an Arrow table
     """Return public rows from a file."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow import csv, parquet

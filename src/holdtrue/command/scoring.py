@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdtrue.holdouts.result_files import ResultChoice, Results
     from holdtrue.records import Interval
 
-__all__ = ["score"]
+__all__ = ["CaseId", "ClusterOf", "ResultsFile", "certify_gate", "score"]
 
 _NOT_BETTER = 1
 _NO_SCORE = "left out on a gate, which tells no score"
@@ -206,6 +206,18 @@ def score(
         print_lines(str(results), lines + _note_reading(found))
     if better is False:
         raise typer.Exit(_NOT_BETTER)
+
+
+def certify_gate(
+    results: Path, holdout: str, what: str, *, case_id: str | None, cluster: str | None, analyst: str | None
+) -> "Score":
+    """Close the gate at a ledger and return its certificate; ``results`` is any file of its cases."""
+    from holdtrue.holdouts.result_files import ResultChoice, read_results
+
+    found = read_results(results, ResultChoice(id=case_id, cluster=cluster))
+    made = _ScoredSubmission(found, None, None, None, None, 0.0, incumbent=False, analyst=analyst)
+    with _open_holdout(made, holdout, None) as held:
+        return held.certify(what, analyst=analyst)
 
 
 def _check_terms(terms: dict[str, Any], *, create: bool) -> None:

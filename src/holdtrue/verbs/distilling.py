@@ -18,7 +18,7 @@ from holdtrue.verbs.predicting import Offer, plan_purchase, predict
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.training import Model
 
-__all__ = ["Student", "release_groups", "teach_student"]
+__all__ = ["Purchase", "Student", "buy_labels", "copy_student", "fit_student", "release_groups", "teach_student"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,30 +60,63 @@ def teach_student(  # noqa: PLR0913 - what is bought, and who is taught
     With ``groups`` the points are clustered into that many groups, by public numbers only, and one label is bought
     for each group at the price of one point; all groups are one charge. BudgetExceeded means that nothing was spent.
     """
-    learner = _copy_student(student)  # refused before anything is bought
+    learner = copy_student(student)  # refused before anything is bought
+    given: dict[str, Any] = {"labels": labels, "groups": groups, "epsilon": epsilon, "mu": mu, "screen": screen}
+    bought = buy_labels(curation, model, public, key=None, analyst=analyst, **given)
+    kept = [place for place, label in enumerate(bought.labels) if label is not None]
+    taught = fit_student(
+        learner, model.read([bought.points[place] for place in kept]), [bought.labels[place] for place in kept]
+    )
+    return Student(model.asked.name, taught, len(kept) if groups is None else groups, model)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Purchase:
+    """Public points and their labels, None where none was bought or clear; ``told`` is what was released."""
+
+    points: list[dict[str, object]]
+    labels: list[Any]
+    told: list[Prediction]
+
+
+def buy_labels(  # noqa: PLR0913 - one purchase
+    curation: Curation,
+    model: Model,
+    public: object,
+    *,
+    labels: int | None,
+    groups: int | None,
+    epsilon: Number | None,
+    mu: Number | None,
+    screen: Number | None,
+    key: str | None,
+    analyst: str | None,
+) -> Purchase:
+    """Buy labels for public points, one by one or by group; BudgetExceeded means that nothing was spent."""
     points = model.read_points(public)
     if groups is not None:
         if mu is not None or screen is not None:
             raise InvalidParameter.saying("groups", "groups are labelled by soft majority; leave out mu and screen")
-        bought = _label_groups(curation, model, points, count("groups", groups), epsilon, analyst)
-        return Student(model.asked.name, _fit_student(learner, model.read(points), bought), groups, model)
+        return _label_groups(curation, model, points, count("groups", groups), epsilon, (key, analyst))
     number = len(points) if labels is None else count("labels", labels)
     if number > len(points) or not points:
         raise InvalidParameter("labels", labels, f"at most the number of public points, {len(points)}")
     # Spread evenly, since files are often sorted.
-    taken = [points[place * len(points) // number] for place in range(number)]
-    table = {name: [point[name] for point in taken] for name in model.reads}
+    taken = [place * len(points) // number for place in range(number)]
+    table = {name: [points[place][name] for place in taken] for name in model.reads}
     given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "method": "soft-majority", "screen": screen}
-    told = predict(curation, model, table, key=None, analyst=analyst, **given)
-    kept = [place for place, answer in enumerate(told) if answer.label is not None]
-    if not kept:
+    told = predict(curation, model, table, key=key, analyst=analyst, **given)
+    if all(answer.label is None for answer in told):
         message = "no public point had a clear vote, so there is nothing to teach; the screens were charged"
         raise ReleaseError(message, entry=max(answer.certificate.entry for answer in told))
-    taught = _fit_student(learner, model.read([taken[place] for place in kept]), [told[place].label for place in kept])
-    return Student(model.asked.name, taught, len(kept), model)
+    found: list[Any] = [None] * len(points)
+    for place, answer in zip(taken, told, strict=True):
+        found[place] = answer.label
+    return Purchase(points, found, told)
 
 
-def _copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
+def copy_student(student: Any) -> Any:  # noqa: ANN401 - any scikit-learn estimator
+    """Return an unfitted copy of an estimator; InvalidParameter for anything else."""
     from sklearn.base import clone
 
     try:
@@ -127,8 +160,8 @@ def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
     points: list[dict[str, object]],
     groups: int,
     epsilon: Number | None,
-    analyst: str | None,
-) -> list[Any]:
+    sender: tuple[str | None, str | None],
+) -> Purchase:
     """Return a label for every point; those of the groups that have none yet are bought by one charge."""
     if model.asked.labels is None:
         raise InvalidParameter.saying("groups", "leave out groups: they need labels, and this model predicts numbers")
@@ -149,12 +182,12 @@ def _label_groups(  # noqa: PLR0913, PLR0917 - one purchase
         places = [place for number in new for place in members[number]]
         return plan_purchase(offer, whole.parts, release, features[places], request)
 
-    said = curation.run(Job(plan, analyst=analyst))
+    said = curation.run(Job(plan, *sender))
     found: list[Any] = [None] * len(points)
     for places, answer in zip(members, said, strict=True):
         for place in places:
             found[place] = answer.label if isinstance(answer, Prediction) else None
-    return found
+    return Purchase(points, found, [answer for answer in said if isinstance(answer, Prediction)])
 
 
 def _gather_points(features: npt.NDArray[np.float64], groups: int) -> list[list[int]]:
@@ -168,7 +201,7 @@ def _gather_points(features: npt.NDArray[np.float64], groups: int) -> list[list[
     return [found for found in listed if found]
 
 
-def _fit_student(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator
+def fit_student(student: Any, rows: npt.NDArray[np.float64], labels: Sequence[Any]) -> Any:  # noqa: ANN401 - an estimator
     """Return a fitted student; if all labels are equal, one that always predicts that label."""
     from sklearn.dummy import DummyClassifier
 

@@ -128,6 +128,14 @@ async def _answer_request(service: "Service", scope: Scope, name: str, body: Cal
     asked = _decode_ask(await body())
     queries = (asked.query,) if asked.query is not None else asked.queries or ()
     dataset = await service.registry.find_dataset(name)
+    if asked.values is not None:
+        if caller.role != "owner":
+            message = "values come from the rows, so only the owner may give them; ask a question instead"
+            raise RefusedError(message)
+        mean = partial(dataset.curator.ask, values=asked.values, name=asked.name, key=key, analyst=caller.name)
+        measured = [await dataset.dispatcher.run_long(caller.name, mean)]
+        service.metrics.note_charge(scope, name, "ask", measured)
+        return encode(measured[0]).encode()
     if asked.by is not None:
         given: dict[str, Any] = {"by": asked.by, "keys": asked.keys, "key": key, "analyst": caller.name}
         found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.ask, asked.query, **given))
@@ -159,9 +167,10 @@ def _decode_ask(content: bytes) -> Ask:
         asked.query is not None and asked.by is not None and asked == Ask(query=asked.query, by=asked.by, keys=asked.keys)
     )
     plain = (Ask(query=asked.query, deduce=asked.deduce), Ask(queries=asked.queries, deduce=asked.deduce))
-    if not grouped and (asked not in plain or asked == Ask(deduce=asked.deduce)):
+    measured = asked.values is not None and asked == Ask(values=asked.values, name=asked.name)
+    if not grouped and not measured and (asked not in plain or asked == Ask(deduce=asked.deduce)):
         raise InvalidParameter.without_value(
-            "query", "given, with by= where it is asked by group, or queries in its place, and nothing else"
+            "query", "given, with by= where it is asked by group, or queries in its place, or values with their name"
         )
     return asked
 
@@ -184,6 +193,6 @@ router.add_api_route(
     response_class=Response,
     responses={**PROBLEMS, 200: _ANSWER},
     openapi_extra={"parameters": [_NAME, _HEADER], "security": [{"key": []}]}
-    | describe_body(Ask, only=("query", "queries", "by", "keys", "deduce")),
+    | describe_body(Ask, only=("query", "queries", "values", "name", "by", "keys", "deduce")),
 )
 _ROUTE = router.routes[-1]

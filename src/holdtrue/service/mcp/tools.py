@@ -32,6 +32,7 @@ LEFT_OUT = {
     "report": "a page for people",
     "ledger": "a file for auditors",
     "train": "for the owner, over HTTP or in Python",
+    "grant": "for the owner, over HTTP or in Python",
     "certify": "for the owner, since it closes a gate for good",
 }
 """Verbs of datasets and holdouts that are no tools, each with its reason."""

@@ -23,6 +23,8 @@ from holdtrue.records import Table as TableResponse
 from holdtrue.requests import (
     Ask,
     BestError,
+    Distill,
+    Grant,
     Learn,
     Mean,
     Predict,
@@ -40,13 +42,18 @@ from holdtrue.service.http.bodies import body_of, describe_body
 from holdtrue.service.http.problems import FIELD_NAMES, PROBLEMS, Refused
 from holdtrue.service.http.routes.datasets import DatasetName
 from holdtrue.service.identity import Analyst, Anyone, Auditor, IdempotencyKey, Owner
+from holdtrue.service.identity.api_keys import share_of
 from holdtrue.service.settings import Settings
+from holdtrue.verbs.distilling import Purchase, buy_labels
 from holdtrue.verbs.pairs import StatisticRequest
+from holdtrue.verbs.training import Model
 
-__all__ = ["router"]
+__all__ = ["ESTIMATORS", "make_estimator", "read_classes", "router", "to_columns"]
 
 router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
 AskBody = Annotated[Ask, body_of(Ask)]
+DistillBody = Annotated[Distill, body_of(Distill)]
+GrantBody = Annotated[Grant, body_of(Grant)]
 LearnBody = Annotated[Learn, body_of(Learn)]
 MeanBody = Annotated[Mean, body_of(Mean)]
 BestErrorBody = Annotated[BestError, body_of(BestError)]
@@ -241,7 +248,7 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     settings = service_of(request).settings
 
     def learned() -> Hypothesis:
-        classes = _read_classes(dataset, body, settings)
+        classes = read_classes(dataset, body, settings)
         return dataset.curator.learn(classes, key=key, analyst=caller.name, **given)
 
     hypothesis = await dataset.dispatcher.run_long(caller.name, learned)
@@ -262,13 +269,13 @@ async def best_error(
     dataset, settings = await _find_dataset(request, name), service_of(request).settings
     given: dict[str, Any] = {"target": body.target, "features": body.features, "key": key, "analyst": caller.name}
     found = await dataset.dispatcher.run_long(
-        caller.name, lambda: dataset.curator.best_error(_read_classes(dataset, body, settings), **given)
+        caller.name, lambda: dataset.curator.best_error(read_classes(dataset, body, settings), **given)
     )
     _note_charge(request, dataset, "best_error", [found])
     return _make_reply(found)
 
 
-def _read_classes(dataset: Dataset, body: Learn | BestError, settings: Settings) -> HypothesisClass | list[HypothesisClass]:
+def read_classes(dataset: Dataset, body: Learn | BestError, settings: Settings) -> HypothesisClass | list[HypothesisClass]:
     """Return the classes of a request, which this service has room for."""
     several = body.hypotheses
     classes = [read_class(each) for each in several] if isinstance(several, tuple) else read_class(several)
@@ -318,7 +325,7 @@ _TREE: dict[str, _Check] = {
     "min_samples_split": lambda v: _is_whole(v) and v > 1,
 }
 # kind -> (module of scikit-learn, class, parameters and what they may be)
-_ESTIMATORS: dict[str, tuple[str, str, dict[str, _Check]]] = {
+ESTIMATORS: dict[str, tuple[str, str, dict[str, _Check]]] = {
     "logistic-regression": (
         "sklearn.linear_model",
         "LogisticRegression",
@@ -332,11 +339,11 @@ _ESTIMATORS: dict[str, tuple[str, str, dict[str, _Check]]] = {
 }
 
 
-def _make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a scikit-learn estimator
+def make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a scikit-learn estimator
     """Return an estimator that was not fitted yet; InvalidParameter for what is not on the list."""
-    if kind not in _ESTIMATORS:
-        raise InvalidParameter("kind", kind, f"one of {', '.join(_ESTIMATORS)}")
-    module, name, known = _ESTIMATORS[kind]
+    if kind not in ESTIMATORS:
+        raise InvalidParameter("estimator", kind, f"one of {', '.join(ESTIMATORS)}")
+    module, name, known = ESTIMATORS[kind]
     for parameter, value in parameters.items():
         check = known.get(parameter)
         if check is None or not check(value):
@@ -353,7 +360,7 @@ def _make_estimator(kind: str, parameters: Mapping[str, Any]) -> Any:  # noqa: A
 async def train(request: Request, caller: Owner, name: DatasetName, body: TrainBody) -> Response:
     """Train a model on disjoint parts of the rows, for the owner. Releases nothing."""
     dataset = await _find_dataset(request, name)
-    estimator = _make_estimator(body.estimator.kind, body.estimator.parameters)
+    estimator = make_estimator(body.estimator.kind, body.estimator.parameters)
     given = {each: value for each, value in asdict(body).items() if each not in ("name", "estimator")}
     made = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.train, body.name, estimator, **given))
     asked = made.asked
@@ -377,7 +384,7 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
     given: dict[str, Any] = {each: getattr(body, each) for each in ("epsilon", "mu", "method", "screen")}
 
     def predicted() -> list[Prediction]:
-        found = dataset.curator.predict(body.model, _to_columns(rows), key=key, analyst=caller.name, **given)
+        found = dataset.curator.predict(body.model, to_columns(rows), key=key, analyst=caller.name, **given)
         return found if isinstance(found, list) else [found]
 
     predictions = await dataset.dispatcher.run_long(caller.name, predicted)
@@ -413,7 +420,44 @@ async def predictions_left(  # noqa: PLR0913, PLR0917 - the request, the caller,
     return _make_reply({"predictions_left": await dataset.dispatcher.run_long(caller.name, left)})
 
 
-def _to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+@router.post(
+    "/distill",
+    response_class=Response,
+    responses=_describe_reply("A label for each row, null where none was bought or clear, and what the model reads."),
+    openapi_extra=describe_body(Distill, only=("model", "rows", "labels", "groups", "epsilon", "mu", "screen")),
+)
+async def distill(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: DistillBody) -> Response:
+    """Buy labels for public rows, to teach a student of your own with, which predicts at no further cost."""
+    if body.student is not None:
+        raise InvalidParameter.without_value("student", "left out: teach it with the labels in your own process")
+    dataset = await _find_dataset(request, name)
+    curator = dataset.curator
+    given: dict[str, Any] = {each: getattr(body, each) for each in ("labels", "groups", "epsilon", "mu", "screen")}
+
+    def buy() -> tuple[Model, Purchase]:
+        model = curator.model(body.model)
+        return model, buy_labels(curator.pipeline, model, to_columns(body.rows), key=key, analyst=caller.name, **given)
+
+    model, bought = await dataset.dispatcher.run_long(caller.name, buy)
+    _note_charge(request, dataset, "predict", bought.told)
+    return _make_reply({"features": list(model.columns), "labels": bought.labels, "predictions": bought.told})
+
+
+@router.post(
+    "/grant",
+    response_class=Response,
+    responses=_describe_reply("What the analyst may spend, has spent and has left."),
+    openapi_extra=describe_body(Grant),
+)
+async def grant(request: Request, _: Owner, name: DatasetName, body: GrantBody) -> Response:
+    """Limit an analyst to the budget of so many questions, within the cap; null lifts the limit."""
+    dataset = await _find_dataset(request, name)
+    await dataset.dispatcher.run_short(partial(dataset.curator.grant, body.analyst, asks=body.asks))
+    share = partial(share_of, dataset.curator, dataset=dataset.name, name=body.analyst)
+    return _make_reply(await dataset.dispatcher.run_short(share))
+
+
+def to_columns(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return rows as columns, each value as it was sent; all rows must have the same columns."""
     import numpy as np
 

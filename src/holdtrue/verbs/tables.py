@@ -226,7 +226,9 @@ def read_groups(
     number = math.prod(len(cells) for cells in read)
     if number > most:
         price = price_table(curation.plan, number + 1).questions
-        raise InvalidParameter.without_value("columns", f"at most {most:,} cells together; {number:,} would cost {price} questions")
+        raise InvalidParameter.without_value(
+            "columns", f"at most {most:,} cells together; {number:,} would cost {price} questions"
+        )
     base = None if where is None else curation.parse(where)
     if base is not None and not base.boolean:
         raise InvalidParameter.without_value("where", "a yes-or-no condition")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from holdtrue.accounting.closed_forms import gaussian_delta, golden
+from holdtrue.accounting.closed_forms import cdf, gaussian_delta, golden, upper_quantile
 from holdtrue.bounds.transfer import interval
 from holdtrue.codec import decode, encode
 from holdtrue.errors import InvalidParameter
@@ -98,6 +98,23 @@ def test_u6_the_best_epsilon_of_a_share(share, end, epsilon):
     best = golden(high, math.log(0.02), math.log(0.5), steps=60)
     assert high(best) == pytest.approx(end, abs=1e-6)
     assert math.exp(best) == pytest.approx(epsilon, abs=1e-4)
+
+
+def test_u6_the_shorter_form_is_right_for_small_shares_only():
+    """epsilon = mu z_B - mu^2/2, B = beta (share + noise): the least v e^epsilon + delta/beta, nearly the least end."""
+    mu, beta, share = 0.05, 0.035, 0.06
+    z = upper_quantile(beta * share)
+    epsilon = mu * z - mu**2 / 2
+    value = share * math.exp(epsilon) + gaussian_delta(mu, epsilon) / beta
+    assert (epsilon, value) == (pytest.approx(0.141887, abs=1e-6), pytest.approx(0.070174, abs=1e-6))
+    assert value == pytest.approx(cdf(mu - z) / beta, abs=1e-9)
+    for share, lost in ((0.06, 0.00001), (0.2, 0.0001), (0.5, 0.0018)):
+        short = mu * upper_quantile(beta * share) - mu**2 / 2
+        ends = [
+            interval(share, noise=0.0, epsilon=each, slack=gaussian_delta(mu, each) / beta)[1]
+            for each in (short, *(0.1 + 0.001 * step for step in range(60)))
+        ]
+        assert ends[0] - min(ends) == pytest.approx(lost, abs=6e-5)
 
 
 def test_u6_plans_say_both_widths_and_read_back():

@@ -10,7 +10,7 @@ import holdtrue as ht
 from holdtrue.engines import open_engine
 from holdtrue.engines.units import open_units
 from holdtrue.errors import HoldtrueError, InvalidParameter, UnknownColumn, UnsupportedQuery
-from holdtrue.requests import Auc, Correlation, Covariance, Gini, Ratio, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.verbs.asking import cached_parser
 from holdtrue.verbs.pairs import read_statistic
 from holdtrue.verbs.statistic_tasks import measure_tasks
@@ -147,6 +147,58 @@ def test_statistics_of_aggregates_are_those_of_a_column_that_has_them():
         (Auc(score=mine, label="visits.ANY(urgent)", **ends), Auc(score="total", label="some", **ends)),
     ):
         assert measure(engine, unit) == measure(held, row)
+
+
+PAIRS = [
+    ("abs(a.visits.SUM(cost) - b.visits.SUM(cost))", "abs(a.total - b.total)", 64),
+    ('A."visits".COUNT(*) > b.visits.COUNT( cost > 5 ) + 1', "a.visits > b.dear + 1", 1),
+    (
+        "CASE WHEN a.visits.ANY(urgent) AND b.age > 100 THEN b.visits.COUNT(*) ELSE a.age END",
+        "CASE WHEN a.some AND b.age > 100 THEN b.visits ELSE a.age END",
+        600,
+    ),
+]
+
+
+@pytest.mark.parametrize(("mine", "held", "high"), PAIRS, ids=["sums", "counts", "both"])
+def test_pairs_of_aggregates_are_those_of_a_column_that_has_them(mine, held, high):
+    """Whatever the order; a unit is in two pairs, however many rows it owns."""
+    random = np.random.default_rng(9)
+    bags = [[(random.random() < 0.5, float(random.integers(12))) for _ in range(random.integers(0, 6))] for _ in range(60)]
+    columns = {
+        "total": np.array([sum(min(cost, 10) for _, cost in bag) for bag in bags], dtype=float),
+        "visits": np.array([len(bag) for bag in bags]),
+        "dear": np.array([sum(cost > 5 for _, cost in bag) for bag in bags]),
+        "some": np.array([any(urgent for urgent, _ in bag) for bag in bags]),
+        "age": np.arange(60) * 10,
+    }
+    found = []
+    for engine, kernel in ((open_bags(bags), mine), (open_engine(columns), held)):
+        curation = SimpleNamespace(card=engine.card, engine=engine, plan=SimpleNamespace(side="both"), progress=None)
+        (task,) = read_statistic(curation, Pairs(kernel=kernel, high=high)).tasks
+        orders = [np.random.default_rng(seed).permutation(60) for seed in range(3)]
+        found.append([task.sensitivity, *(engine.sum_pairs(task.queries[0], order, bits=40) for order in orders)])
+        engine.close()
+    assert found[0] == found[1]
+    assert found[0][1] > 0
+
+
+def test_pairs_of_the_keys_of_one_table_and_what_they_refuse():
+    visits = {"person": np.arange(4000) // 4, "urgent": np.arange(4000) % 8 == 0, "cost": np.arange(4000) % 7 * 10.0}
+    with ht.Curator(visits, unit="person", bounds={"cost": (0, 100)}, queries=20, iid=True) as curator:
+        for wrong, words in (
+            ("COUNT(*) + b.COUNT(*)", "say which, as in a.COUNT"),
+            ("a.COUNT(*) / 4", "reads both rows"),
+            ("a.cost - b.cost", "no column"),
+            ("a.ANY(b.urgent) AND b.ANY(urgent)", "no column"),
+        ):
+            with pytest.raises(HoldtrueError, match=words):
+                curator.pairs(wrong)
+        assert not curator.history
+        found = curator.pairs("a.ANY(urgent) = b.ANY(urgent)")
+        assert 0.5 in found.interval
+        assert found.certificate.unit == "person"
+        assert curator.pairs("a.any( urgent ) = b.ANY(urgent)").repeated
 
 
 def test_statistics_of_aggregates_need_bounds_and_two_different_ones():

@@ -245,18 +245,18 @@ class StreamedEngine(Engine):
         Law: exact; replacing one row moves it by at most twice what the expression spans, whatever the order. The columns
         that are read are held in memory meanwhile.
         """
-        names = columns_of_pair(query)
+        sides = columns_of_pair(query)
+        names = list(dict.fromkeys(name for _, name in sides.values()))
         checked_bits(bits)
 
         def add() -> int:
             pieces = [cells for cells, _ in self._pass_over(names, progress)]
-            held = [join_pieces([cells[place] for cells in pieces]) for place in range(len(names))]
+            held = {name: join_pieces([cells[place] for cells in pieces]) for place, name in enumerate(names)}
             total = 0
             for start in range(0, self.rows, CHUNK):
                 first = order[start : start + CHUNK]
-                second = order[np.arange(start + 1, start + 1 + first.size) % self.rows]
-                columns = {f"a.{name}": _take_rows(column, first) for name, column in zip(names, held, strict=True)}
-                columns |= {f"b.{name}": _take_rows(column, second) for name, column in zip(names, held, strict=True)}
+                rows = {"a": first, "b": order[np.arange(start + 1, start + 1 + first.size) % self.rows]}
+                columns = {name: _take_rows(held[own], rows[side]) for name, (side, own) in sides.items()}
                 total += add_exactly(evaluate(query, columns, bits, rows=first.size))
             return total
 

@@ -12,7 +12,7 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,10 +24,12 @@ from holdtrue.engines.base import Engine, LocalEngine, StreamedEngine, join_piec
 from holdtrue.engines.bitmaps import MEMORY, Progress
 from holdtrue.engines.unit_totals import columns_of, find_least_place, make_column, start_total, where_valid
 from holdtrue.errors import InsufficientSamples, RequestError, UnknownColumn
+from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card, UnitTable
 from holdtrue.queries.cells import DisjointCells
 from holdtrue.queries.evaluator import Values
 from holdtrue.queries.features import Feature, UnitFeature
+from holdtrue.queries.pairs import find_own_aggregates
 from holdtrue.queries.scalars import MOST_ROWS
 from holdtrue.queries.syntax_tree import Aggregate, Query, list_aggregates
 
@@ -162,6 +164,16 @@ class UnitEngine(ArrayEngine):
 
         return self._run_masked(take)
 
+    def sum_pairs(self, query: Query, order: Integers, *, bits: int, progress: Progress | None = None) -> int:
+        """Return the sum of an expression in two units over an order of them; see :class:`LocalEngine`."""
+
+        def take() -> int:
+            wanted = {found.column: found for _, found in find_own_aggregates(query).values()}
+            with self._hold_columns(set(wanted), wanted):
+                return super(UnitEngine, self).sum_pairs(query, order, bits=bits, progress=progress)
+
+        return self._run_masked(take)
+
     def sum_cells(self, cells: DisjointCells, *, bits: int, progress: Progress | None = None) -> list[int]:
         """Return the sums of the queries of disjoint cells: their columns may be aggregates, which have no codes."""
         return self.sums(cells.queries, bits=bits, progress=progress)
@@ -177,22 +189,24 @@ class UnitEngine(ArrayEngine):
         with self._hold_aggregates([item for item in read if isinstance(item, Query)]):
             yield from super()._read_rows(features, progress)
 
+    def _hold_aggregates(self, queries: Sequence[Query]) -> AbstractContextManager[None]:
+        """Have the columns of aggregates that queries read, and keep them until the end."""
+        names = {name for query in queries for name in query.columns}
+        return self._hold_columns(names, {found.column: found for query in queries for found in list_aggregates(query.tree)})
+
     @contextmanager
-    def _hold_aggregates(self, queries: Sequence[Query]) -> Iterator[None]:
-        """Have the columns of aggregates that queries read, and keep them until the end.
+    def _hold_columns(self, names: set[str], wanted: Mapping[str, Aggregate]) -> Iterator[None]:
+        """Have columns, some of them aggregates, and keep them until the end.
 
         Where there is no room, those made longest ago are dropped, but none that another call reads.
         """
-        names = {name for query in queries for name in query.columns}
         with self._lock:
             self._readers.update(names)
             lacking = not names <= self._table.keys()
         try:
             if lacking:
                 with self._reducing:
-                    self._make_aggregates(
-                        {found.column: found for query in queries for found in list_aggregates(query.tree)}
-                    )
+                    self._make_aggregates(wanted)
             yield
         finally:
             with self._lock:

@@ -63,6 +63,31 @@ def test_units_are_registered_asked_and_shown(served, owner, analyst):
     assert refused.status_code == 409, refused.text  # these rows have a budget
 
 
+def test_a_ratio_has_a_form_where_rows_belong_to_units(served, owner):
+    write_units(served.folder)
+    assert owner.post("/v1/datasets", json=TERMS | {"name": "persons"}).status_code == 201
+    curator = served.service.registry.open_dataset("persons").curator
+    form = {"numerator": "visits.COUNT(cost > 0)", "denominator": "visits.COUNT(*)", "cap": "2", "low": "", "high": ""}
+    with open_page(served) as client:
+        client.headers.update({"Origin": served.url, "HX-Request": "true"})
+        assert 'id="kind-ratio"' not in client.get("/datasets/people").text
+        page = client.get("/datasets/persons").text
+        assert "Counting at most, for each patient_id" in page
+        assert 'placeholder="visits.COUNT(*)"' in page
+        assert "2 questions" in client.post("/page/datasets/persons/preview-ratio", data=form).text
+        for other in ({"cap": "0"}, {"cap": ""}, {"cap": "1.5"}, {"numerator": "cost"}, {"low": "2"}):
+            refused = client.post("/page/datasets/persons/ratio", data=form | {"form": "no"} | other)
+            assert "Cost 2 questions" not in refused.text
+        assert not curator.history
+        said = [client.post("/page/datasets/persons/ratio", data=form | {"form": name}) for name in ("one", "one", "two")]
+        assert [each.status_code for each in said] == [200] * 3
+        assert "counting at most 2 for each patient_id" in said[0].text
+        assert "Asked before: free." in said[2].text
+    (line,) = curator.history
+    assert line.verb == "ratio"
+    assert 1 / 3 in curator.ratio("visits.COUNT(cost > 0)", "visits.COUNT(*)", cap=2).interval
+
+
 @pytest.mark.parametrize("tables", [{"visits": "/etc/passwd"}, {"visits": "nothing.parquet"}, {"a b": "visits.parquet"}])
 def test_tables_lie_in_the_data_folders_too(served, owner, tables):
     write_units(served.folder)

@@ -6,13 +6,13 @@ from typing import Any
 
 from holdtrue.demo.population import find_true_covariance
 from holdtrue.queries.cards import Card
-from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, RSquared, Variance
+from holdtrue.requests import Auc, Correlation, Covariance, Gini, Pairs, Ratio, RSquared, Variance
 from holdtrue.service.http.bodies import decode_body
 from holdtrue.service.page.access import text_of
-from holdtrue.service.page.form_fields import read_column_ends, read_number
+from holdtrue.service.page.form_fields import read_column_ends, read_number, read_whole
 from holdtrue.verbs.pairs import StatisticRequest
 
-__all__ = ["STATISTICS", "find_true_statistic", "read_statistic_form"]
+__all__ = ["STATISTICS", "find_true_statistic", "list_statistics", "read_statistic_form"]
 
 STATISTICS: dict[str, tuple[type[Any], str]] = {
     "variance": (Variance, "Variance"),
@@ -22,11 +22,19 @@ STATISTICS: dict[str, tuple[type[Any], str]] = {
     "gini": (Gini, "Gini"),
     "auc": (Auc, "AUC"),
     "pairs": (Pairs, "Pairs of rows"),
+    "ratio": (Ratio, "Ratio"),
 }
 """The forms by the ends of their addresses: the record of each, and what it is called."""
 
+
+def list_statistics(card: Card) -> dict[str, str]:
+    """Return what each form is called; a ratio is of sums over rows that units own."""
+    return {kind: words for kind, (_, words) in STATISTICS.items() if kind != "ratio" or card.unit is not None}
+
+
 _LONGEST = 4096
 _COLUMN = 400
+_SUMS = ("numerator", "denominator")
 
 
 def read_statistic_form(kind: str, card: Card, form: Mapping[str, str]) -> StatisticRequest:
@@ -50,12 +58,20 @@ def read_statistic_form(kind: str, card: Card, form: Mapping[str, str]) -> Stati
             label = text_of(form, "label", longest=_LONGEST, least=1).strip()
             document = {"score": read_name("score"), "label": label}
             document |= {"low": read_number(form, "low"), "high": read_number(form, "high")}
+        case "ratio":
+            document = {field: text_of(form, field, longest=_LONGEST, least=1).strip() for field in _SUMS}
+            document |= {"cap": read_whole(form, "cap")} | _read_ends(form)
         case _:
             kernel = text_of(form, "kernel", longest=_LONGEST, least=1).strip()
-            ends = {field: read_number(form, field) for field in ("low", "high")}
-            document = {"kernel": kernel} | {field: end for field, end in ends.items() if end is not None}
+            document = {"kernel": kernel} | _read_ends(form)
     found: StatisticRequest = decode_body(document, STATISTICS[kind][0])
     return found
+
+
+def _read_ends(form: Mapping[str, str]) -> dict[str, float]:
+    """Return the ends that are given, by name."""
+    ends = {field: read_number(form, field) for field in ("low", "high")}
+    return {field: end for field, end in ends.items() if end is not None}
 
 
 def find_true_statistic(truth: Callable[[str], float], asked: StatisticRequest) -> float | None:

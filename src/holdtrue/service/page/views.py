@@ -26,7 +26,7 @@ from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
 from holdtrue.service.identity import Caller
 from holdtrue.service.identity.api_keys import Share, share_of
-from holdtrue.service.page.statistic_forms import STATISTICS
+from holdtrue.service.page.statistic_forms import list_statistics
 from holdtrue.service.page.summary_views import make_builder, suggest_points
 
 __all__ = [
@@ -196,7 +196,7 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "form_field": "form-id",
         "summary": None,
         "builder": make_builder(dataset.curator.card),
-        "statistics": {kind: words for kind, (_, words) in STATISTICS.items()},
+        "statistics": list_statistics(dataset.curator.card),
         "suggested": suggest_questions(dataset.curator.card),
     }
 

@@ -1,11 +1,16 @@
 """The lecture pages meet every slip of their source, check each claim with code, and end with exercises."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "docs" / "lectures"
+DOCS = Path(__file__).parent.parent / "docs"
+FOLDER = DOCS / "lectures"
+_SPEC = importlib.util.spec_from_file_location("claims", DOCS / "claims.py")
+claims = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(claims)
 SLIPS = {
     "1-stability-and-noise": range(6, 10),
     "2-exponential-mechanism": range(1, 6),
@@ -40,3 +45,20 @@ def test_every_section_of_a_page_is_checked_by_code(page):
         assert any("assert " in block or "pytest.raises" in block for block in blocks), section.splitlines()[0]
     assert exercises.startswith("Exercises\n")
     assert 3 <= len(re.findall(r"^\d\. ", exercises, re.MULTILINE)) <= 5
+
+
+@pytest.mark.parametrize("lecture", claims.read_index(), ids=lambda lecture: lecture["page"])
+def test_every_claim_of_a_source_is_checked_or_has_a_reason(lecture):
+    assert list(claims.find_missing(lecture)) == []
+    assert list(claims.find_unlisted(lecture)) == []
+
+
+def test_a_claim_without_a_check_and_one_that_is_not_listed_are_noticed():
+    lecture = next(iter(claims.read_index()))
+    first, *rest = lecture["claims"]
+    assert list(claims.find_missing(lecture | {"claims": [first | {"section": "Exercises"}]}))
+    assert list(claims.find_missing(lecture | {"claims": [first | {"words": "nowhere said"}]}))
+    assert list(claims.find_unlisted(lecture | {"claims": rest})) == [
+        "Lecture 12: section 'Definition 0.1: total-variation stability'",
+        "Lecture 12: Definition 0.1",
+    ]

@@ -15,6 +15,7 @@ from holdtrue.engines import duckdb_engine
 from holdtrue.engines.duckdb_engine import DuckDBEngine
 from holdtrue.engines.files import FileState
 from holdtrue.ledgers.sealed_store import FolderStore
+from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 PLANNED = {"queries": 20, "epsilon": 1.0, "delta": 1e-6}
 ROWS = pd.DataFrame({"age": np.arange(400) % 90, "region": np.where(np.arange(400) % 3, "north", "south")})
@@ -170,6 +171,18 @@ def test_a_note_that_cannot_be_written_keeps_nobody_from_the_data(people, hashed
     open_again(people, **PLANNED)
     open_again(people)
     assert len(hashed) == 2
+
+
+def test_beside_a_ledger_in_a_database_this_process_remembers(people, hashed, request):
+    ledger = request.getfixturevalue("postgres").schema()
+    for given in (PLANNED, {}, {}):
+        ht.Curator(people, ledger=ledger, **given).close()
+    assert len(hashed) == 1
+    ht.Curator(people, ledger=ledger, rehash=True).close()
+    assert len(hashed) == 2
+    write(ROWS.assign(age=ROWS.age + 1), people)
+    with pytest.raises(ht.FingerprintMismatch):
+        ht.Curator(people, ledger=ledger)
 
 
 def test_only_the_owner_can_read_the_note_and_no_row_is_in_it(people, hashed):

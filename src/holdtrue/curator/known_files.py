@@ -2,8 +2,9 @@
 
 Beside a ledger in a file stands a sealed note of the files that its rows came from, as they were when the fingerprint was
 taken: path, device, inode, size and both times of change. While they are the same, the fingerprint is taken from the note.
-Whoever can write to the disk and set a file's inode and status time back can deceive this, which no ordinary program does;
-``rehash`` reads the rows again whatever the note says.
+For a ledger in a database, which may serve machines with other inodes, the note is this process's own memory: a connection
+that was cut is made again without reading the rows. Whoever can write to the disk and set a file's inode and status time
+back can deceive this, which no ordinary program does; ``rehash`` reads the rows again whatever the note says.
 """
 
 import os
@@ -26,6 +27,9 @@ NOTE: Final = "rows"
 SETTLED: Final = 2_000_000_000
 """A file that changed within these nanoseconds may change again without a new time: file systems count in up to 2 s."""
 
+# By a ledger's key, for ledgers in a database.
+_REMEMBERED: Final[dict[str, tuple[str, str]]] = {}
+
 
 class RowsFingerprint:
     """The fingerprint of an engine's rows under a ledger's key: from the note beside the ledger, or by reading them.
@@ -45,6 +49,7 @@ class RowsFingerprint:
     ) -> None:
         self._engine, self._rehash, self._progress = engine, rehash, progress
         self._store = _find_store(ledger) if _can_tell(engine.files) else None
+        self._remembers = _can_tell(engine.files) and ledger is not None and "://" in os.fspath(ledger)
         self._found: tuple[bytes, str] | None = None
         self._settled = False
 
@@ -70,11 +75,14 @@ class RowsFingerprint:
     def keep(self) -> None:
         """Note a fingerprint that was taken, once its ledger is open; only of files that stayed as they were."""
         files = list(self._engine.files)
-        if self._store is None or self._found is None or not self._settled:
+        if not (self._store or self._remembers) or self._found is None or not self._settled:
             return
         with suppress(HoldtrueError, OSError):
             if files == [FileState.of(file.path) for file in files]:
                 key, found = self._found[0].hex(), self._found[1].encode("ascii")
+                if self._store is None:
+                    _REMEMBERED[key] = self._describe_files(), self._found[1]
+                    return
                 self._store.write(NOTE, seal_document(key, NOTE, facts=self._describe_files(), content=found))
 
     def _describe_files(self) -> str:
@@ -84,7 +92,8 @@ class RowsFingerprint:
 
     def _read_note(self, key: str) -> str | None:
         if self._store is None:
-            return None
+            described, found = _REMEMBERED.get(key, ("", "")) if self._remembers else ("", "")
+            return found if found and described == self._describe_files() else None
         with suppress(HoldtrueError, UnicodeDecodeError):
             note = self._store.read(NOTE)
             if note is not None and note.facts == self._describe_files():

@@ -562,3 +562,12 @@ for data in ({{"a": np.arange(3.0), "b": np.array([True, False, True])}}, pyarro
 sys.exit("pandas" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0  # noqa: S603 - ours
+
+
+def test_ten_thousand_columns_are_opened_and_one_that_is_not_there_is_named_in_a_line():
+    engine = open_engine(pa.table({f"c{number}": pa.array([number % 7, 1]) for number in range(10_000)}))
+    assert engine.sums([parse("c9998 = 2 AND c1 = 1", engine.card)], bits=0) == [1]
+    with pytest.raises(UnknownColumn, match="did you mean") as caught:
+        parse("c10000 > 1", engine.card)
+    assert len(str(caught.value)) < 100
+    engine.close()

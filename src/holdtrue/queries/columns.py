@@ -349,14 +349,15 @@ def check_names(names: Sequence[str], types: Mapping[str, str]) -> None:
         raise RequestError(message)
     seen: dict[str, str] = {}
     for name in names:
-        if name in seen.values():
+        twin = seen.get(name.casefold())
+        if twin == name:
             message = f"two columns have the name {name!r}; rename one of them"
             raise RequestError(message)
-        twin = seen.setdefault(name.casefold(), name)
-        if twin != name:
+        if twin is not None:
             message = f"the columns {twin!r} and {name!r} differ only in case; rename one of them"
             raise RequestError(message)
-    unknown = next((name for name in types if name not in names), None)
+        seen[name.casefold()] = name
+    unknown = next((name for name in types if seen.get(name.casefold()) != name), None)
     if unknown is not None:
         message = f"types names the column {unknown!r}, which the data do not have"
         raise UnknownColumn(message)

@@ -28,7 +28,8 @@ from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the P
 from service.conftest import PEOPLE, write_people
 from service.living import living
 
-SECONDS = float(os.environ.get("HOLDTRUE_LOAD_SECONDS", "10"))
+SECONDS = float(os.environ.get("HOLDTRUE_LOAD_SECONDS", "6"))
+KILLS = int(os.environ.get("HOLDTRUE_LOAD_SECONDS", "3"))
 CLIENTS = 4
 CASES, LOOKS = 4_000, 3_000
 MANY = 10**6
@@ -45,6 +46,7 @@ class Clients:
         self.url, self.key = url, key
         self.stop = threading.Event()
         self.answers, self.looks, self.wrong, self.tries = {}, {}, [], Counter()
+        self.times = []
         self.threads = [threading.Thread(target=self._work, args=(number,)) for number in range(CLIENTS)]
 
     def __enter__(self):
@@ -64,7 +66,7 @@ class Clients:
             while not self.stop.is_set():
                 step += 1
                 name = f"{number}-{step}"
-                if step % 20 == 0:
+                if step % 20 == 1:
                     said = {"y_pred": [chance.randrange(2) for _ in range(CASES)]}
                     self.looks[name] = self._sent(client, "/v1/holdouts/cases/score", said, name)
                 elif step % 5 == 0:
@@ -83,6 +85,7 @@ class Clients:
                 continue
             self.tries[reply.status_code] += 1
             if reply.status_code == 200:
+                self.times.append(time.monotonic())
                 return reply.json()
             if reply.status_code != 503 or "retry-after" not in reply.headers:
                 self.wrong.append((reply.status_code, reply.text))
@@ -167,6 +170,23 @@ def test_p6_a_database_that_restarts_and_ends_connections_under_load_loses_nothi
                 end_backends(server, url.split("/")[3].split("?")[0])
                 times.append(("ended connections", *polled(client, 200)))
     report("PostgreSQL", times, clients)
+    check_nothing_lost_or_doubled(found, clients)
+
+
+def test_p6_connections_that_are_ended_every_second_lose_nothing(tmp_path, request):
+    server = request.getfixturevalue("postgres")
+    url = server.database()
+    found, ended = prepared(tmp_path, ledger=url), []
+    with living(found.app) as client:
+        polled(client, 200)
+        with Clients(str(client.base_url), found.key) as clients:
+            for _ in range(KILLS):
+                time.sleep(1.0)
+                ended.append(time.monotonic())
+                end_backends(server, url.split("/")[3].split("?")[0])
+            polled(client, 200)
+    pauses = [min(each for each in clients.times if each > moment) - moment for moment in ended]
+    report("PostgreSQL", [("ended connections", 1, pause) for pause in pauses], clients)
     check_nothing_lost_or_doubled(found, clients)
 
 

@@ -17,6 +17,7 @@ MANY_PARAMETERS = {
     "command/predicting.py train": OPTIONS,
     "command/opening.py open_data": OPTIONS,
     "command/planning.py plan_asking": OPTIONS,
+    "command/planning.py show_holdout_plan": OPTIONS,
     "command/planning.py show_prediction_plan": OPTIONS,
     "command/predicting.py distill": OPTIONS,
     "command/predicting.py predict": OPTIONS,

@@ -600,11 +600,16 @@ class Gate(_Request, frozen=True, kw_only=True):
 
 
 class Certify(_Request, frozen=True, kw_only=True):
-    """The score of a gate's incumbent, or its gain; closes the gate for good."""
+    """The score of a gate's incumbent, or its gain, or the bound of a yes; closes the gate for good."""
 
     what: Annotated[
-        Literal["score", "gain"], Meta(description="The score, or the gain over whom the gate was opened with.")
+        Literal["score", "gain", "bound"],
+        Meta(description="The score, or the gain over whom the gate was opened with, or the lower bound of a yes."),
     ] = "score"
+    of: Annotated[
+        Text | None,
+        Meta(description="For a bound: the submission of the verdict that was a yes; the incumbent unless given."),
+    ] = None
 
 
 class Submit(_Request, frozen=True, kw_only=True):
@@ -729,6 +734,14 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
     unseen: Annotated[bool | None, Meta(description="Whether submissions are made without sight of the cases.")] = None
     cluster: Annotated[
         Values | None, Meta(description="The unit that each case belongs to, on a gate or for full private scores.")
+    ] = None
+    tells: Annotated[
+        Literal["bounds at the end", "bounds"] | None,
+        Meta(description="Whether a gate tells a lower bound of every yes after it has closed, or with the yes."),
+    ] = None
+    gain: Annotated[Share | None, Meta(description="The gain that a gate plans its bets for.")] = None
+    discordant: Annotated[
+        Share | None, Meta(description="The share of cases in which two submissions are expected to differ.")
     ] = None
     submissions: Annotated[Count | None, Meta(description="How many submissions a leaderboard takes.")] = None
     rule: Annotated[

@@ -67,6 +67,11 @@ def test_a_key_is_the_callers_to_choose_and_a_name_is_public(served, analyst, ow
     assert gate.gate(BETTER, key="a") == gate.gate(BETTER, key="a")
     certified = owner.holdout("chosen-gate").certify(key="b")
     assert owner.holdout("chosen-gate").certify(key="b") == certified
+    registered(
+        served, "bound-gate", looks=10, yes=3, incumbent=GOOD.tolist(), tells="bounds at the end", gain=0.1, discordant=0.3
+    )
+    said = analyst.holdout("bound-gate").gate(BETTER)
+    assert owner.holdout("bound-gate").certify("bound", of=said.submission).interval.low > 0.05
     registered(served, "chosen-board", kind="leaderboard", submissions=5)
     board = analyst.leaderboard("chosen-board")
     assert board.submit("one", GOOD, key="a") == board.submit("one", GOOD, key="a")

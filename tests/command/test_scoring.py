@@ -326,6 +326,31 @@ def test_a_gate_is_created_with_all_that_it_can_be_told_and_says_its_claim(score
     assert "--yes" in score("same.csv", "--holdout", "h.holdout", "--create", "--looks", 5, "--hits").err
 
 
+def test_a_gate_is_created_private_or_with_bounds_and_bets(score, tmp_path):
+    for name, values in {"fair": FAIR, "good": GOOD}.items():
+        table(tmp_path / f"{name}.csv", values)
+    private = ("--holdout", "p.holdout")
+    made = score("fair.csv", *private, "--create", "--looks", 5, "--yes", 3, "--hits", "--private", "--epsilon", 4, "--json")
+    assert made.code == 0
+    assert json.loads(made.out)["verdict"]["private"]  # the first look: its score is what others are compared with
+    yes = json.loads(score("good.csv", *private, "--json").out)
+    assert (yes["yes"], yes["verdict"]["looks_left"], yes["verdict"]["gain"]["low"] > 0) == (True, 3, True)
+    assert score("good.csv", *private, "--incumbent").code == 2
+    bounds = ("--holdout", "b.holdout", "--tells", "bounds", "--gain", 0.1, "--discordant", 0.2)
+    assert score("fair.csv", *bounds, "--create", "--looks", 5, "--yes", 3, "--private").code == 2
+    assert score("fair.csv", *bounds, "--create", "--looks", 5, "--yes", 3).code == 0
+    told = score("good.csv", "--holdout", "b.holdout")
+    assert "better than the incumbent by more than 0.2" in " ".join(told.out.split())
+    assert "a gate on these cases is open" in score("fair.csv", "--holdout", "s.holdout", "--create", "--looks", 5).err
+    table(tmp_path / "fair.csv", FAIR, cases=[f"other {name}" for name in IDS])
+    narrow = score("fair.csv", "--holdout", "u.holdout", "--create", "--looks", 5, "--validity", "--json")
+    assert (narrow.code, json.loads(narrow.out)["score"]["private"]) == (0, False)
+    wide = score("fair.csv", "--holdout", "t.holdout", "--create", "--looks", 5, "--epsilon", 2, "--delta", 1e-6, "--json")
+    assert (wide.code, json.loads(wide.out)["score"]["private"]) == (0, True)
+    for words in (("--epsilon", 1), ("--private",), ("--tells", "bounds")):
+        assert "must be left out without --create" in score("fair.csv", "--holdout", "t.holdout", *words).err
+
+
 def test_a_gate_without_its_incumbents_results_says_how_to_go_on(score, tmp_path):
     junit(tmp_path / "fair.xml", FAIR)
     junit(tmp_path / "good.xml", GOOD)

@@ -72,6 +72,19 @@ def test_a_gate_is_registered_from_a_result_file_and_asked_once_for_each_form(se
     assert "his gate was closed" in send(analyst, "/page/holdouts/gate/gate", RESULTS, form="four", name="late").text
 
 
+def test_a_gate_of_the_page_tells_bounds_and_plans_its_bets(served, visit):
+    owner, analyst = visit("owner"), visit("analyst")
+    fields = {"tells": "bounds at the end", "gain": "0.2", "discordant": "0.5"}
+    assert register(owner, "bounds", RESULTS.replace("case", "bound"), **fields).status_code == 200
+    facts = served.service.registry.holdouts.find("bounds")._kept.facts
+    assert (facts.tells, facts.bet) == ("bounds at the end", 0.4)
+    send(analyst, "/page/holdouts/bounds/gate", BETTER.replace("case", "bound"), form="one", name="better")
+    assert "lower bound of the incumbent" in owner.get("/holdouts/bounds").text
+    told = owner.post("/page/holdouts/bounds/certify", data={"form": "two", "what": "bound"}, headers={"HX-Request": "true"})
+    assert re.search(r"<output>0\.\d{3}</output>", told.text)
+    assert register(owner, "odd", RESULTS, **(fields | {"discordant": ""})).status_code == 422
+
+
 def test_scores_and_leaderboards_are_registered_from_labels(visit):
     owner, analyst = visit("owner"), visit("analyst")
     assert register(owner, "scores", LABELS, kind="scores", holds="labels").status_code == 200

@@ -7,6 +7,7 @@ pays for the test and for the whole tree behind a yes, once. Nothing here keeps 
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -20,6 +21,9 @@ from holdtrue.errors import PreconditionError
 from holdtrue.exact import Number, count, probability, round_down
 
 __all__ = [
+    "AT_ONCE",
+    "AT_THE_END",
+    "BOUND_STEPS",
     "betting_end",
     "betting_tail",
     "depth_alpha",
@@ -32,6 +36,11 @@ __all__ = [
     "wins_needed",
 ]
 
+AT_THE_END, AT_ONCE = "bounds at the end", "bounds"
+"""What a gate may tell besides yes and no: a lower bound of every yes after closing, or of each yes at once (V1.1)."""
+BOUND_STEPS = tuple(Fraction(step, 100) for step in (0, 1, 2, 3, 5, 8, 12, 20))
+"""Above the margin by how much a bound that is told at once may lie."""
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 _BETS = 0.98 * 2.0 ** (-np.arange(14) / 2)
@@ -43,36 +52,43 @@ _MOST_TRIED = 1 << 16
 _DEEPEST = 650.0
 
 
-def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0) -> float:
+def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0, tells: str | None = None) -> float:
     """Return ln(1/l_j), rounded up: the level of a look after j yes, of ``yes`` in this many looks (V1.1).
 
     l_j = beta/(A C(k, j + 1)), never rising in j, with A such that :func:`depth_error` is beta: then with probability
     1 - beta every yes of a gate is true and so is one certificate after it has closed, at the level of the yes it had.
     Where the recursion is too long for floats A is 2 B + 1, which is enough: at most C(k, j + 1) looks come after j
     yes, at most C(k, j) games end there, and C(k, j) / C(k, j + 1) is at most 1 up to the middle, from where levels stay.
+
+    ``tells``: with bounds of all yes at the end each look pays for itself, so A is B. With bounds at once a yes has L
+    answers, and l_j = beta/(A C(k, j + 1) L^j); where the recursion is too long A is 2 B + L.
     """
     number, most = count("looks", looks), count("yes", yes)
     before, share = count("after", after, least=0, most=most - 1), math.log(round_down(probability("beta", beta)))
     if most > number:
         message = f"yes must be at most the number of looks, {number:,}; got {most:,}"
         raise PreconditionError(message)
-    if number * most <= _MOST_STEPS and _log_choose(number, most) < _LONGEST:
-        level = _raw_levels(number, most)[before] - share
+    answers = len(BOUND_STEPS) if tells == AT_ONCE else 1
+    raw = _log_choose(number, before + 1) + before * math.log(answers)
+    if tells == AT_THE_END:
+        level = raw + math.log(most) - share
+    elif number * most <= _MOST_STEPS and _log_choose(number, most) + most * math.log(answers) < _LONGEST:
+        level = _raw_levels(number, most, answers)[before] - share
     else:
-        level = _log_choose(number, before + 1) + math.log(2 * most + 1) - share
+        level = raw + math.log(2 * most + answers) - share
     return level * (1 + 2.0**-50)
 
 
-def depth_levels(looks: int, *, yes: int, beta: Number) -> tuple[float, ...]:
+def depth_levels(looks: int, *, yes: int, beta: Number, tells: str | None = None) -> tuple[float, ...]:
     """Return :func:`depth_level` after 0, 1, .. yes."""
-    return tuple(depth_level(looks, yes=yes, beta=beta, after=after) for after in range(count("yes", yes)))
+    return tuple(depth_level(looks, yes=yes, beta=beta, after=after, tells=tells) for after in range(count("yes", yes)))
 
 
 @lru_cache(maxsize=64)
-def _raw_levels(looks: int, yes: int) -> tuple[float, ...]:
-    """Return ln(A C(k, j + 1))."""
-    logs = np.array([_log_choose(looks, after + 1) for after in range(yes)])
-    share = depth_error(np.exp(-logs), looks=looks) * (1 + looks * yes * 2.0**-52)
+def _raw_levels(looks: int, yes: int, answers: int) -> tuple[float, ...]:
+    """Return ln(A C(k, j + 1) L^j)."""
+    logs = np.array([_log_choose(looks, after + 1) + after * math.log(answers) for after in range(yes)])
+    share = depth_error(np.exp(-logs), looks=looks, answers=answers) * (1 + looks * yes * 2.0**-52)
     return tuple(float(level) for level in logs + math.log(share))
 
 
@@ -81,10 +97,11 @@ def _log_choose(looks: int, yes: int) -> float:
     return log_choose(looks, min(yes, looks // 2))
 
 
-def depth_error(levels: Sequence[float] | Floats, *, looks: int) -> float:
+def depth_error(levels: Sequence[float] | Floats, *, looks: int, answers: int = 1) -> float:
     """Return b(k, 0): the most with which a false yes, or a false certificate at the end, comes about (V1.1).
 
     b(r, j) = b(r - 1, j) + max(l_j, b(r - 1, j + 1)) with r looks left after j yes; b(0, j) = l_j and b(., B) = l_(B-1).
+    Where a yes tells one of L ``answers``: + max(l_j + (L - 1) b(r - 1, j + 1), L b(r - 1, j + 1)) in place of max(..).
     Needs: levels that do not rise with j, so that a look whose answer was lost may be counted as a yes.
     """
     given = np.asarray(levels, dtype=np.float64)
@@ -94,7 +111,7 @@ def depth_error(levels: Sequence[float] | Floats, *, looks: int) -> float:
     behind = np.full(count("looks", looks), given[-1])
     total = float(given[-1])
     for level in given[::-1]:
-        sums = level + np.cumsum(np.maximum(level, behind))
+        sums = level + np.cumsum((answers - 1) * behind + np.maximum(level, behind))
         behind, total = np.concatenate([[level], sums[:-1]]), float(sums[-1])
     return total
 
@@ -125,36 +142,48 @@ def _log_tail(rows: int, hits: int, chance: float) -> float:
     return -rows * binary_divergence(hits / rows, chance) * (1 - 2.0**-40)
 
 
-def betting_tail(values: npt.ArrayLike, *, margin: float, counts: npt.ArrayLike | None = None, least: float = -1.0) -> float:
+def betting_tail(
+    values: npt.ArrayLike,
+    *,
+    margin: float,
+    counts: npt.ArrayLike | None = None,
+    least: float = -1.0,
+    planned: float | None = None,
+) -> float:
     """Return ln p, rounded up, of "a mean of at most the margin" by betting against it (V1.2).
 
     p = 1 / mean_i prod_c (1 + bet_i (x_c - t)) for 14 bets, .98 2^(-i/2) / (t - least). Needs: independent values in
     [least, 1], not necessarily alike; the mean of their expectations is the truth. Each product has mean at most 1 (AM-GM).
-    ``counts``: how often each value occurs.
+    ``counts``: how often each value occurs. ``planned``: a further bet, ``planned`` / (t - least), that takes half of the
+    weight; below 1 and fixed before the look, such as the gain over the share of cases that are expected to differ.
     """
     numbers = np.asarray(values, dtype=np.float64)
     often = np.ones(numbers.size) if counts is None else np.asarray(counts, dtype=np.float64)
     if not least <= margin < 1:
         message = f"margin must be at least {least:g} and below 1; got {margin!r}"
         raise PreconditionError(message)
-    bets = _BETS / max(margin - least, _FLATTEST)
+    bets = (_BETS if planned is None else np.append(_BETS, planned)) / max(margin - least, _FLATTEST)
     logs = np.log1p(bets[:, None] * (numbers - margin)) @ often
     top = float(logs.max())
-    wealth = top + math.log(float(np.exp(logs - top).mean())) - (float(often.sum()) + 16) * _TERM_ERROR
+    grown = np.exp(logs - top)
+    mean = float(grown.mean()) if planned is None else float(grown[:-1].mean() + grown[-1]) / 2
+    wealth = top + math.log(mean) - (float(often.sum()) + 16) * _TERM_ERROR
     return min(0.0, -wealth)
 
 
-def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0) -> float:
+def betting_end(values: npt.ArrayLike, *, level: float, least: float = -1.0, planned: float | None = None) -> float:
     """Return a lower end for the mean, failing w.p. at most exp(-level): the largest margin that betting refutes."""
     numbers = np.asarray(values, dtype=np.float64)
 
     def is_refuted(margin: float) -> bool:
-        return betting_tail(numbers, margin=margin, least=least) <= -level
+        return betting_tail(numbers, margin=margin, least=least, planned=planned) <= -level
 
     return largest_float(is_refuted, least, 1 - 2.0**-40, steps=40) if is_refuted(least) else least
 
 
-def wins_needed(differing: int, *, level: float, cases: int | None = None, margin: float = 0.0) -> int:
+def wins_needed(
+    differing: int, *, level: float, cases: int | None = None, margin: float = 0.0, planned: float | None = None
+) -> int:
     """Return the fewest wins of this many differing cases that make a yes at a level; one more than differ where none do.
 
     By exact pairs, or, where ``cases`` is given, by betting over all of them with the margin, each case that differs won or
@@ -166,7 +195,7 @@ def wins_needed(differing: int, *, level: float, cases: int | None = None, margi
         if cases is None:
             return pairs_tail(wins, number) <= -level
         often = [wins, number - wins, cases - number]
-        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=margin) <= -level
+        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=margin, planned=planned) <= -level
 
     found = smallest(enough, number // 2, least=0, most=number)
     return number + 1 if found is None else found
@@ -190,12 +219,12 @@ def depth_width(cases: int, *, level: float, threshold: float = 0.5) -> float | 
     return None if found is None else found / number - threshold
 
 
-def depth_alpha(cases: int, *, looks: int, yes: int, beta: Number) -> float:
+def depth_alpha(cases: int, *, looks: int, yes: int, beta: Number, tells: str | None = None) -> float:
     """Return by how much a score must be above one half for the last yes of a gate; 1/2 where none is enough (V1.3).
 
     1 where not even the first look could say yes.
     """
-    first, last = (depth_level(looks, yes=yes, beta=beta, after=after) for after in (0, yes - 1))
+    first, last = (depth_level(looks, yes=yes, beta=beta, after=after, tells=tells) for after in (0, yes - 1))
     if depth_width(cases, level=first) is None:
         return 1.0
     return depth_width(cases, level=last) or 0.5

@@ -101,9 +101,9 @@ class RemoteHoldout(_RemoteCases):
         asked = _make_submission(y_pred, cases, ids) | {"margin": float(margin), "name": name}
         return self._send_look("gate", asked, Verdict, key)
 
-    def certify(self, what: str = "score", *, key: str | None = None) -> Score:
-        """Close a gate for good and return its incumbent's score, or its gain (``what="gain"``); for the owner."""
-        return self._send_look("certify", {"what": what}, Score, key)
+    def certify(self, what: str = "score", *, of: str | None = None, key: str | None = None) -> Score:
+        """Close a gate for good and return its incumbent's score, its gain, or the bound ``of`` a yes; for the owner."""
+        return self._send_look("certify", {"what": what, "of": of}, Score, key)
 
     def compare(self, first: object, second: object, *, ids: object = None, key: str | None = None) -> Score:
         """Return by how much the first submission's accuracy is above the second's: one look."""

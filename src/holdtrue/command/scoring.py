@@ -106,6 +106,22 @@ Discordant = Annotated[
         metavar="SHARE", help="With --create and --yes: say which gain is found where two submissions differ in this share."
     ),
 ]
+Private = Annotated[
+    bool | None,
+    typer.Option(
+        "--private/--validity",
+        help="With --create: keep the cases private, or not; scores are private and a gate is not unless given.",
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="With --create: the privacy of everything that is ever told.")]
+Delta = Annotated[float | None, typer.Option(help="With --create and full scores: the slack of that privacy.")]
+Gain = Annotated[float | None, typer.Option(help="With --discordant: plan the gate's bets for this true gain.")]
+Tells = Annotated[
+    str | None,
+    typer.Option(
+        help="With --create and --yes: tell a lower bound of every yes, 'bounds' with the yes or 'bounds at the end'."
+    ),
+]
 Margin = Annotated[
     float,
     typer.Option(
@@ -158,6 +174,11 @@ def score(
     yes: Yes = None,
     hits: Hits = False,
     discordant: Discordant = None,
+    gain: Gain = None,
+    tells: Tells = None,
+    private: Private = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
     margin: Margin = 0.0,
     name: SubmissionName = None,
     submission: SubmissionId = None,
@@ -185,17 +206,13 @@ def score(
         return
     if holdout is None:
         raise InvalidParameter.without_value("--holdout", "given: the ledger that counts the looks, or --check")
-    terms = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen or None, "hits": hits or None}
-    _check_terms(terms | {"discordant": discordant}, create=create)
-    finds = _say_gain(found.number, looks=looks, yes=yes, beta=beta, discordant=discordant)
+    terms: dict[str, Any] = {"looks": looks, "beta": beta, "yes": yes, "unseen": unseen or None, "hits": hits or None}
+    terms |= {"tells": tells, "gain": gain, "private": private, "epsilon": epsilon, "delta": delta}
+    terms["discordant"] = discordant
+    _check_terms(terms, create=create)
     place = _place_aggregate(write, model, holdout, yes)
     made = _ScoredSubmission(found, name, submission, against, confidence, margin, incumbent, analyst, place, model)
-    with _open_holdout(made, holdout, terms if create else None) as held:
-        if held.facts.mode in ("gate", "private gate"):
-            lines, document, better = _ask_gate(held, made, holdout, created=create)
-        else:
-            lines, document, better = _report_score(held, made, holdout)
-    lines += finds
+    lines, document, better = _look(made, holdout, terms if create else None)
     if markdown is not None:
         _write_markdown(markdown, lines)
     if as_json:
@@ -220,12 +237,25 @@ def certify_gate(
         return held.certify(what, analyst=analyst)
 
 
+def _look(made: "_ScoredSubmission", where: str, terms: dict[str, Any] | None) -> "_Report":
+    """Take a look at a holdout; ``terms`` create it, and say what a gate of these terms finds."""
+    finds = [] if terms is None else _say_gain(made.results.number, **terms)
+    if terms is not None and terms["gain"] is None:
+        terms = terms | {"discordant": None}
+    with _open_holdout(made, where, terms) as held:
+        if held.facts.mode in ("gate", "private gate"):
+            lines, document, better = _ask_gate(held, made, where, created=terms is not None)
+        else:
+            lines, document, better = _report_score(held, made, where)
+    return lines + finds, document, better
+
+
 def _check_terms(terms: dict[str, Any], *, create: bool) -> None:
     """Refuse terms of a holdout that exists, and those of a gate for any other."""
     given = [name for name, value in terms.items() if value is not None]
     if not create and given:
         raise InvalidParameter.without_value(f"--{given[0]}", "left out without --create")
-    for name in ("hits", "discordant"):
+    for name in ("hits", "discordant", "gain", "tells"):
         if name in given and "yes" not in given:
             raise InvalidParameter.without_value(f"--{name}", "given together with --yes")
 
@@ -235,7 +265,8 @@ def _say_gain(cases: int, *, discordant: float | None, **numbers: Any) -> list[t
 
     if discordant is None:
         return []
-    known = {name: value for name, value in numbers.items() if value is not None}
+    planned = ("looks", "yes", "beta", "private", "tells")
+    known = {name: numbers[name] for name in planned if numbers[name] is not None}
     plan = plan_holdout(cases=cases, discordant=discordant, **known)
     return [("finds", f"{plan.gate} By exact pairs; betting needs about a fifth more.")]
 
@@ -342,7 +373,9 @@ def _open_holdout(made: _ScoredSubmission, where: str, terms: dict[str, Any] | N
     else:
         check_free(where)
         if terms["yes"] is not None:
-            known |= {"metric": metric, "incumbent": results.values, "incumbent_name": made.known_as}
+            known["metric"] = metric
+            if not terms["private"]:  # a private gate compares with released scores, the first one that of these results
+                known |= {"incumbent": results.values, "incumbent_name": made.known_as}
     try:
         known |= {"ids": results.ids, "cluster": results.clusters}
         held = Holdout(np.ones(results.number), ledger=where, **known, **given)  # type: ignore[arg-type]  # by name
@@ -482,6 +515,13 @@ def _ask_gate(held: "Holdout", made: _ScoredSubmission, where: str, *, created: 
     if made.place is not None:
         raise InvalidParameter.without_value("--write-every-eval-ever", _NO_SCORE)
     results = made.results.values
+    if held.facts.private and made.incumbent:
+        raise InvalidParameter.without_value("--incumbent", "left out on a private gate, which keeps no submission")
+    if held.facts.private:
+        lines, document, better = _report_verdict(
+            held.gate(cases=results, margin=made.margin, name=made.known_as, analyst=made.analyst)
+        )
+        return lines, document, None if created else better
     if made.incumbent and not created:  # kept once more
         with _open_holdout(made, where, None, incumbent=results, incumbent_name=held.leading) as again:
             return _report_incumbent(again, created=False)

@@ -67,10 +67,10 @@ class CountedGate(Gate):
         del used
         return [given.asked.total(), 0 if against is None else against.total()]
 
-    def is_better(self, given: Submission, against: Question | None, measured: Measured) -> bool:
-        """Return whether the difference on these cases is above the margin."""
+    def prove_bound(self, given: Submission, against: Question | None, measured: Measured) -> Fraction | None:
+        """Return the margin if the difference on these cases is above it."""
         del against
-        return int(measured[0]) - int(measured[1]) > given.margin * self.cases.grid
+        return given.margin if int(measured[0]) - int(measured[1]) > given.margin * self.cases.grid else None
 
     def plan_certificate(self, given: Submission, part: str, state: GateState, what: str) -> PlannedLook:
         """Return the release of the incumbent's score."""

@@ -10,13 +10,22 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from holdtrue.bounds.accuracy import binomial_end
-from holdtrue.bounds.gate_levels import betting_end, betting_tail, depth_level, pairs_tail, threshold_tail, wins_needed
+from holdtrue.bounds.gate_levels import (
+    AT_ONCE,
+    BOUND_STEPS,
+    betting_end,
+    betting_tail,
+    depth_level,
+    pairs_tail,
+    threshold_tail,
+    wins_needed,
+)
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import NoCost
 from holdtrue.exact import round_up
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.gating import YES, Gate, GateState
+from holdtrue.holdouts.gating import Gate, GateState, had_yes, proved_bound
 from holdtrue.holdouts.mode import Look, PlannedLook, Submission
 from holdtrue.holdouts.records import Verdict
 from holdtrue.holdouts.submissions import Question
@@ -37,10 +46,10 @@ class DepthGate(Gate):
 
     Guarantee: with probability 1 - beta, however the submissions were chosen after earlier answers, every submission that
     had a yes is better in truth than the incumbent it met, by more than its margin, and the one certificate after closing
-    holds. A look says yes if its p-value is at most the level of its charge: that of as many yes as the charges before it
-    had, or may have had where they were unanswered then. So the level is a function of the ledger up to the charge, the
-    same in every process, and never above that of the node in the tree. A no says nothing. Needs: as :class:`Gate`, and
-    independent cases (or clusters of them).
+    holds, or the bounds of its yes do where these are told (``tells``). A look says yes if its p-value is at most the level
+    of its charge: that of as many yes as the charges before it had, or may have had where they were unanswered then. So the
+    level is a function of the ledger up to the charge, the same in every process, and never above that of the node in the
+    tree. A no says nothing. Needs: as :class:`Gate`, and independent cases (or clusters of them).
     """
 
     def __init__(self, cases: Cases, facts: Facts, plan: Plan, pipeline: Pipeline, *, store: SealedStore | None) -> None:
@@ -52,7 +61,7 @@ class DepthGate(Gate):
         if number is None:
             return super().count_before(None)
         looks = [look for look in (*self.transcript.looks, *self.transcript.unanswered.values()) if look.number < number]
-        used = sum(look.verb == "gate" and (_was_open(look, number) or _had_yes(look)) for look in looks)
+        used = sum(look.verb == "gate" and (_was_open(look, number) or had_yes(look.told)) for look in looks)
         return used, any(look.verb == "certify" for look in looks)
 
     def release_opening(self, asked: Question, name: str, part: str) -> PlannedLook:
@@ -77,25 +86,43 @@ class DepthGate(Gate):
             losses = self._count_differing(given.asked, against) - wins
         return [used, wins, losses]
 
-    def is_better(self, given: Submission, against: Question | None, measured: Measured) -> bool:
-        """Return whether the p-value is at most the level; which one it is depends on what is public only (V1.2)."""
-        numbers, level, margin = measured[1:], self._level(int(measured[0])), round_up(given.margin)
+    def prove_bound(self, given: Submission, against: Question | None, measured: Measured) -> Fraction | None:
+        """Return the margin if its p-value is at most the level, or the largest step above it up to which all are."""
+        level, proved = self._level(int(measured[0])), None
+        for step in BOUND_STEPS if self.facts.tells == AT_ONCE else BOUND_STEPS[:1]:
+            if self._log_p(given.margin + step, measured[1:], paired=against is not None) > -level:
+                break
+            proved = given.margin + step
+        return proved
+
+    def _log_p(self, bound: Fraction, numbers: Measured, *, paired: bool) -> float:
+        """Return ln p of "better by at most the bound"; which p-value it is depends on what is public only (V1.2)."""
+        least_gain = round_up(bound)
+        if least_gain >= 1:
+            return 0.0
         if not self._are_whole:
-            tail = self._bet(np.asarray(numbers), margin, least=-1.0 if against is not None else 0.0)
-        elif against is None:
-            tail = threshold_tail(int(numbers[0]), cases=self.cases.number, threshold=margin)
-        elif self._uses_pairs(given.margin):
-            tail = pairs_tail(int(numbers[0]), int(numbers[0]) + int(numbers[1]))
-        else:
-            wins, losses = (int(number) for number in numbers)
-            often = [wins, losses, self.cases.number - wins - losses]
-            tail = betting_tail([1.0, -1.0, 0.0], counts=often, margin=margin)
-        return tail <= -level
+            return self._bet(np.asarray(numbers), least_gain, least=-1.0 if paired else 0.0)
+        if not paired:
+            return threshold_tail(int(numbers[0]), cases=self.cases.number, threshold=least_gain)
+        wins, losses = (int(number) for number in numbers)
+        if self._uses_pairs(bound):
+            return pairs_tail(wins, wins + losses)
+        often = [wins, losses, self.cases.number - wins - losses]
+        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=least_gain, planned=self._planned)
+
+    @property
+    def _planned(self) -> float | None:
+        """Return the bet that was planned for when the gate was opened."""
+        return self.facts.bet or None
 
     def _bet(self, sums: npt.NDArray[np.int64], margin: float, *, least: float) -> float:
         """Return ln p for sums of each case or cluster; results that were rounded to the grid are off by a unit at most."""
         least_gain = margin + (0.0 if self._are_exact else 2.0**-BITS)
-        return 0.0 if least_gain >= 1 else betting_tail(self._means(sums), margin=least_gain, least=least)
+        return (
+            0.0
+            if least_gain >= 1
+            else betting_tail(self._means(sums), margin=least_gain, least=least, planned=self._planned)
+        )
 
     def _means(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         sizes = 1 if self.cases.sizes is None else self.cases.sizes
@@ -116,11 +143,14 @@ class DepthGate(Gate):
         return bool(self.facts.pairs) and not margin
 
     def _level(self, used: int) -> float:
-        return depth_level(self.facts.looks, yes=self.most, beta=self.facts.beta, after=min(used, self.most - 1))
+        facts, after = self.facts, min(used, self.most - 1)
+        return depth_level(facts.looks, yes=self.most, beta=facts.beta, after=after, tells=facts.tells or None)
 
     def plan_certificate(self, given: Submission, part: str, state: GateState, what: str) -> PlannedLook:
         """Return the release of the incumbent's score, or of its gain over the first one, at the level of its charge."""
         del state
+        if what == "bound":
+            return self._plan_bound(given, part)
         if what not in ("score", "gain"):
             raise InvalidParameter("what", what, "'score' or 'gain'")
         first = self.find_first() if what == "gain" else None
@@ -154,6 +184,40 @@ class DepthGate(Gate):
         request = {"target": given.asked.name, "values": given.name, "what": what, "private": False}
         return PlannedLook(Release("certify", request, (part,), NoCost(), 0, 0, (), draw, respond), measure)
 
+    def _plan_bound(self, given: Submission, part: str) -> PlannedLook:
+        """Return the release of the lower bound of a yes, at the level of its own charge and behind it only (V1.1)."""
+        looks = (look for look in self.transcript.looks if look.verb == "gate" and had_yes(look.told))
+        look = next((look for look in looks if look.request["values"] == given.name), None)
+        if look is None:
+            message = "the first incumbent had no yes, so there is no bound of it"
+            raise RefusedError(message)
+        margin, paired = Fraction(str(look.request["margin"])), look.request["against"] is not None
+        against = self._find_opponent(look.request["against"], None)
+
+        def measure() -> Measured:
+            self._follow()
+            values = given.asked.values() - (0 if against is None else against.values())
+            return np.concatenate([[self.count_before(look.number)[0]], self.cases.sum_clusters(values)])
+
+        def draw(measured: Measured) -> list[int]:
+            level, sums = self._level(int(measured[0])), np.asarray(measured[1:])
+            if self._are_whole and not paired:
+                found = binomial_end(int(np.count_nonzero(sums)), rows=self.cases.number, level=level)
+            else:
+                off = 0.0 if self._are_exact else 2.0**-BITS
+                least = -1.0 if paired else 0.0
+                found = betting_end(self._means(sums), level=level, least=least, planned=self._planned) - off
+            return [math.floor(max(Fraction(found), margin) * _SCALE)]
+
+        def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
+            del standing
+            low = drawn[0] / _SCALE
+            ends = Interval(low, 1.0, 1 - self.facts.beta, "population")
+            return [Answer(low, ends, Interval(low, 1.0, 1.0, "sample"), self.open_certificate(certificate))]
+
+        request = {"target": given.asked.name, "values": given.name, "what": "bound", "private": False}
+        return PlannedLook(Release("certify", request, (part,), NoCost(), 0, 0, (), draw, respond), measure)
+
     def _certify_ends(self, sums: npt.NDArray[np.int64], level: float, *, gain: bool) -> tuple[float, float, float]:
         """Return the mean and an interval for its truth, each side at half of the level's failure."""
         side, means = level + math.log(2), self._means(sums)
@@ -163,7 +227,7 @@ class DepthGate(Gate):
             return value, binomial_end(hits, rows=rows, level=side), 1 - binomial_end(rows - hits, rows=rows, level=side)
         least, off = (-1.0, 2.0**-BITS) if gain else (0.0, 2.0**-BITS / 2)
         off = 0.0 if self._are_exact else off
-        low = max(least, betting_end(means, level=side, least=least) - off)
+        low = max(least, betting_end(means, level=side, least=least, planned=self._planned) - off)
         turned = betting_end(-means if gain else 1 - means, level=side, least=least) - off
         return value, low, min(1.0, (-turned if gain else 1 - turned))
 
@@ -178,18 +242,20 @@ class DepthGate(Gate):
         level = self._level(self.count_before(look.number)[0])
         gain = None
         if against is not None:
-            gain = Interval(verdict.margin if verdict.yes else -1.0, 1.0, sure, "population")
+            gain = Interval(float(proved_bound(look)) if verdict.yes else -1.0, 1.0, sure, "population")
         needed = None
         if against is not None and self.facts.pairs == "public":
             cases = None if self._uses_pairs(Fraction(str(look.request["margin"]))) else self.cases.number
-            needed = wins_needed(int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin)
+            needed = wins_needed(
+                int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin, planned=self._planned
+            )
         claim = self._claim_yes(look, sure) if verdict.yes else self._claim_no(look, end)
         return replace(
             verdict, gain=gain, at_level=math.exp(-level), needs=UNSET if needed is None else needed, claims=claim
         )
 
     def _claim_yes(self, look: Look, sure: float) -> str:
-        margin = Fraction(str(look.request["margin"]))
+        margin = proved_bound(look)
         by = f" by more than {float(margin):g}" if margin else ""
         if look.request["against"] is None:
             what = f"a score above {float(margin):g}"
@@ -205,7 +271,7 @@ class DepthGate(Gate):
         met = {
             each.request["values"]
             for each in self.transcript.until(end)
-            if each.verb == "gate" and each.request["against"] == against and not _had_yes(each)
+            if each.verb == "gate" and each.request["against"] == against and not had_yes(each.told)
         }
         one = f"of {len(met):,} candidates none" if len(met) > 1 else "this candidate"
         whom = "the incumbent" if against is not None else "the threshold it was asked for"
@@ -216,7 +282,3 @@ class DepthGate(Gate):
 def _was_open(look: Look, number: int) -> bool:
     """Return whether a look had no answer yet when an entry was charged."""
     return look.told is None or look.told_at > number
-
-
-def _had_yes(look: Look) -> bool:
-    return isinstance(look.told, Prediction) and look.told.label == YES

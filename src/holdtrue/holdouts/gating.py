@@ -15,6 +15,7 @@ from typing import NoReturn, TypeAlias
 import msgspec
 import numpy as np
 
+from holdtrue.bounds.gate_levels import AT_THE_END
 from holdtrue.curator.pipeline import Pipeline
 from holdtrue.errors import IntegrityError, InvalidParameter, RefusedError, ReleaseError
 from holdtrue.events import NoCost, NonPrivate
@@ -29,9 +30,11 @@ from holdtrue.planning.plans import Plan
 from holdtrue.records import Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Measured, Release, Standing
 
-__all__ = ["NO", "UNKNOWN", "YES", "Gate", "GateState", "Known"]
+__all__ = ["NO", "UNKNOWN", "YES", "Gate", "GateState", "Known", "had_yes", "proved_bound"]
 
 YES, NO = "yes", "no"
+_HUNDRED = 100  # bounds that are told at once lie whole hundredths above the margin
+_ABOVE = f"{YES} above "
 _FIRST = "the first incumbent"
 
 
@@ -65,12 +68,23 @@ class GateState:
         return replace(self, incumbent=name, first=name, means={name: known})
 
     def accept(self, look: Look) -> "GateState":
-        """Return the state after a yes: the incumbent it met is beaten by more than the margin."""
+        """Return the state after a yes: the incumbent it met is beaten by more than the margin, or than the bound told."""
         name, against = str(look.request["values"]), look.request["against"]
         low, *_ = self.means.get(str(against), UNKNOWN)
-        least = max(Fraction(0), max(Fraction(0), low) + Fraction(str(look.request["margin"])))
+        least = max(Fraction(0), max(Fraction(0), low) + proved_bound(look))
         means = {**self.means, name: (least, max(Fraction(1), least), look.number)}
         return replace(self, incumbent=name, beaten=against, means=means, yes=(*self.yes, look.number))
+
+
+def had_yes(told: Response | None) -> bool:
+    """Return whether a look was answered with yes."""
+    return isinstance(told, Prediction) and str(told.label).startswith(YES)
+
+
+def proved_bound(look: Look) -> Fraction:
+    """Return what a look with a yes was proved to be better by: its margin, or the bound that its yes told at once."""
+    label = str(look.told.label) if isinstance(look.told, Prediction) else YES
+    return Fraction(label.removeprefix(_ABOVE) if label.startswith(_ABOVE) else str(look.request["margin"]))
 
 
 class Gate(Mode[Verdict]):
@@ -103,8 +117,8 @@ class Gate(Mode[Verdict]):
         """Return the integers that a look needs, charged after this many yes."""
 
     @abstractmethod
-    def is_better(self, given: Submission, against: Question | None, measured: Measured) -> bool:
-        """Return whether what was measured is a yes."""
+    def prove_bound(self, given: Submission, against: Question | None, measured: Measured) -> Fraction | None:
+        """Return what a submission is proved to be better by: the margin, or more where that is told; None is a no."""
 
     @abstractmethod
     def plan_certificate(self, given: Submission, part: str, state: GateState, what: str) -> PlannedLook:
@@ -123,7 +137,7 @@ class Gate(Mode[Verdict]):
         match look.verb, look.told:
             case "incumbent", _:
                 return state.open_with(str(look.request["values"]), UNKNOWN)
-            case "gate", Prediction(label=label) if label == YES:
+            case "gate", told if had_yes(told):
                 return state.accept(look)
             case "certify", _:
                 return replace(state, closed=(*state.closed, look.number))
@@ -203,19 +217,24 @@ class Gate(Mode[Verdict]):
         state = self._follow()
         if state.incumbent == given.name:
             self._held[given.name] = given.asked
+            if self.facts.tells == AT_THE_END:  # everyone who ever was the incumbent is needed for the bounds
+                return
             gone = {state.beaten, *self._held} - {state.incumbent, state.first, None}
             for name in gone:
                 self._held.pop(str(name), None)
             if self._store is not None and state.beaten in gone:
                 self._store.remove(str(state.beaten))
 
-    def certify(self, what: str = "score", *, key: str | None = None, analyst: str | None = None) -> Score:
-        """Close the gate for good, and tell the incumbent's score or its gain: the last thing that is told."""
+    def certify(
+        self, what: str = "score", *, of: str | None = None, key: str | None = None, analyst: str | None = None
+    ) -> Score:
+        """Close the gate for good, and tell the incumbent's score or gain, or the bound of a yes: the last that is told."""
         self.pipeline.check_open()
         with self.pipeline.lock:
             state = self._follow()
+            self._check_certificate(what, of, state)
             known = None if key is None else self.pipeline.ledger.find(request_id=key)
-            name = state.incumbent if known is None else str(read_charge(known).request["values"])
+            name = (of or state.incumbent) if known is None else str(read_charge(known).request["values"])
             against = self._find_opponent(name, known)
             if against is None or name is None:
                 message = "there is no incumbent to certify: no submission had a yes yet"
@@ -229,6 +248,16 @@ class Gate(Mode[Verdict]):
             found = self.run(planned, given.request_id(part), bound=key is not None, analyst=analyst)
             said = self.score(given, found, self._moment(key))
             return msgspec.structs.replace(said, looks_left=0, metric=said.metric if what == "score" else what)
+
+    def _check_certificate(self, what: str, of: str | None, state: GateState) -> None:
+        """Refuse a certificate that this gate does not pay for."""
+        if (what == "bound") != (self.facts.tells == AT_THE_END):
+            expected = f"'bound' on a gate opened with tells={AT_THE_END!r}, and only there"
+            raise InvalidParameter("what", what, expected)
+        if of is not None and (what != "bound" or of not in state.means):
+            raise InvalidParameter.saying(
+                "of", "of is the submission of a verdict that was a yes, for a certificate of its bound"
+            )
 
     def refuse_second_certificate(self, what: str, before: float = math.inf) -> None:
         """Refuse to certify one thing where another one was charged before an entry; the same again is one statement."""
@@ -360,14 +389,18 @@ class Gate(Mode[Verdict]):
         asked = given.asked
 
         def draw(measured: Measured) -> list[int]:
-            yes = len(measured) > 0 and self.is_better(given, against, measured)
-            if yes:  # before the yes is stored: whoever reads it there must find the incumbent
-                self._keep(given.name, asked)
-            return [int(yes)]
+            bound = self.prove_bound(given, against, measured) if len(measured) > 0 else None
+            if bound is None:
+                return [0, 0]
+            self._keep(given.name, asked)  # before the yes is stored: whoever reads it there must find the incumbent
+            return [1, round((bound - given.margin) * _HUNDRED)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
             del standing
-            return [Prediction(YES if drawn[0] else NO, self.open_certificate(certificate))]
+            label = YES if drawn[0] else NO
+            if drawn[1]:
+                label = f"{_ABOVE}{float(given.margin + Fraction(drawn[1], _HUNDRED))!r}"
+            return [Prediction(label, self.open_certificate(certificate))]
 
         return Release(
             verb="gate",
@@ -413,7 +446,7 @@ class Gate(Mode[Verdict]):
         state = self._follow() if moment.entry is None else self._fold(GateState(), self.transcript.until(end))
         used, closed = self._count_at(end, state)
         verdict = Verdict(
-            yes=found.label == YES,
+            yes=had_yes(found),
             margin=float(given.margin),
             looks_left=0 if closed or used >= self.most else max(0, self.facts.looks - moment.draws),
             yes_left=max(0, self.most - used),

@@ -42,7 +42,10 @@ class Holdout:
     ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``, or ``"hits"`` where a result
     is right or not). ``cluster`` names the unit that each case belongs to, on a gate or for full private scores: a case and
     its repeats, a document and its questions. Only units are independent then: each counts once, by the mean of its cases,
-    and intervals are about units (U4). A copy is the holdout itself; in another process it opens the ledger again.
+    and intervals are about units (U4). ``tells`` lets a gate tell lower bounds of its yes, "bounds at the end" (by
+    ``certify("bound", of=)``) or "bounds" (with the yes, in eight steps), at smaller levels (V1.1). ``gain`` with
+    ``discordant``, the share of cases where submissions differ, plans a gate's bets for that gain (V1.2). A copy is the
+    holdout itself; in another process it opens the ledger again.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is fixed when a ledger is created
@@ -70,6 +73,9 @@ class Holdout:
         classes: Mapping[Any, int] | None = None,
         cluster: object = None,
         unseen: bool | None = None,
+        tells: str | None = None,
+        gain: Number | None = None,
+        discordant: Number | None = None,
         analyst: str = "analyst",
     ) -> None:
         self.path = None if ledger is None else fspath(ledger)
@@ -80,6 +86,7 @@ class Holdout:
         self._train = None if train is None else array_of("train", train)
         given: dict[str, Any] = {"looks": looks, "beta": beta, "yes": yes, "train": train, "overfits": overfits}
         given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
+        given |= {"tells": tells, "gain": gain, "discordant": discordant}
         terms = HoldoutTerms(**given, reserve=reserve, metric=metric, unseen=unseen)  # type: ignore[arg-type]  # checked there
         self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path)
         self._store = store_beside(self.path, "submissions")
@@ -261,17 +268,20 @@ class Holdout:
             raise InvalidParameter("margin", margin, _MARGIN if isinstance(gate, DepthGate) else "a number in [0, 1)")
         return gate.look(asked, margin=least, key=key, analyst=analyst)
 
-    def certify(self, what: str = "score", *, key: str | None = None, analyst: str | None = None) -> Score:
+    def certify(
+        self, what: str = "score", *, of: str | None = None, key: str | None = None, analyst: str | None = None
+    ) -> Score:
         """Close a gate for good, and return its incumbent's score with an interval on both sides.
 
         ``what``: "score", or "gain" over the incumbent that the gate was opened with. It is one certificate, named before
-        it is computed; another one is refused.
+        it is computed; another one is refused. A gate with ``tells="bounds at the end"`` tells instead the "bound" of every
+        yes, ``of`` the ``submission`` of its verdict; of the incumbent's unless given.
         """
         gate = self._require_gate()
         if not isinstance(gate, Gate):
             message = "a private gate has told its incumbent's score already"
             raise RefusedError(message)
-        return gate.certify(what, key=key, analyst=analyst)
+        return gate.certify(what, of=of, key=key, analyst=analyst)
 
     def _require_gate(self) -> Gate | PrivateGate:
         if not isinstance(self._mode, (Gate, PrivateGate)):

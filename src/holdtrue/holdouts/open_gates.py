@@ -15,10 +15,10 @@ from pathlib import Path
 from holdtrue.codec import convert
 from holdtrue.errors import HoldtrueError
 from holdtrue.holdouts.cases import Cases
+from holdtrue.holdouts.gating import had_yes
 from holdtrue.holdouts.mode import Transcript
 from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import open_ledger
-from holdtrue.records import Prediction
 
 __all__ = ["find_open_gate", "note_gate"]
 
@@ -61,7 +61,7 @@ def _is_open(ledger: Path, digest: str, known: bytes) -> bool:
         looks.follow()
         waiting = list(looks.unanswered.values())
     asked = [look for look in (*looks.looks, *waiting) if look.verb == "gate"]
-    used = sum(not isinstance(look.told, Prediction) or look.told.label == "yes" for look in asked)
+    used = sum(look.told is None or had_yes(look.told) for look in asked)
     closed = any(look.verb == "certify" for look in (*looks.looks, *waiting))
     return not closed and len(asked) < facts.looks and used < (facts.yes or 1)
 

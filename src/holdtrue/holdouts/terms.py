@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from holdtrue.bounds.accuracy import grid
-from holdtrue.bounds.gate_levels import depth_alpha
+from holdtrue.bounds.gate_levels import AT_ONCE, AT_THE_END, depth_alpha
 from holdtrue.bounds.sparse_vector import (
     SparseVectorBound,
     above_threshold,
@@ -66,6 +66,7 @@ _GATE = "levels of a gate by depth (V1)"
 _SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length, by look (T9, S5)"
+_LARGEST_BET = Fraction(98, 100)
 
 
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +77,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     widths of a gate or of rounded scores follow a look's place in the tree of transcripts (S5); otherwise all are alike.
     ``rule``: a gate goes by "depth" (V1); without one, as in ledgers created before, its transcripts are counted. ``pairs``:
     its scores are 0 or 1 and compared by exact pairs, since submissions are "unseen", or since the labels are two and it is
-    "public" which cases differ. ``clusters``: how many there are, where cases come in clusters.
+    "public" which cases differ. ``clusters``: how many there are, where cases come in clusters. ``tells``: which bounds a
+    gate tells besides yes and no. ``bet``: the bet that a gate plans with besides those it always has.
     """
 
     mode: str
@@ -101,6 +103,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     rule: str | UnsetType = UNSET
     pairs: str | UnsetType = UNSET
     clusters: int | UnsetType = UNSET
+    tells: str | UnsetType = UNSET
+    bet: float | UnsetType = UNSET
 
     @property
     def takes_results(self) -> bool:
@@ -111,7 +115,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
         """Refuse whatever is said differently when the ledger is opened again."""
         for name, value in given.items():
             if value is not None and value != getattr(self, name):
-                known = getattr(self, name)
+                known = getattr(self, name) or None
                 raise InvalidParameter(name, value, f"left out, or {known!r}, as the ledger was created with")
 
 
@@ -291,7 +295,8 @@ def _said_again(terms: HoldoutTerms) -> dict[str, object]:
     """Return what is said of a ledger that exists, rounded as the ledger has it."""
     floats = {"beta": terms.beta, "epsilon": terms.epsilon, "delta": terms.delta}
     given = {name: None if value is None else round_down(positive(name, value)) for name, value in floats.items()}
-    named = {name: getattr(terms, name) for name in ("looks", "yes", "overfits", "private", "unseen", "metric")}
+    named = {name: getattr(terms, name) for name in ("looks", "yes", "overfits", "private", "unseen", "metric", "tells")}
+    named["bet"] = _read_bet(terms)
     level = terms.tolerance if terms.threshold is None else terms.threshold
     return given | named | {"threshold": None if level is None else round_up(positive("threshold", level))}
 
@@ -311,6 +316,7 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
         truth("private", private)
     if terms.metric is not None:
         text_among("metric", terms.metric, ("accuracy", "cases", "hits"))
+    _check_gate(terms)
     if cases.sizes is not None and not (scores and private is not False) and (yes is None or private):
         raise InvalidParameter.saying(
             "cluster", "cluster is for full private scores, and for a gate that is not private (yes=)"
@@ -319,6 +325,28 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
         raise InvalidParameter.saying("weights", "weights are for full private scores only")
     if terms.epsilon is not None and (private is False or (yes is not None and not private)):
         raise InvalidParameter("epsilon", terms.epsilon, "left out: this mode keeps no privacy")
+
+
+def _check_gate(terms: HoldoutTerms) -> None:
+    """Refuse what only a gate that is not private has, and bounds and bets that none has."""
+    for name in ("tells", "gain", "discordant"):
+        if getattr(terms, name) is not None and (terms.yes is None or terms.private):
+            raise InvalidParameter.saying(name, f"{name} is for a gate that is not private (yes=)")
+    if terms.tells is not None:
+        text_among("tells", terms.tells, (AT_THE_END, AT_ONCE))
+    _read_bet(terms)
+
+
+def _read_bet(terms: HoldoutTerms) -> float | None:
+    """Return the bet that suits a planned gain where so many cases differ: their ratio, at most .98 (V1.2)."""
+    if terms.gain is None and terms.discordant is None:
+        return None
+    if terms.gain is None or terms.discordant is None:
+        raise InvalidParameter.saying("gain", "gain and discordant are given together: the gain that the gate plans for")
+    ratio = probability("gain", terms.gain, one=True) / probability("discordant", terms.discordant, one=True)
+    if ratio > 1:
+        raise InvalidParameter("gain", terms.gain, "at most discordant, the share of cases that differ")
+    return round_down(min(ratio, _LARGEST_BET))
 
 
 def _plan_rounding(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
@@ -333,11 +361,11 @@ def _plan_gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes
     metric = terms.metric or "accuracy"
     looks, beta, number = common["looks"], common["beta"], cases.number
     if not terms.private:
-        alpha = depth_alpha(cases.units, looks=looks, yes=yes, beta=beta)
+        alpha = depth_alpha(cases.units, looks=looks, yes=yes, beta=beta, tells=terms.tells)
         plan = counting_plan(cases.units, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
-        facts = Facts(
-            "gate", private=False, yes=yes, metric=metric, rule="depth", **common, **_pairs_of(cases, metric, common)
-        )
+        told = {"tells": terms.tells or UNSET, "bet": _read_bet(terms) or UNSET}
+        common |= told | _pairs_of(cases, metric, common)
+        facts = Facts("gate", private=False, yes=yes, metric=metric, rule="depth", **common)
         return facts, plan
     found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
     plan = sparse_plan(number, found, looks=looks, runs=yes, beta=beta, method="private gate", theorem=_SPARSE)

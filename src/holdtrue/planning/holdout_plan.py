@@ -4,16 +4,17 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha
-from holdtrue.bounds.gate_levels import depth_level, depth_width
+from holdtrue.bounds.gate_levels import AT_ONCE, AT_THE_END, depth_level, depth_width
 from holdtrue.bounds.sparse_vector import SparseVectorBound, above_threshold_alpha, private_ladder_alpha
 from holdtrue.bounds.transcripts import guess_and_check_alpha, ladder_alpha, rounding_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
-from holdtrue.exact import Number, count, probability, round_down, truth
+from holdtrue.exact import Number, count, probability, round_down, text_among, truth
 from holdtrue.planning.asking import plan
 from holdtrue.planning.gate_power import POWER, cases_for_gain, find_gain, gate_power
 
@@ -113,6 +114,7 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
     advice: str
     modes: tuple[ModeWidth, ...]
     gate: GatePlan | UnsetType = UNSET
+    tells: str | UnsetType = UNSET
 
     @property
     def power(self) -> float | None:
@@ -127,7 +129,9 @@ class HoldoutPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="pl
         """
         number = count("look", look, most=self.looks)
         before = count("yes", yes, least=0, most=min(self.yes, number) - 1)
-        return depth_width(self.cases, level=depth_level(self.looks, yes=self.yes, beta=self.beta, after=before))
+        told = self.tells or None
+        level = depth_level(self.looks, yes=self.yes, beta=self.beta, after=before, tells=told)
+        return depth_width(self.cases, level=level)
 
     def __getitem__(self, mode: str) -> ModeWidth:
         for line in self.modes:
@@ -152,6 +156,7 @@ class _Wish:
     yes: int
     overfits: int
     beta: float
+    tells: str | None = None
 
 
 def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
@@ -165,6 +170,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     alpha: Number | None = None,
     gain: Number | None = None,
     discordant: Number | None = None,
+    tells: str | None = None,
 ) -> HoldoutPlan:
     """Return every mode's width for this many cases and looks, and the mode that fits what is wished for.
 
@@ -175,7 +181,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
 
     For a gate, ``discordant`` is the share of cases in which a submission and the incumbent are expected to differ: the plan
     then says which gain these cases find 80 % of the time. With a ``gain`` as well it says how often that one is found and
-    how many cases it needs; without ``cases`` that number is planned for.
+    how many cases it needs; without ``cases`` that number is planned for. ``tells`` as in :class:`Holdout`.
 
     >>> round(plan_holdout(cases=5000, looks=200, yes=10)["gate"].alpha, 3)
     0.063
@@ -192,8 +198,13 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         raise InvalidParameter("yes" if yes is not None else "overfits", max(most, wrong), f"at most {number}, the looks")
     if private is not None:
         truth("private", private)
-    wish = _Wish(number, most, wrong, round_down(probability("beta", beta)))
-    pair = _read_pair(gain, discordant, gate=yes is not None and not private)
+    gated = yes is not None and not private
+    if tells is not None and not gated:
+        raise InvalidParameter.saying("tells", "tells is for a gate that is not private: give yes")
+    if tells is not None:
+        text_among("tells", tells, (AT_THE_END, AT_ONCE))
+    wish = _Wish(number, most, wrong, round_down(probability("beta", beta)), tells)
+    pair = _read_pair(gain, discordant, gate=gated)
     size = _solve_cases(wish, pair) if cases is None else count("cases", cases)
     lines = tuple(_line(mode, size, wish) for mode in _MODES)
     found = {line.mode: line.alpha for line in lines}
@@ -221,6 +232,7 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         advice=advice,
         modes=lines,
         gate=gate,
+        tells=tells or UNSET,
     )
 
 
@@ -242,8 +254,8 @@ def _read_pair(gain: Number | None, discordant: Number | None, *, gate: bool) ->
 
 def _levels(wish: _Wish) -> tuple[float, float]:
     """Return the levels of a gate's first look and of its last yes."""
-    first, last = (depth_level(wish.looks, yes=wish.yes, beta=wish.beta, after=after) for after in (0, wish.yes - 1))
-    return first, last
+    numbers: dict[str, Any] = {"yes": wish.yes, "beta": wish.beta, "tells": wish.tells}
+    return depth_level(wish.looks, **numbers), depth_level(wish.looks, after=wish.yes - 1, **numbers)
 
 
 def _solve_cases(wish: _Wish, pair: tuple[float, float | None] | None) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HoldoutDispatcher", "Holdouts", "read_labels"]
 
 _BOTH = ("beta", "epsilon", "delta", "ids", "labels", "unseen")
-_GATE = ("yes", "incumbent", "metric")
+_GATE = ("yes", "incumbent", "metric", "tells", "gain", "discordant")
 _REUSABLE = ("train", "overfits", "threshold", "tolerance")
 _HOLDOUT = (*_BOTH, *_GATE, *_REUSABLE, "looks", "private", "weights", "cluster", "reserve")
 _LEADERBOARD = (*_BOTH, "submissions", "rule", "step", "moves")

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdtrue.curator.history import Line, Page
 from holdtrue.holdouts import Score, Verdict
+from holdtrue.holdouts.gating import had_yes
 from holdtrue.records import Answer, Prediction
 
 __all__ = ["HoldoutStanding", "ShownLook", "describe_told", "list_looks", "to_standing"]
@@ -50,7 +51,7 @@ def _to_look(place: int, line: Line) -> ShownLook:
     shared: dict[str, Any] = {"place": place, "verb": line.verb, "analyst": line.analyst, "time": line.time}
     shared |= {"receipt": f"{line.entry}:{line.digest}"}
     if isinstance(told, Prediction):
-        return ShownLook(said=str(told.label), yes=told.label == "yes", **shared)
+        return ShownLook(said=str(told.label), yes=had_yes(told), **shared)
     if isinstance(told, Answer):
         ends = told.interval
         if ends is not None:

@@ -110,7 +110,7 @@ def _find_width(form: UploadedForm) -> dict[str, Any]:
 def _plan_registration(body: RegisterHoldout) -> dict[str, Any]:
     """Return how sharply the holdout that a form describes tells what it tells, and a gate on the same cases."""
     cases, looks = body.cases or len(body.y_true or ()), body.looks or body.submissions or 1
-    made = plan_holdout(cases=cases, looks=looks, yes=body.yes, beta=body.beta or 0.05)
+    made = plan_holdout(cases=cases, looks=looks, yes=body.yes, beta=body.beta or 0.05, tells=body.tells)
     mode = "ladder" if body.kind == "leaderboard" else "gate" if body.yes is not None else "scores"
     return {"mode": mode, "alpha": made[mode].alpha, "gate": made["gate"].alpha, "looks": looks, "yes": made.yes}
 
@@ -144,6 +144,9 @@ def _read_registration(form: UploadedForm) -> RegisterHoldout:
     }
     if kind == "gate":
         document["yes"] = int(number_of(fields, "yes", low=1, high=_MOST_LOOKS, default=5))
+        document["tells"] = text_of(fields, "tells", longest=20) or None
+        planned = [name for name in ("gain", "discordant") if text_of(fields, name, longest=20).strip()]
+        document |= {name: number_of(fields, name, low=1e-9, high=0.999, default=0) for name in planned}
     has_labels = kind == "leaderboard" or text_of(fields, "holds", longest=10) == "labels"
     document |= _read_labels(fields, upload) if has_labels else _read_cases(fields, upload, gate=kind == "gate")
     return decode_body(document, RegisterHoldout)

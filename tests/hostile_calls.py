@@ -189,7 +189,8 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
     options = ("alpha", "beta", "reserve", "uses", "cap", "iid", "pure", "types", "bounds", "labels", "plan", "header")
     options += ("side", "group")
     curator = ht.Curator(frame, epsilon=1000.0, delta=1e-6, ledger=folder / "curator.ledger")
-    curator.train("risk", LogisticRegression(), target="smoker", features=["age", "bmi"], parts=10)
+    judged = {"order": "fixed", "held_out": 0.2}
+    curator.train("risk", LogisticRegression(), target="smoker", features=["age", "bmi"], parts=10, **judged)
     number = iter(range(10**9))
 
     def open_data(data: object, **given: Any) -> object:
@@ -272,6 +273,9 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             curator.distill,
             {"name": "risk", "public_rows": rows, "student": LogisticRegression(), "epsilon": 0.001},
             ("labels", "groups", "screen", "analyst"),
+        ),
+        Target(
+            "Curator.evaluate", curator.evaluate, {"name": "risk", "at_most": 0.3, "mu": 0.001}, ("epsilon", "beta", *keys)
         ),
         Target("Curator.predictions_left", curator.predictions_left, {"epsilon": 0.1}),
         Target("Curator.preview", curator.preview, {"query": "age > 65"}),

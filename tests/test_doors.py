@@ -53,6 +53,7 @@ VERBS = {
     "predict": (ht.Curator, Remote),
     "distill": (ht.Curator, Remote),
     "predictions_left": (ht.Curator, Remote),
+    "evaluate": (ht.Curator, Remote),
     "models": (ht.Curator, Remote),
     "grant": (ht.Curator, Remote),
     "budget": (ht.Curator, Remote),
@@ -99,6 +100,7 @@ HOLES = {
     ("predictions_left", "command"): "holdtrue models --epsilon",
     ("predictions_left", "page"): LATER,
     ("models", "page"): LATER,
+    ("evaluate", "page"): LATER,
     ("grant", "command"): "an owner gives an allowance with a key (holdtrue key create --allow)",
     ("grant", "page"): "as above",
     ("budget", "page"): "the dataset's page shows it",
@@ -146,6 +148,7 @@ RECORDS = {
     "Learn": ("/v1/datasets/{name}/learn", [Remote.learn]),
     "Train": ("/v1/datasets/{name}/train", [Remote.train]),
     "Predict": ("/v1/datasets/{name}/predict", [Remote.predict]),
+    "Evaluate": ("/v1/datasets/{name}/evaluate", [Remote.evaluate]),
     "Distill": ("/v1/datasets/{name}/distill", [Remote.distill]),
     "Score": ("/v1/holdouts/{name}/score", [RemoteHoldout.score]),
     "Compare": ("/v1/holdouts/{name}/compare", [RemoteHoldout.compare, RemoteHoldout.compare_cases]),
@@ -166,6 +169,7 @@ FIELD_HOLES = {
     ("WatchQuestion", "query", "client"): "given to the watch's ask",
     ("Predict", "model", "client"): "called name, as in Python",
     ("Predict", "row", "client"): EITHER,
+    ("Evaluate", "model", "client"): "called name, as in Python",
     ("Compare", "results", "client"): "which of the two methods is meant",
 }
 # A record without an address, or without a method, has its reason among the verbs above, or here.

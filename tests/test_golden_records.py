@@ -29,6 +29,7 @@ from holdtrue.records import (
     Contrast,
     Deduction,
     Estimates,
+    Evaluation,
     Hypothesis,
     Interval,
     Means,
@@ -211,6 +212,9 @@ VALUES = [
     Facts("scores", 20, 0.05, unseen=False, private=True, label_kind="text"),
     Deduction("age > 70", POPULATION, SAMPLE, (1, 5), 12, "follows from earlier answers (U7)"),
     Answer(0.35, POPULATION, SAMPLE, PROOF, deduced=(1, 5)),
+    Prediction(4.5, PROOF, noise=0.25, interval=SAMPLE),
+    Evaluation("risk", True, 0.25, 0.3, 0.95, 6512, "predictions by soft majority at epsilon=0.1", PROOF),
+    requests.Evaluate(model="risk", at_most=(0.3, 0.2), epsilon=0.1),
 ]
 TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
 

@@ -42,6 +42,7 @@ METHODS = {
         {"model": "the method's name", "row": "one row, where rows are several"},
         {"name": "called model, beside fields of rows"},
     ),
+    "Evaluate": ([Curator.evaluate], {"model": "the method's name"}, {"name": "called model"}),
     "Distill": (
         [Curator.distill],
         {"model": "the method's name", "rows": "the method's public_rows"},

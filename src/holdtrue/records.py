@@ -24,6 +24,7 @@ __all__ = [
     "Contrast",
     "Deduction",
     "Estimates",
+    "Evaluation",
     "Hypothesis",
     "Interval",
     "Means",
@@ -401,6 +402,48 @@ class Prediction(Tagged, frozen=True):
             | ({f"{self.about}": _format_ends(self.interval)} if isinstance(self.interval, Interval) else {}),
             self,
         )
+
+
+class Evaluation(Tagged, frozen=True):
+    """The response to an evaluation: whether the predictions of a model were found to err at most as often as asked.
+
+    ``at_most`` is the lowest level that was certified, or the first that was refused, for the ``rows`` held out. Where it is
+    certified, predictions as ``about`` says err in the population at most ``bound`` often, with ``confidence``, this
+    evaluation by itself; None where ``reason`` says why. Not certified means that nothing is known.
+    """
+
+    model: str
+    certified: bool
+    at_most: float
+    bound: float | None
+    confidence: float
+    rows: int
+    about: str
+    certificate: Certificate
+    reason: str | None = None
+    repeated: bool = False
+
+    def __post_init__(self) -> None:
+        _check_finite("evaluation", self.at_most, self.bound, self.confidence)
+
+    @property
+    def interval(self) -> Interval | None:
+        """Return the interval for the error in the population; None where it is not certified."""
+        return None if self.bound is None else Interval(0.0, self.bound, self.confidence, "population")
+
+    @property
+    def brief(self) -> str:
+        """Return in words what was found."""
+        if not self.certified:
+            return f"not certified: errors of {self.model} at most {self.at_most:.4g}"
+        held = f"{self.model} errs at most {self.at_most:.4g} on {self.rows:,} held-out rows"
+        return held if self.bound is None else f"{held}, {self.bound:.4g} in the population ({self.confidence:.0%})"
+
+    def __str__(self) -> str:
+        return f"{self.brief}; {self.about}  {_format_cost(self.certificate, repeated=self.repeated)}"
+
+    def _repr_html_(self) -> str:
+        return _format_table({"evaluation": self.brief, "about": self.about}, self)
 
 
 class _LabelledCells(Tagged, frozen=True):
@@ -1119,7 +1162,9 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
     return f"<table>{rows}</table>"
 
 
-Response: TypeAlias = Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer
+Response: TypeAlias = (
+    Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer | Evaluation
+)
 
 
 def mark_repeat(response: Response, *, repeated: bool) -> Response:

@@ -28,6 +28,7 @@ __all__ = [
     "DisjunctionsDocument",
     "Distill",
     "EstimatorDocument",
+    "Evaluate",
     "FieldDescription",
     "Gate",
     "Gini",
@@ -518,6 +519,9 @@ class Train(_Request, frozen=True, kw_only=True):
     order: Annotated[Literal["fixed"] | None, Meta(description="Declares that no value decides the order of the rows.")] = (
         None
     )
+    held_out: Annotated[Share | None, Meta(description="The share of rows kept out of training, to judge the model by.")] = (
+        None
+    )
 
 
 class Predict(_Request, frozen=True, kw_only=True):
@@ -534,6 +538,24 @@ class Predict(_Request, frozen=True, kw_only=True):
         "soft-majority"
     )
     screen: Annotated[Share | None, Meta(description="The share of parts that must agree, about, for an answer.")] = None
+
+
+class Evaluate(_Request, frozen=True, kw_only=True):
+    """How often the private predictions of a model err at most, on rows held out of its training and in the population."""
+
+    model: Annotated[ModelName, Meta(description="The model's name.")]
+    at_most: Annotated[
+        Share | Annotated[tuple[Share, ...], Meta(min_length=1, max_length=100)],
+        Meta(description="The share of errors to certify; several falling ones are tried until one is refused."),
+    ]
+    epsilon: Annotated[
+        Privacy | None,
+        Meta(description="The privacy of the predictions that are judged; a share of the reserve unless given."),
+    ] = None
+    mu: Annotated[
+        Privacy | None, Meta(description="The privacy of the evaluation, for each share; of the reserve unless given.")
+    ] = None
+    beta: Annotated[Share | None, Meta(description="The probability that it is wrong; the plan's unless given.")] = None
 
 
 class Distill(_Request, frozen=True, kw_only=True):
@@ -794,6 +816,7 @@ Request: TypeAlias = (
     | BestError
     | Ratio
     | WatchQuestion
+    | Evaluate
 )
 
 

@@ -80,6 +80,13 @@ def predict(curator):
     curator.predict("tree", {"a": [1.0, 2.0], "b": [0.0, 1.0]}, epsilon=0.2, screen=0.7)
 
 
+def evaluate(curator):
+    given = {"target": "y = 1", "features": ["a", "b"], "parts": 40, "order": "fixed", "held_out": 0.2}
+    curator.train("tree", LogisticRegression(), **given)
+    for level in ([0.45, 0.4], 0.45):
+        curator.evaluate("tree", at_most=level, epsilon=0.2, mu=0.02)
+
+
 def predict_numbers(curator):
     curator.train("hours", Ridge(), target="hours", features=["a", "b"], parts=40, bounds={"hours": (0, 8)})
     curator.predict("hours", POINTS, epsilon=0.2)
@@ -136,6 +143,7 @@ CURATORS = {
     "watch": watch,
     "learn": learn,
     "predict": predict,
+    "evaluate": evaluate,
     "numbers": predict_numbers,
     "distill": distill,
 }

@@ -186,6 +186,10 @@ def test_train_and_predict(owner, analyst, curator):
     assert analyst.predictions_left("risk", epsilon=0.3) == curator.predictions_left("risk", epsilon=0.3)
     with pytest.raises(ht.UnknownName):
         analyst.predictions_left("other")
+    owner.train("judged", "logistic-regression", target="sick", features=features, parts=50, order="fixed", held_out=0.2)
+    found = analyst.evaluate("judged", at_most=[0.4, 0.3], epsilon=0.3, mu=0.05)
+    assert (found, found.rows) == (curator.history[-1].responses[0], 4000)
+    assert curator.evaluate("judged", at_most=[0.4, 0.3], epsilon=0.3, mu=0.05).repeated
 
 
 def test_a_model_by_key_predicts_by_any_method(owner, analyst, curator):

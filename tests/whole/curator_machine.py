@@ -63,7 +63,9 @@ class CuratorMachine(RuleBasedStateMachine):
         curator = ht.Curator(self.rows, ledger=self.path, **terms, **self.beside)
         if not self.trained:
             # All parts agree, so that every screen lets a point through; kept beside the ledger for every worker.
-            curator.train("m", DecisionTreeClassifier(max_depth=1), target="z", features=["x"], parts=PARTS, key="id")
+            given = {"target": "z", "features": ["x"], "parts": PARTS, "key": "id"}
+            curator.train("m", DecisionTreeClassifier(max_depth=1), **given)
+            curator.train("judged", DecisionTreeClassifier(max_depth=1), held_out=0.2, **given)
             self.trained = True
         return curator
 
@@ -255,6 +257,19 @@ class CuratorMachine(RuleBasedStateMachine):
         self.request(
             place, lambda held: held.predict("m", table, epsilon=epsilon, screen=screen, key=key), key=key, request=request
         )
+        self.remember(key, request)
+
+    @rule(place=WORKER, level=st.sampled_from([0.4, 0.3]), key=KEY)
+    def evaluate(self, place, level, key):
+        request = ("evaluate", level)
+        found = self.request(
+            place,
+            lambda held: held.evaluate("judged", at_most=level, epsilon=0.3, mu=0.1, key=key),
+            key=key,
+            request=request,
+        )
+        if found is not None:
+            assert self.values.setdefault(request, found.certified) == found.certified, "one evaluation, two answers"
         self.remember(key, request)
 
     @rule(place=WORKER, groups=st.integers(2, 6))

@@ -204,3 +204,21 @@ def uniform_rows(alpha: Number, *, beta: Number, size: int = 1) -> int:
     while rows > 1 and 2 * number * _excess(rows - 1, width) <= failure:
         rows -= 1
     return rows
+
+
+def largest_mean(mean: float, exponent: float) -> float:
+    """Return the largest q with kl(mean, q) <= exponent, from above: kl plus of V4.2, the inverse of Chernoff's bound.
+
+    >>> round(largest_mean(0.0, 0.05), 4)
+    0.0488
+    """
+    low = min(max(mean, 0.0), 1.0)
+    if low >= 1:
+        return 1.0
+
+    def exceeds(q: float) -> bool:
+        first = low * math.log(low / q) if low > 0 else 0.0
+        return first + (1 - low) * (math.log1p(-low) - math.log1p(-q)) > exponent * ROUNDING
+
+    top = 1 - 2.0**-50
+    return smallest_float(exceeds, low, top) if exceeds(top) else 1.0

@@ -32,6 +32,7 @@ from holdtrue.records import (
     Answer,
     Choice,
     Deduction,
+    Evaluation,
     Hypothesis,
     Means,
     Prediction,
@@ -434,6 +435,7 @@ class Remote:
         bounds: Mapping[str, tuple[Number, Number]] | None = None,
         key: str | None = None,
         order: Literal["fixed"] | None = None,
+        held_out: Number | None = None,
     ) -> dict[str, Any]:
         """Train a model on disjoint parts of the rows at the service; owner only. Releases nothing.
 
@@ -453,6 +455,7 @@ class Remote:
             "bounds": None if bounds is None else _to_json_bounds(bounds),
             "key": key,
             "order": order,
+            "held_out": _to_json_number("held_out", held_out),
         }
         return self._send_request("/train", asked, dict[str, Any], None, spends=False)
 
@@ -477,6 +480,22 @@ class Remote:
         if one:
             return self._send_request("/predict", asked | {"row": points[0]}, Prediction, key)
         return self._send_request("/predict", asked | {"rows": points}, _Predictions, key).predictions
+
+    def evaluate(  # noqa: PLR0913 - one request, and its key
+        self,
+        name: str,
+        *,
+        at_most: Number | Sequence[Number],
+        epsilon: Number | None = None,
+        mu: Number | None = None,
+        beta: Number | None = None,
+        key: str | None = None,
+    ) -> Evaluation:
+        """Return whether a model's predictions err at most as often as asked, with a bound for the population."""
+        given = {"epsilon": epsilon, "mu": mu, "beta": beta}
+        asked: dict[str, Any] = {"model": name, "at_most": _to_json_levels(at_most)}
+        asked |= {each: _to_json_number(each, value) for each, value in given.items()}
+        return self._send_request("/evaluate", asked, Evaluation, key)
 
     def predictions_left(self, name: str, *, epsilon: Number | None = None, mu: Number | None = None) -> int:
         """Return how many predictions of a model the budget still pays for. Free."""

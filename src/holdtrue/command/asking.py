@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.hypotheses import HypothesisClass
     from holdtrue.queries.cards import Card, Label
-    from holdtrue.records import Answer, Certificate, Choice, Hypothesis, Interval, Means, Prediction, Table
+    from holdtrue.records import Answer, Certificate, Interval, Means, Response, Table
     from holdtrue.requests import Cut
 
 __all__ = [
@@ -475,7 +475,7 @@ def _print_ends(interval: "Interval") -> str:
     return f"{interval.low:.4g} to {interval.high:.4g} ({100 * interval.confidence:.4g}%)"
 
 
-def list_costs(response: "Choice | Hypothesis | Prediction", curator: "Curator") -> list[tuple[str, str]]:
+def list_costs(response: "Response", curator: "Curator") -> list[tuple[str, str]]:
     """Return the lines about a response's cost: what it cost, what is left of the reserve, and its receipt."""
     budget = curator.budget
     return [

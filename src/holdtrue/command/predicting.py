@@ -1,4 +1,4 @@
-"""``holdtrue train``, ``predict``, ``distill`` and ``models``: models on private rows, and their predictions."""
+"""``holdtrue train``, ``predict``, ``evaluate``, ``distill`` and ``models``: models on private rows."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from holdtrue.command.output import Json, print_json, print_lines, print_table, 
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["distill", "models", "predict", "read_table", "train"]
+__all__ = ["distill", "evaluate", "models", "predict", "read_table", "train"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the model.")]
 Kind = Annotated[
@@ -45,6 +45,9 @@ def train(
             help="Public keys that stay the same when a row is replaced. Without them, a row affects two votes.",
         ),
     ] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of the rows kept out of training, for holdtrue evaluate; needs --key.")
+    ] = None,
     ledger: LedgerOption = None,
     rehash: RehashOption = False,
     as_json: Json = False,
@@ -52,7 +55,7 @@ def train(
     """Train a model on disjoint parts of the rows and keep it beside the ledger. Costs nothing and releases nothing."""
     with open_curator(data, ledger, rehash=rehash) as curator, show_progress("training"):
         given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "parts": parts}
-        model = curator.train(name, _make_estimator(estimator), key=key, **given)
+        model = curator.train(name, _make_estimator(estimator), key=key, held_out=held_out, **given)
     asked, columns = model.asked, list(model.columns)
     if as_json:
         public = {"labels": None if asked.labels is None else list(asked.labels), "bounds": asked.bounds}
@@ -134,6 +137,33 @@ def distill(
         return
     lines = [("taught", f"with {taught.labels:,} labels"), ("wrote", f"{len(said):,} labels to {out}")]
     print_lines(name, [*lines, ("left", f"{spent.reserve:.3g} {spent.unit} to select, learn and predict")])
+
+
+def evaluate(
+    data: Data,
+    name: Name,
+    at_most: Annotated[list[float], typer.Argument(metavar="SHARE", help="Shares of errors to certify, falling: 0.3 0.2.")],
+    *,
+    epsilon: Epsilon = None,
+    mu: Annotated[
+        float | None, typer.Option(help="Privacy to spend on each share. Default: a share of the reserve.")
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="Probability of being wrong. Default: the plan's.")] = None,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    rehash: RehashOption = False,
+    as_json: Json = False,
+) -> None:
+    """Certify how often a model's predictions err at most, on rows that train --held-out kept back."""
+    with open_curator(data, ledger, rehash=rehash) as curator, show_progress("evaluating"):
+        given: dict[str, Any] = {"epsilon": epsilon, "mu": mu, "beta": beta, "key": key, "analyst": analyst}
+        found = curator.evaluate(name, at_most=at_most, **given)
+        costs = list_costs(found, curator)
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(name, [("found", found.brief), ("about", found.about), *costs])
 
 
 def models(

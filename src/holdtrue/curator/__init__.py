@@ -30,12 +30,13 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Deduction, Hypothesis, Means, Prediction, Quantiles, Table
+from holdtrue.records import Answer, Choice, Deduction, Evaluation, Hypothesis, Means, Prediction, Quantiles, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
+from holdtrue.verbs.evaluating import evaluate_model, plan_evaluation
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, ModelSummary, predict, predictions_left, summarize_models
@@ -509,6 +510,7 @@ class Curator(PairVerbs):
         bounds: Mapping[str, tuple[float, float]] | None = None,
         key: str | None = None,
         order: Literal["fixed"] | None = None,
+        held_out: Number | None = None,
     ) -> Model:
         """Train copies of an estimator on disjoint parts of the rows and keep them under a name; releases nothing.
 
@@ -523,11 +525,13 @@ class Curator(PairVerbs):
         Without a key the part is a hash of what the model reads of the row, and one row moves two votes, which are both paid
         for; this needs nothing of the order either. ``order="fixed"`` declares that no value decides the order of rows:
         parts go by position, and one row moves one vote. That is assumed, not checked; rows sorted by a column break it.
-        Failure: NotCertified for ``order="fixed"`` on a relation, whose plan decides the order.
+        ``held_out`` keeps about that share of the rows out of every part, by key or position, for :meth:`evaluate`.
+        Failure: NotCertified for ``order="fixed"`` on a relation, whose plan decides the order; PreconditionError for
+        ``held_out`` without ``key`` or ``order``.
         """
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
-        return self._models.train(name, estimator, key=key, order=order, **facts)
+        return self._models.train(name, estimator, key=key, order=order, held_out=held_out, **facts)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
         self,
@@ -554,6 +558,31 @@ class Curator(PairVerbs):
         found = predict(self.pipeline, model, rows, key=key, analyst=analyst, **given)
         one = isinstance(rows, Mapping) and all(np.ndim(value) == 0 for value in rows.values())
         return found[0] if one else found
+
+    def evaluate(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        name: str,
+        *,
+        at_most: Number | Sequence[Number],
+        epsilon: Number | None = None,
+        mu: Number | None = None,
+        beta: Number | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Evaluation:
+        """Return whether a model's predictions at ``epsilon`` err at most as often as asked, and a bound for the population.
+
+        Several levels that fall, such as ``[0.3, 0.25, 0.2]``, are tried in order until one is refused; each costs ``mu``
+        squared, whether it is reached or not. Needs a model that was trained with ``held_out``.
+
+        Guarantee (V4.4): mu-GDP for each level; "certified" is wrong with probability at most ``beta``, the plan's unless
+        given. As the first charge of a ledger the bound is Chernoff's; later ones rest on the transfer theorem, since models
+        and levels may have been chosen after answers. Failure: PreconditionError without held-out rows, nothing spent.
+        """
+        self.pipeline.check_open()
+        terms: dict[str, Any] = {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}
+        task = plan_evaluation(self.pipeline, self._models.find_model(name), **terms)
+        return evaluate_model(task, key=key, analyst=analyst)
 
     def distill(  # noqa: PLR0913 - what is bought, and who is taught
         self,

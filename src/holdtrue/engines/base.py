@@ -45,6 +45,7 @@ CHUNK = 1 << 16
 
 FAILED = "the rows could not be read: the engine failed, or the data changed since they were opened"
 CLOSED = "the engine was closed; open the data again"
+NO_HELD_OUT = "held_out is for rows in this process or in DuckDB; train without it on Spark"
 _NO_PAIRS = "this engine cannot bring any two rows together"
 
 T = TypeVar("T")
@@ -102,6 +103,13 @@ class Engine(ABC):
         progress: Progress | None = None,
     ) -> "Ensemble":
         """Return an ensemble with a member for each part, cut by the rule: the same wherever the rows are (E4, E10)."""
+
+    def vote_held_out(
+        self, ensemble: "Ensemble", features: Sequence[Feature], goal: Feature, *, rule: "PartRule"
+    ) -> tuple[Integers, Integers]:
+        """Return the votes at the rows that no member was trained on, and the places of their labels."""
+        del ensemble, features, goal, rule
+        raise NotCertified(NO_HELD_OUT)
 
     @abstractmethod
     def fingerprint(self, key: bytes, *, progress: Progress | None = None) -> bytes:
@@ -214,7 +222,27 @@ class StreamedEngine(Engine):
             names = columns.pop() if keyed else hash_contents(columns) if rule.by == "content" else None
             *read, y = columns
             rows = np.column_stack([column.astype(np.float64) for column in read])
+            if rule.held_out:
+                kept = ~rule.find_held_out(len(rows), names)
+                rows, y, names = rows[kept], y[kept], None if names is None else names[kept]
             return train_by(recipe, rows, recipe.read_goal(y), names=names, progress=progress)
+
+        return self._run_masked(take)
+
+    def vote_held_out(
+        self, ensemble: "Ensemble", features: Sequence[Feature], goal: Feature, *, rule: "PartRule"
+    ) -> tuple[Integers, Integers]:
+        """Return the votes at the rows that no member was trained on, and the places of their labels."""
+        keyed = [] if rule.key is None else [Keys(rule.key)]
+
+        def take() -> tuple[Integers, Integers]:
+            columns = [
+                np.concatenate(column) for column in zip(*self._read_rows([*features, goal, *keyed], None), strict=True)
+            ]
+            names = columns.pop() if keyed else None
+            kept = rule.find_held_out(len(columns[0]), names)
+            *read, y = (column[kept].astype(np.float64) for column in columns)
+            return ensemble.votes(np.column_stack(read)), np.nan_to_num(y, nan=0.0).astype(np.int64)
 
         return self._run_masked(take)
 

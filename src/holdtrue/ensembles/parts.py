@@ -48,11 +48,25 @@ _PAIR = 2
 class PartRule:
     """How rows are cut into parts: by the public ``key`` of a column, by content, or by position in a fixed order.
 
-    ``votes`` is how many members one replaced row can change, which is what every answer is priced for.
+    ``votes`` is how many members one replaced row can change, which is what every answer is priced for. ``held_out`` is the
+    share of rows that no member is trained on, for an evaluation.
     """
 
     by: Literal["key", "content", "position"]
     key: str | None = None
+    held_out: float = 0.0
+
+    def find_held_out(self, rows: int, names: Integers | None) -> npt.NDArray[np.bool_]:
+        """Return which rows no member is trained on, about a share ``held_out``: by position, or by the hash of the key.
+
+        Law: as parts do, it looks at a row's position or key alone; replacing a row that keeps it changes nothing.
+        """
+        millionths = round(self.held_out * 1e6)
+        if names is not None:
+            found: npt.NDArray[np.bool_] = (names >> 20) % 1_000_000 < millionths
+            return found
+        counted = np.arange(rows + 1, dtype=np.int64) * millionths // 1_000_000
+        return np.diff(counted) > 0
 
     def __post_init__(self) -> None:
         if self.by not in ("key", "content", "position") or (self.by == "key") != (self.key is not None):

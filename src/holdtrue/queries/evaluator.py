@@ -86,7 +86,7 @@ def evaluate(query: Query, columns: Columns, bits: int, *, rows: int | None = No
     if isinstance(tree, Boolean):
         return satisfies(tree, columns, rows=rows).astype(np.int64) * one
     with np.errstate(all="ignore"):
-        held = _Evaluation(columns, rows).find_values(tree)
+        held = _TreeEvaluation(columns, rows).find_values(tree)
         if tree.type == "integer":
             return (held.there & (held.data > 0)).astype(np.int64) * one
         clamped = np.where(held.there, np.clip(held.data, 0.0, 1.0), 0.0)
@@ -96,17 +96,17 @@ def evaluate(query: Query, columns: Columns, bits: int, *, rows: int | None = No
 def satisfies(tree: Boolean, columns: Columns, *, rows: int | None = None) -> Mask:
     """Return which rows satisfy a condition; ``rows`` is needed only where there may be no columns."""
     with np.errstate(all="ignore"):
-        return _Evaluation(columns, rows).find_rows(tree)
+        return _TreeEvaluation(columns, rows).find_rows(tree)
 
 
 def compute(tree: Scalar, columns: Columns, *, rows: int) -> Values:
     """Return the value of each row, and where it is there: neither NULL nor NaN."""
     with np.errstate(all="ignore"):
-        held = _Evaluation(columns, rows).find_values(tree)
+        held = _TreeEvaluation(columns, rows).find_values(tree)
     return Values(held.data, held.there, held.words if tree.type == "text" else None)
 
 
-class _Evaluation:
+class _TreeEvaluation:
     def __init__(self, columns: Columns, rows: int | None) -> None:
         self._columns = columns
         if rows is None and not columns:

@@ -19,6 +19,7 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.records import (
     Answer,
     Choice,
+    Evaluation,
     Hypothesis,
     Means,
     Prediction,
@@ -200,6 +201,8 @@ def _words_of(response: Response) -> tuple[str, str]:
             return response.brief, behind
         case Prediction():
             return response.brief, ""
+        case Evaluation(about=about):
+            return response.brief, about
         case Table(confidence=confidence) | Means(confidence=confidence) | Quantiles(confidence=confidence):
             return response.brief, f"each with its interval, {confidence:.0%} for all at once"
         case WatchAnswer(interval=interval, sample_interval=sample):

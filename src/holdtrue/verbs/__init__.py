@@ -201,6 +201,12 @@ class Rows(Protocol):
         """Return an ensemble with a member for each part of the rows."""
         ...
 
+    def vote_held_out(
+        self, ensemble: "Ensemble", features: "Sequence[Feature]", goal: "Feature", *, rule: "PartRule"
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the votes at the rows that no member was trained on, and the places of their labels."""
+        ...
+
 
 class Curation(Protocol):
     """The pipeline as verbs see it: what is public about one dataset, how its rows are measured, where requests go."""

@@ -31,6 +31,7 @@ __all__ = [
     "ModelSummary",
     "Offer",
     "PublicPoints",
+    "choose_mu",
     "plan_purchase",
     "predict",
     "predictions_left",
@@ -91,7 +92,7 @@ def rule_of(
     normal = epsilon is None and plan.ledger != "pure"
     if model.bounds is not None:
         low, high = model.bounds
-        pure, gaussian = (None, _choose_mu(plan, mu)) if normal else (_choose_epsilon(plan, epsilon), None)
+        pure, gaussian = (None, choose_mu(plan, mu)) if normal else (_choose_epsilon(plan, epsilon), None)
         return NoisyAverage(model.parts, low=low, high=high, epsilon=pure, mu=gaussian, members=votes)
     match text_among("method", method, ("soft-majority", "agnostic", "noisy-max")):
         case "soft-majority" | "agnostic" if mu is not None:
@@ -105,7 +106,7 @@ def rule_of(
             return Agnostic(model.parts, epsilon=_choose_epsilon(plan, epsilon), limit=limit, votes=votes)
         case _:
             if normal:
-                return NoisyMax(mu=_choose_mu(plan, mu), points=votes)
+                return NoisyMax(mu=choose_mu(plan, mu), points=votes)
             return LaplaceMax(_choose_epsilon(plan, epsilon), points=votes)
 
 
@@ -113,7 +114,7 @@ def _choose_epsilon(plan: AnyPlan, epsilon: Number | None) -> Fraction:
     return epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
 
 
-def _choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
+def choose_mu(plan: AnyPlan, mu: Number | None) -> Fraction:
     """Return a mu, or what an equal share of the plan's reserve pays for; RefusedError where nothing was reserved."""
     if mu is not None:
         return positive("mu", mu)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,8 +12,8 @@ from holdtrue.codec import digest_of
 from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.training import Recipe, make_recipe
-from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import count, read_list
+from holdtrue.errors import InvalidParameter, NotCertified, PreconditionError
+from holdtrue.exact import Number, count, probability, read_list
 from holdtrue.mechanisms.base import Mechanism
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
@@ -29,7 +29,7 @@ from holdtrue.queries.features import (
 )
 from holdtrue.verbs import Curation
 
-__all__ = ["Model", "ModelFacts", "Training", "is_model_name", "plan_training"]
+__all__ = ["Model", "ModelFacts", "Training", "goal_of", "is_model_name", "plan_training"]
 
 Bounds: TypeAlias = Mapping[str, tuple[float, float]]
 
@@ -143,6 +143,7 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     bounds: Bounds | None,
     key: str | None,
     order: Literal["fixed"] | None,
+    held_out: Number | None = None,
 ) -> Training:
     """Return what is to be trained, after every check that public facts allow. Reads only the card."""
     if not is_model_name(name):
@@ -152,7 +153,7 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
         raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
     given = None if labels is None else read_list("labels", labels, expected="a list of labels")
     goal, public, span = _choose_goal(curation, target, given, bounds or {})
-    cut = _choose_cut(curation, key, order)
+    cut = _hold_out(_choose_cut(curation, key, order), held_out, labels=public)
     default = default_features(card, [*columns_of([goal]), cut.key]) if features is None else features
     chosen = tuple(read_list("features", default, expected="a list of columns"))
     read = tuple(parse_feature(text, card) for text in chosen)
@@ -169,8 +170,9 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
         "labels": None if public is None else list(public),
         "bounds": {text: list(pair) for text, pair in limits.items()},
     }
-    if cut.by != "position":
-        made["rows"] = asdict(cut)
+    if cut.by != "position" or cut.held_out:
+        # A share of 0 is left out, so that digests are what they were before there were shares.
+        made["rows"] = {name: value for name, value in asdict(cut).items() if name != "held_out" or value}
     asked = ModelFacts(name, digest_of(made), number, public, span, cut, target, repr(estimator))
     domain = [limits.get(text, _WIDEST) for text in chosen]
     answers: dict[str, Any] = {"output_bounds": span} if public is None else {"labels": list(range(len(public)))}
@@ -198,6 +200,27 @@ def _choose_cut(curation: Curation, key: str | None, order: Literal["fixed"] | N
     if curation.card.column(named).type not in ("integer", "text"):
         raise InvalidParameter("key", named, "a column of whole numbers or text")
     return PartRule("key", named)
+
+
+def _hold_out(cut: PartRule, share: Number | None, *, labels: tuple[Any, ...] | None) -> PartRule:
+    """Return a rule that keeps a share of the rows out of every part; which ones, no value may decide (V4.4 v)."""
+    if share is None:
+        return cut
+    part = float(probability("held_out", share))
+    if labels is None:
+        raise InvalidParameter.saying("held_out", "leave out held_out: it is for models of labels, and this one has numbers")
+    if cut.by == "content":
+        message = "held_out needs rows that stay in or out when one is replaced: give key=, or order='fixed'"
+        raise PreconditionError(message)
+    return replace(cut, held_out=part)
+
+
+def goal_of(curation: Curation, model: ModelFacts) -> Feature:
+    """Return what a model learned: the feature whose values are places in its list of labels, or numbers."""
+    card = curation.card
+    plain = model.target in card and card.column(model.target).type == "boolean" and model.labels == (False, True)
+    span = {} if model.bounds is None else {model.target: model.bounds}
+    return _choose_goal(curation, model.target, None if plain else model.labels, span)[0]
 
 
 def _choose_goal(

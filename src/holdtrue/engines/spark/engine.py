@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from holdtrue.bounds.prediction import rows_of_a_part
-from holdtrue.engines.base import FAILED, Engine
+from holdtrue.engines.base import FAILED, NO_HELD_OUT, Engine
 from holdtrue.engines.bitmaps import Progress
 from holdtrue.engines.card_declaration import Declared
 from holdtrue.engines.fingerprints import Fingerprint
@@ -43,7 +43,7 @@ from holdtrue.ensembles.members import Ensemble
 from holdtrue.ensembles.parts import PartRule
 from holdtrue.ensembles.saving import check_portable, member_from_bytes
 from holdtrue.ensembles.training import Recipe, gather_members
-from holdtrue.errors import ReleaseError
+from holdtrue.errors import NotCertified, ReleaseError
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.kernels import Integers
 from holdtrue.queries.cards import Card
@@ -155,6 +155,8 @@ class SparkEngine(Engine):
         single machine trains on the same rows. By position, the last rows that fill no whole round belong to no part.
         """
         check_portable(recipe)
+        if rule.held_out:
+            raise NotCertified(NO_HELD_OUT)
         share = rows_of_a_part(self.rows, parts=recipe.parts)
         reading, fitting = Reading(self.card, (*features, goal), key=rule.key), Fitting(recipe)
 

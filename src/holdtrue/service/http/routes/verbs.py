@@ -18,12 +18,13 @@ from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.hypotheses import read_class
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.records import Choice, Hypothesis, Means, Prediction, Quantiles, Statistic, WatchAnswer
-from holdtrue.records import Table as TableResponse
+from holdtrue.records import Hypothesis, Prediction, WatchAnswer
+from holdtrue.records import Response as Answered
 from holdtrue.requests import (
     Ask,
     BestError,
     Distill,
+    Evaluate,
     Grant,
     Learn,
     Mean,
@@ -58,6 +59,7 @@ LearnBody = Annotated[Learn, body_of(Learn)]
 MeanBody = Annotated[Mean, body_of(Mean)]
 BestErrorBody = Annotated[BestError, body_of(BestError)]
 PredictBody = Annotated[Predict, body_of(Predict)]
+EvaluateBody = Annotated[Evaluate, body_of(Evaluate)]
 QuantileBody = Annotated[Quantile, body_of(Quantile)]
 SelectBody = Annotated[Select, body_of(Select)]
 WatchBody = Annotated[WatchQuestion, body_of(WatchQuestion)]
@@ -85,7 +87,7 @@ def _note_charge(
     request: Request,
     dataset: Dataset,
     verb: str,
-    responses: Sequence[Choice | Hypothesis | Means | Prediction | Quantiles | Statistic | TableResponse | WatchAnswer],
+    responses: Sequence[Answered],
 ) -> None:
     """Tell the log and the metrics what was charged."""
     service_of(request).metrics.note_charge(request.scope, dataset.name, verb, responses)
@@ -390,6 +392,22 @@ async def predict(request: Request, caller: Analyst, key: IdempotencyKey, name: 
     predictions = await dataset.dispatcher.run_long(caller.name, predicted)
     _note_charge(request, dataset, "predict", predictions)
     return _make_reply(predictions[0] if body.row is not None else {"predictions": predictions})
+
+
+@router.post(
+    "/evaluate", response_class=Response, responses=_describe_reply("What was found."), openapi_extra=describe_body(Evaluate)
+)
+async def evaluate(
+    request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: EvaluateBody
+) -> Response:
+    """Return whether a model's predictions err at most as often as asked, on held-out rows and in the population."""
+    dataset = await _find_dataset(request, name)
+    given = {each: value for each, value in asdict(body).items() if each != "model"}
+    found = await dataset.dispatcher.run_long(
+        caller.name, partial(dataset.curator.evaluate, body.model, key=key, analyst=caller.name, **given)
+    )
+    _note_charge(request, dataset, "evaluate", [found])
+    return _make_reply(found)
 
 
 @router.get("/models", response_class=Response, responses=_describe_reply("The models, in the order of their names."))

@@ -219,6 +219,12 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
         Target("Curator.ask fresh", ask_fresh, {}, keys),
         Target("Curator.ask by", roomy.ask, {"queries": "age > 65", "by": "smoker"}, ("keys", *keys)),
         Target("Curator.mean", roomy.mean, averaged, ("where", "by", "keys", *keys), share=2),
+        Target(
+            "Curator.marginals",
+            roomy.marginals,
+            {"sets": "pairs", "columns": ["smoker", "region"]},
+            ("keys", "margins", *keys),
+        ),
         Target("Curator.variance", roomy.variance, averaged, keys),
         Target("Curator.covariance", roomy.covariance, {"first": "age", "second": "bmi", "bounds": spans}, keys),
         Target("Curator.correlation", roomy.correlation, {"first": "age", "second": "bmi", "bounds": spans}, keys),

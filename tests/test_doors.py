@@ -29,6 +29,7 @@ VERBS = {
     "preview": (ht.Curator, Remote),
     "deduce": (ht.Curator, Remote),
     "table": (ht.Curator, Remote),
+    "marginals": (ht.Curator, Remote),
     "histogram": (ht.Curator, Remote),
     "mean": (ht.Curator, Remote),
     "sum": (ht.Curator, Remote),
@@ -74,6 +75,7 @@ LATER = "not built yet"
 WRITES = "a way to write requests in Python"
 HOLES = {
     ("deduce", "page"): LATER,
+    ("marginals", "page"): LATER,
     ("histogram", "command"): "a table of bins",
     ("histogram", "HTTP"): "a table of bins",
     ("histogram", "client"): "a table of bins",
@@ -131,6 +133,7 @@ HOLES = {
 RECORDS = {
     "Ask": ("/v1/datasets/{name}/ask", [Remote.ask]),
     "Table": ("/v1/datasets/{name}/table", [Remote.table]),
+    "MarginalSets": ("/v1/datasets/{name}/marginals", [Remote.marginals]),
     "Mean": ("/v1/datasets/{name}/mean", [Remote.mean]),
     "Total": ("/v1/datasets/{name}/sum", [Remote.sum]),
     "Quantile": ("/v1/datasets/{name}/quantile", [Remote.quantile]),

@@ -32,6 +32,7 @@ from holdtrue.records import (
     Evaluation,
     Hypothesis,
     Interval,
+    Marginals,
     Means,
     Prediction,
     Quantiles,
@@ -51,6 +52,7 @@ UNIONS = Unions(("margins",), (1,), (0.25, 0.75), 0.01, 1e-9, 0.03, 0.1, 0.2)
 STUMPS = requests.StumpsDocument(((0.0, 120.0),), 240, ("age",))
 RIDGE = requests.EstimatorDocument("ridge", {"alpha": 0.5})
 MODE = ModeWidth("gate", "yes or no", 0.068, private=False, theorem="T12", opened="Holdout(y_true, looks=200, yes=10)")
+CELLS = Table(("smoker",), ((True,), (None,)), (0.25, 0.75), (0.2, 0.7), (0.3, 0.8), (0.24, 0.74), (0.26, 0.76), 0.95, PROOF)
 
 VALUES = [
     events.NoCost(),
@@ -70,7 +72,7 @@ VALUES = [
     Choice("north", 0, 12.5, PROOF, repeated=True),
     Hypothesis("age ≥ 52.5 → 1", 3, 10, None, 0.95, 12.0, ("age",), encode(STUMPS), PROOF, "not declared independent"),
     Prediction("yes", PROOF),
-    Table(("smoker",), ((True,), (None,)), (0.25, 0.75), (0.2, 0.7), (0.3, 0.8), (0.24, 0.74), (0.26, 0.76), 0.95, PROOF),
+    CELLS,
     UNIONS,
     SHARES,
     Contrast("ratio", "men", "women", 2.0, 0.5, None, 1.5, 2.5, 0.95, PROOF, "the denominator may be 0, so an end is open"),
@@ -215,6 +217,8 @@ VALUES = [
     Prediction(4.5, PROOF, noise=0.25, interval=SAMPLE),
     Evaluation("risk", True, 0.25, 0.3, 0.95, 6512, "predictions by soft majority at epsilon=0.1", PROOF),
     requests.Evaluate(model="risk", at_most=(0.3, 0.2), epsilon=0.1),
+    Marginals((CELLS,), PROOF),
+    requests.MarginalSets(sets="pairs", columns=("region", requests.Cut("age", (18.0, 65.0))), margins=True),
 ]
 TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
 

@@ -20,6 +20,7 @@ from holdtrue.records import (
     Evaluation,
     Hypothesis,
     Interval,
+    Marginals,
     Means,
     Prediction,
     Quantiles,
@@ -44,7 +45,12 @@ CERTIFICATE = Certificate(
 POPULATION = Interval(0.25, 0.5, 0.95, "population")
 SAMPLE = Interval(0.3, 0.4, 0.95, "sample")
 SHARES = Estimates((0.25,), (0.2,), (0.3,), (0.24,), (0.26,))
+CELLS = Table(
+    ("age",), (("18 to 65",), (None,)), (0.75, 0.25), (0.7, 0.2), (0.8, 0.3), (0.74, 0.24), (0.76, 0.26), 0.95, CERTIFICATE
+)
 RECORDS = [
+    CELLS,
+    Marginals((CELLS,), CERTIFICATE),
     POPULATION,
     CERTIFICATE,
     Answer(0.35, POPULATION, SAMPLE, CERTIFICATE),
@@ -55,17 +61,6 @@ RECORDS = [
     WatchAnswer(True, 0.5, POPULATION, SAMPLE, 1, 2, 0.01, CERTIFICATE),
     Deduction("age > 65", POPULATION, SAMPLE, (1, 3), 8, "follows from earlier answers (U7)"),
     Prediction(None, CERTIFICATE, repeated=True),
-    Table(
-        ("age",),
-        (("18 to 65",), (None,)),
-        (0.75, 0.25),
-        (0.7, 0.2),
-        (0.8, 0.3),
-        (0.74, 0.24),
-        (0.76, 0.26),
-        0.95,
-        CERTIFICATE,
-    ),
     Means(
         columns=("sex",),
         labels=(("men",),),
@@ -125,7 +120,7 @@ def test_records_survive_json_unchanged(record):
     assert decode(encode(record), type(record)) == record
     assert pickle.loads(pickle.dumps(record)) == copy.deepcopy(record) == copy.copy(record) == record  # noqa: S301 - our own
     assert hash(decode(encode(record), type(record))) == hash(record)
-    if not isinstance(record, (Interval, Certificate, Deduction)):
+    if not isinstance(record, (Interval, Certificate, Deduction, Marginals)):
         assert decode(encode([record]), list[Response]) == [record]
 
 
@@ -140,7 +135,7 @@ def _find_leaves(kind):
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_in_no_record(wrong):
-    answer = RECORDS[2]
+    answer = RECORDS[4]
     for make in (
         lambda: replace(answer, value=wrong),
         lambda: replace(CERTIFICATE, spent=wrong),

@@ -21,6 +21,7 @@ BESIDE = {"self", "analyst", "key"}
 METHODS = {
     "Ask": ([Curator.ask], {"query": "one question, where queries are several"}, {}),
     "Table": ([Curator.table], {}, {}),
+    "MarginalSets": ([Curator.marginals], {}, {}),
     "Mean": ([Curator.mean], {}, {}),
     "Total": ([Curator.sum], {}, {}),
     "Quantile": ([Curator.quantile], {}, {}),

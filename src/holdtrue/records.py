@@ -27,6 +27,7 @@ __all__ = [
     "Evaluation",
     "Hypothesis",
     "Interval",
+    "Marginals",
     "Means",
     "Prediction",
     "Quantiles",
@@ -646,6 +647,15 @@ class Table(_LabelledCells, frozen=True):
         """Return how many cells there are."""
         return f"{len(self):,} cells by {', '.join(self.columns)}"
 
+    def find_places(self, labels: Mapping[str, str | float | bool]) -> list[int]:
+        """Return the places of all cells with these labels, by column; the cell of all other rows is none of them."""
+        wanted = [(at, labels[name]) for at, name in enumerate(self.columns) if name in labels]
+        cells = self.labels[:-1]
+        found = [place for place, each in enumerate(cells) if all(each[at] == label for at, label in wanted)]
+        if not found:
+            raise InvalidParameter("labels", dict(labels), "labels of cells of this table")
+        return found
+
     def union(self, *cells: object) -> Answer:
         """Return the answer about several cells together, each by its label, or a tuple of them. Free.
 
@@ -656,6 +666,10 @@ class Table(_LabelledCells, frozen=True):
         places = sorted(self.find_place(each) for each in cells)
         if not places or len(set(places)) < len(places):
             raise InvalidParameter.without_value("cells", "different cells, one or more, each by its labels")
+        return self.union_at(places)
+
+    def union_at(self, places: Sequence[int]) -> Answer:
+        """Return the answer about the cells at these places, different ones in order; see :meth:`union`."""
         if len(places) == 1:
             return self[places[0]]
         if isinstance(self.unions, UnsetType):
@@ -692,6 +706,54 @@ class Table(_LabelledCells, frozen=True):
         )
         rows = Interval(add(self.sample_low), add(self.sample_high), self.confidence, "sample")
         return Answer(add(self.values), known, rows, self.certificate, self.reason, self.repeated)
+
+
+class Marginals(Tagged, frozen=True):
+    """Several tables of one request, a sequence of them. All cells of all of them are right at once with every other answer.
+
+    ``certificate`` is that of the newest charge among theirs; ``repeated`` says that none was charged for this request.
+    """
+
+    tables: tuple[Table, ...]
+    certificate: Certificate
+    repeated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, place: int) -> Table:
+        return self.tables[place]
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self.tables)
+
+    def find(self, *columns: str) -> Table:
+        """Return the table of these columns, in any order."""
+        for table in self.tables:
+            if set(table.columns) == set(columns):
+                return table
+        raise InvalidParameter("columns", columns, "the columns of one of these tables")
+
+    def share(self, labels: Mapping[str, str | float | bool]) -> Answer:
+        """Return the answer about the rows with these labels, by column, from the table that is surest about them. Free.
+
+        With ``margins=True`` all of these sums are declared with the release, and keep the noise of their sum (V2.3);
+        otherwise a sum over other columns has the boxes of its cells (U1.6).
+        """
+        known = [each for each in self.tables if set(labels) <= set(each.columns)]
+        if not labels or not known:
+            raise InvalidParameter.without_value("labels", "labels by column, of columns that are together in one table")
+        found = [each.union_at(each.find_places(labels)) for each in known]
+        return min(found, key=lambda answer: (answer.interval or answer.sample_interval).width)
+
+    @property
+    def brief(self) -> str:
+        """Return how many tables and cells there are."""
+        return f"{len(self):,} table{'s' * (len(self) != 1)}, {sum(map(len, self.tables)):,} cells"
+
+    def __str__(self) -> str:
+        listed = "\n".join(f"  {table.brief}" for table in self.tables)
+        return f"{self.brief}, each with its interval; {_format_cost(self.certificate, repeated=self.repeated)}\n{listed}"
 
 
 class Estimates(Record, frozen=True):

@@ -37,6 +37,7 @@ __all__ = [
     "IntervalsDocument",
     "Learn",
     "LinearNetDocument",
+    "MarginalSets",
     "Mean",
     "Pairs",
     "ParitiesDocument",
@@ -284,6 +285,29 @@ class Table(_Request, frozen=True, kw_only=True):
         bool, Meta(description="Whether sums over all labels of some columns are declared with the table.")
     ] = False
     ranges: Annotated[bool, Meta(description="Whether sums of neighbouring cells of one column are declared with it.")] = (
+        False
+    )
+
+
+class MarginalSets(_Request, frozen=True, kw_only=True, tag="marginals"):
+    """The tables of all pairs or triples of columns, or of those that are named, at two questions each."""
+
+    sets: Annotated[
+        Literal["pairs", "triples"]
+        | Annotated[
+            tuple[Annotated[tuple[Text, ...], Meta(min_length=1, max_length=16)], ...], Meta(min_length=1, max_length=4096)
+        ],
+        Meta(description="All pairs, all triples, or the columns of each table."),
+    ]
+    columns: Annotated[
+        Annotated[tuple[Text | Cut, ...], Meta(min_length=1, max_length=256)] | None,
+        Meta(description="The columns, numbers and dates cut; all whose labels are public unless given."),
+    ] = None
+    keys: Annotated[
+        Annotated[dict[Text, Labels], Meta(max_length=256)] | None,
+        Meta(description="The labels of columns, where the card has none."),
+    ] = None
+    margins: Annotated[bool, Meta(description="Whether sums over all labels of some columns are declared with them.")] = (
         False
     )
 
@@ -817,6 +841,7 @@ Request: TypeAlias = (
     | Ratio
     | WatchQuestion
     | Evaluate
+    | MarginalSets
 )
 
 

@@ -105,6 +105,13 @@ def tabulate(curator):
     curator.table(ht.cut("a", [-1, 0, 1]))
 
 
+def release_marginals(curator):
+    cells = {"columns": [ht.cut("a", [0]), ht.cut("b", [0, 1]), "y"], "keys": {"y": [0, 1]}}
+    curator.marginals("pairs", key="one", **cells)
+    curator.marginals([["a"], ["a", "b"]], **cells)
+    curator.marginals([["a", "y"]], margins=True, **cells)
+
+
 def average(curator):
     curator.mean("a", low=-1, high=1, key="one")
     curator.mean("a", low=-1, high=1, by="y", keys=[0, 1], where="b > 0")
@@ -136,6 +143,7 @@ def find_statistics(curator):
 CURATORS = {
     "ask": ask,
     "table": tabulate,
+    "marginals": release_marginals,
     "mean": average,
     "quantile": find_quantiles,
     "statistics": find_statistics,

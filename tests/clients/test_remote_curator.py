@@ -60,6 +60,16 @@ def test_a_table_has_the_cells_that_the_curator_has(analyst, curator):
         analyst.table("region", "region", keys={"region": ["N"]})
 
 
+def test_marginals_have_the_tables_that_the_curator_has(analyst, curator):
+    given = {"columns": ["region", "smoker", ht.cut("age", [18, 65])], "keys": {"region": ["N", "S"]}, "margins": True}
+    found = analyst.marginals("pairs", key="all pairs", **given)
+    assert found.tables == curator.history[-1].responses
+    assert analyst.marginals("pairs", key="all pairs", **given) == found
+    assert analyst.marginals([["smoker", "region"]], **given)[0].values != found.find("region", "smoker").values
+    with pytest.raises(ht.InvalidParameter):
+        analyst.marginals("all", **given)
+
+
 def test_statistics_are_those_of_the_curator(analyst, curator):
     bounds = {"age": (0, 100), "bmi": (10, 50)}
     for ask in (

@@ -7,7 +7,7 @@ import pytest
 
 import holdtrue as ht
 from holdtrue.codec import convert
-from holdtrue.records import Answer, Choice, Means, Quantiles, Table
+from holdtrue.records import Answer, Choice, Marginals, Means, Quantiles, Table
 
 DATA = "people.parquet"
 
@@ -43,6 +43,20 @@ def test_who_asks_is_recorded(call):
     call("mean", DATA, "age", "--low", 0, "--high", 100, "--analyst", "cy")
     lines = call("history", DATA, "--json").json["history"]
     assert [line["analyst"] for line in lines] == ["ada", "bob", "cy"]
+
+
+def test_marginals_are_those_of_a_curator(call, place):
+    words = ("marginals", DATA, "region", "smoker", "age:30,60", "--margins")
+    found = convert(call(*words, "--json").json, Marginals)
+    with ht.Curator(place / DATA, ledger=place / "people.ledger") as curator:
+        columns = ["region", "smoker", ht.cut("age", [30, 60])]
+        again = curator.marginals("pairs", columns=columns, margins=True)
+        assert [table.values for table in again] == [table.values for table in found]
+    shown = call(*words)
+    assert "3 tables" in shown.out
+    assert "nothing" in shown.out
+    few = call(*words, "--tables", "region,smoker", "--tables", "age", "--json")
+    assert [len(table["values"]) for table in few.json["tables"]] == [9, 4]
 
 
 def test_a_ledger_elsewhere_is_named(call, place):

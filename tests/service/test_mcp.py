@@ -32,6 +32,7 @@ from service.test_timing import SURE, memory, two_services  # noqa: F401 - memor
 SPENDING = {
     "ask",
     "table",
+    "marginals",
     "mean",
     "sum",
     "quantile",

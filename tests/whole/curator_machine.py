@@ -167,6 +167,25 @@ class CuratorMachine(RuleBasedStateMachine):
             assert self.values.setdefault(f"table {column}", found.values) == found.values, "one table, two answers"
         self.remember(key, request)
 
+    def release_marginals(self, place, sets, key):
+        request = ("marginals", sets)
+        found = self.request(place, lambda held: held.marginals(sets, columns=["y", "z"], key=key), key=key, request=request)
+        for table in found or ():
+            name = f"marginal {table.columns}"
+            assert self.values.setdefault(name, table.values) == table.values, "one table, two answers"
+
+    @rule(place=WORKER, sets=st.sampled_from(["pairs", (("y",), ("z",)), (("y",), ("y", "z"))]), key=KEY)
+    def marginals(self, place, sets, key):
+        self.release_marginals(place, sets, key)
+        self.remember(key, ("marginals", sets))
+
+    @rule(place=WORKER, sets=st.sampled_from(["pairs", (("y",), ("y", "z"))]), key=KEY, step=MOMENT)
+    def marginals_and_die(self, place, sets, key, step):
+        with at(self.workers[place], step, kill):
+            self.release_marginals(place, sets, key)
+        self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, ("marginals", sets))
+
     @rule(place=WORKER, by=st.sampled_from(["y", None]), key=KEY)
     def mean(self, place, by, key):
         request = ("mean", by)
@@ -321,7 +340,7 @@ class CuratorMachine(RuleBasedStateMachine):
         assert held.ledger.spent == sum(entry.cost for entry in charges) <= held.ledger.terms.cap
         budget = held.budget
         assert budget.asks <= QUERIES
-        asked = [entry for entry in charges if entry.verb in ("ask", "mean", "quantile", "table", *VERBS)]
+        asked = [entry for entry in charges if entry.verb in ("ask", "marginals", "mean", "quantile", "table", *VERBS)]
         assert charges == [] or charges[-1].draws == sum(entry.cost // held.plan.cost for entry in asked) <= QUERIES
         answered = [entry.answers for entry in entries if entry.kind == "response"]
         assert len(answered) == len(set(answered)), "a charge was answered twice"

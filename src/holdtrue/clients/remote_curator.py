@@ -34,6 +34,7 @@ from holdtrue.records import (
     Deduction,
     Evaluation,
     Hypothesis,
+    Marginals,
     Means,
     Prediction,
     Quantiles,
@@ -199,6 +200,21 @@ class Remote:
         asked = _write_groups(columns, keys)
         told = {"columns": asked["by"], "where": where, "keys": asked["keys"], "margins": margins, "ranges": ranges}
         return self._send_request("/table", told, Table, key)
+
+    def marginals(
+        self,
+        sets: str | Sequence[Sequence[str]],
+        *,
+        columns: Sequence[str | Cut] | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        margins: bool = False,
+        key: str | None = None,
+    ) -> Marginals:
+        """Return the tables of all "pairs" or "triples" of columns, or of those in ``sets``, at two questions each."""
+        asked = _write_groups(columns, keys)
+        named = sets if isinstance(sets, str) else [list(each) for each in sets]
+        told = {"sets": named, "columns": asked["by"], "keys": asked["keys"], "margins": margins}
+        return self._send_request("/marginals", told, Marginals, key)
 
     def mean(  # noqa: PLR0913 - one request
         self,

@@ -28,6 +28,7 @@ __all__ = [
     "deduce",
     "learn",
     "list_costs",
+    "marginals",
     "mean",
     "preview",
     "print_receipt",
@@ -145,6 +146,43 @@ def table(
             print_json(found)
             return
         _print_cells(" by ".join(["share of the rows", ", ".join(found.columns)]), found, curator)
+
+
+def marginals(
+    data: Data,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="COLUMN", help=f"{_GROUP} All with public labels unless given.")
+    ] = None,
+    *,
+    tables: Annotated[
+        list[str],
+        typer.Option("--tables", help="pairs, triples, or the columns of one table: sex,age. The last may be given again."),
+    ] = ["pairs"],  # noqa: B006 - read only
+    keys: Keys = None,
+    margins: Annotated[
+        bool, typer.Option("--margins", help="Declare the sums over all labels of some columns with the tables.")
+    ] = False,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    rehash: RehashOption = False,
+    as_json: Json = False,
+) -> None:
+    """Ask for the tables of every two columns, or every three, in one request at two questions each."""
+    with open_curator(data, ledger, rehash=rehash) as curator:
+        given: dict[str, Any] = {"margins": margins, "key": key, "analyst": analyst}
+        given["columns"] = [_read_cut_column(column, curator.card) for column in columns or ()] or None
+        given["keys"] = dict(_read_keys(each, curator.card) for each in keys or ()) or None
+        chosen: Any = tables[0] if tables in (["pairs"], ["triples"]) else [each.split(",") for each in tables]
+        with show_progress("measuring"):
+            found = curator.marginals(chosen, **given)
+        if as_json:
+            print_json(found)
+            return
+        print_table(("table", "cells"), [[", ".join(each.columns), f"{len(each):,}"] for each in found], right=("cells",))
+        lines = [("cost", _say_cost(found.certificate, curator, repeated=found.repeated))]
+        lines += [("left", f"{curator.budget.asks:,} questions"), ("receipt", print_receipt(found.certificate))]
+        print_lines(found.brief, lines)
 
 
 def mean(

@@ -30,7 +30,7 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Deduction, Evaluation, Hypothesis, Means, Prediction, Quantiles, Table
+from holdtrue.records import Answer, Choice, Deduction, Evaluation, Hypothesis, Marginals, Means, Prediction, Quantiles, Table
 from holdtrue.reports import html_report
 from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting
@@ -38,6 +38,7 @@ from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.evaluating import evaluate_model, plan_evaluation
 from holdtrue.verbs.learning import LearningTask
+from holdtrue.verbs.marginals import Sets, release_marginals
 from holdtrue.verbs.means import Keys, average, average_query
 from holdtrue.verbs.predicting import Method, ModelSummary, predict, predictions_left, summarize_models
 from holdtrue.verbs.quantiles import QuantileSearch, find_by_curve, find_by_picks, read_task
@@ -247,6 +248,31 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         given: dict[str, Any] = {"margins": margins, "ranges": ranges, "key": key, "analyst": analyst}
         return tabulate(self.pipeline, columns, where=where, keys=keys, **given)
+
+    def marginals(  # noqa: PLR0913 - one request, and who makes it
+        self,
+        sets: Sets,
+        *,
+        columns: Sequence[str | Cut] | None = None,
+        keys: Mapping[str, Sequence[Label]] | None = None,
+        margins: bool = False,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Marginals:
+        """Return the tables of all "pairs" or "triples" of columns, or of those in ``sets``, at two questions each.
+
+        ``columns`` are as for :meth:`table`, all whose labels are public unless given. All tables are one charge and one
+        request; those that were released before are told again for nothing. ``margins`` declares the sums over all labels
+        of some columns, which :meth:`~holdtrue.records.Marginals.share` then gives with the noise of their sum.
+
+        Guarantee: every cell of every table, at once with all other answers (V2.3, S1). Cells may be a little wider than
+        the plan's alpha, which a table by itself keeps by a higher price.
+        Failure: NotCertified for labels that are not public; InvalidParameter, with nothing spent, where the tables have
+        more cells than fit; BudgetExceeded with nothing spent.
+        """
+        self.pipeline.check_open()
+        given: dict[str, Any] = {"margins": margins, "key": key, "analyst": analyst}
+        return release_marginals(self.pipeline, sets, columns=columns, keys=keys, **given)
 
     def histogram(  # noqa: PLR0913 - one request, and who makes it
         self,

@@ -15,7 +15,7 @@ from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
 
 __all__ = ["AnsweredFacts"]
 
-_VERBS = frozenset({"ask", "table"})
+_VERBS = frozenset({"ask", "marginals", "table"})
 
 
 class _Owned(NamedTuple):

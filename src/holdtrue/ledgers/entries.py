@@ -58,7 +58,7 @@ LARGEST = 2**63 - 1
 """The largest number of units: a cap of 9,223 in mu squared, in rho or in epsilon. Totals never pass the cap."""
 
 VERBS = frozenset(
-    {"ask", "certify", "evaluate", "fit", "gate", "incumbent", "learn", "mean", "predict"}
+    {"ask", "certify", "evaluate", "fit", "gate", "incumbent", "learn", "marginals", "mean", "predict"}
     | {"quantile", "restore", "score", "screen", "select", "submit", "table", "watch"}
     | {"auc", "best_error", "correlation", "covariance", "gini", "pairs", "r_squared", "ratio", "variance"}
 )

@@ -29,6 +29,7 @@ __all__ = [
     "knows_total",
     "move_to_total",
     "place_price",
+    "price_marginal",
     "price_means",
     "price_table",
 ]
@@ -89,11 +90,33 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     all rows: two of them are one question and its complement, for the price of one (U1.5).
     Failure: NotCertified where noise is not normal, or the plan promises one end only.
     """
+    _check_plan(plan)
+    return _find_price(plan, cells, tuple((unions or {}).items()), whole=knows_total(plan.rows, cells) if whole else False)
+
+
+def price_marginal(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None, whole: bool = True) -> TablePrice:
+    """Return the price of one table among marginals: two questions, and the boxes that these pay for (V2.3).
+
+    Needs: as :func:`price_table`. On a plan with one beta the release books its share 2/k of the plan's overshoot, and the
+    box of a cell is the narrowest for which the noise of all cells and declared unions together exceeds theirs by no more
+    than that in the mean (S1, by units): it may be wider than the plan's, and grows as the root of a logarithm. Without a
+    theorem for the population, and on an open-ended plan, the boxes are those of a table of two questions; on a plan that
+    splits beta each cell counts as one of the planned draws.
+    Failure: NotCertified as for a table, and where another theorem than the transfer theorem promises the intervals.
+    """
+    _check_plan(plan)
+    if isinstance(plan, Plan) and plan.iid and plan.transfer is None:
+        message = "marginals need a plan by the transfer theorem: ask for tables, or plan with another method"
+        raise NotCertified(message)
+    known = knows_total(plan.rows, cells) if whole else False
+    return _find_marginal_price(plan, cells, tuple((unions or {}).items()), whole=cells if known else 0)
+
+
+def _check_plan(plan: AnyPlan) -> None:
     refuse_one_side(plan, "cells of a table have")
     if not isinstance(plan.event, events.GaussianNoise):
         message = "tables and means need normal noise, which pure ledgers do not have: leave out pure=True, or ask each cell"
         raise NotCertified(message)
-    return _find_price(plan, cells, tuple((unions or {}).items()), whole=knows_total(plan.rows, cells) if whole else False)
 
 
 def knows_total(rows: int, cells: int) -> bool:
@@ -103,8 +126,7 @@ def knows_total(rows: int, cells: int) -> bool:
 
 @lru_cache(256)
 def _find_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...], *, whole: bool) -> TablePrice:
-    members = cells + sum(number for _, number in declared)
-    weight = cells + sum(math.sqrt(size) * number for size, number in declared) * ROUNDING
+    members, weight = _weigh_members(cells, declared)
     total = cells if whole else 0
     if whole and cells == _ONE_ROW and not declared:
         return _price_complement(plan)
@@ -116,6 +138,29 @@ def _find_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...]
     while not _is_sharp(plan, members, weight, questions):
         questions += 1
     return _take(plan, members, questions=questions, paid=questions, whole=total)
+
+
+@lru_cache(256)
+def _find_marginal_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...], *, whole: int) -> TablePrice:
+    members, weight = _weigh_members(cells, declared)
+    split = isinstance(plan, Plan) and plan.transfer is not None and not plan.transfer.overshoot
+    questions = max(_ONE_ROW, members) if split else _ONE_ROW
+    price = _take(plan, members, questions=questions, paid=_ONE_ROW, whole=whole)
+    if split or price.terms is None or not isinstance(plan, Plan) or plan.transfer is None:
+        return price
+    share = plan.transfer.overshoot * min(1.0, _ONE_ROW / plan.queries) / (weight * price.sigma * ROUNDING)
+    low, high = 0.0, 64.0
+    while high - low > _NEAR:
+        middle = (low + high) / 2
+        low, high = (low, middle) if gaussian_overshoot(middle) <= share else (middle, high)
+    noise = (price.sigma * high + price.rounding) * ROUNDING
+    return replace(price, terms=(noise, *price.terms[1:]))
+
+
+def _weigh_members(cells: int, declared: tuple[tuple[int, int], ...]) -> tuple[int, float]:
+    """Return how many cells and declared unions there are, and how many cells these count as (U1.6 a, S1 c)."""
+    members = cells + sum(number for _, number in declared)
+    return members, cells + sum(math.sqrt(size) * number for size, number in declared) * ROUNDING
 
 
 def _price_complement(plan: AnyPlan) -> TablePrice:

@@ -167,6 +167,10 @@ class Rows(Protocol):
         """Return for each query the sum over all rows of its value in units of 2^-bits, all in one pass."""
         ...
 
+    def sum_cells(self, cells: "DisjointCells", *, bits: int, progress: Callable[[float], None] | None = None) -> list[int]:
+        """Return the sums of disjoint cells, in the order of their queries."""
+        ...
+
     def sum_pairs(
         self,
         query: Query,

@@ -281,9 +281,10 @@ def read_facts(  # noqa: PLR0913 - a charge, and what it is read with
             query = parse(str(text))
             if part_of(query) == part:
                 found.append(_group_answer(plan, query, answer, entry))
-    for answer in responses:
-        if isinstance(answer, Table):
-            found += _group_table(_TableContext(plan, card, parse, entry), request, answer)
+    given = request.get("tables")
+    asked = given if isinstance(given, list) else [request]
+    for held, answer in zip(asked, [each for each in responses if isinstance(each, Table)], strict=False):
+        found += _group_table(_TableContext(plan, card, parse, entry), held, answer)
     return found
 
 

@@ -42,7 +42,9 @@ __all__ = [
     "Cut",
     "Groups",
     "Point",
+    "TableLayout",
     "cut",
+    "list_sizes",
     "make_bins",
     "plan_table",
     "preview_table",
@@ -151,8 +153,15 @@ def preview_table(
     keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
 ) -> TablePrice:
     """Return what a table would cost. Free; no row is read."""
-    cells = 1 + math.prod(len(each) for each in _read_columns(curation.card, columns, keys))
+    cells = 1 + math.prod(list_sizes(curation.card, columns, keys))
     return price_table(curation.plan, cells, whole=where is None)
+
+
+def list_sizes(
+    card: Card, columns: Sequence[str | Cut], keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None
+) -> list[int]:
+    """Return how many cells each column has, by public labels or cut points. Failure: NotCertified where none are public."""
+    return [len(each) for each in _read_columns(card, columns, keys)]
 
 
 def plan_table(  # noqa: PLR0913 - one request
@@ -174,7 +183,7 @@ def plan_table(  # noqa: PLR0913 - one request
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
     groups = read_groups(curation, columns, where=where, keys=keys)
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
-    return _make_release(curation.plan, curation.card.rows, _Layout(groups, groups.cells.find_name(), declared))
+    return _make_release(curation.plan, curation.card.rows, TableLayout(groups, groups.cells.find_name(), declared))
 
 
 @lru_cache(64)
@@ -276,7 +285,7 @@ def _read_unions(sizes: tuple[int, ...], *, margins: bool, ranges: bool) -> tupl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
+class TableLayout:
     """The cells of a table: the groups, the name of their cells, and the unions that are declared."""
 
     groups: Groups
@@ -290,18 +299,61 @@ class _Layout:
         return {name: list(texts) for name, texts in zip(groups.names, groups.texts, strict=True) if name in groups.cut}
 
     @property
-    def part(self) -> str:
-        """Return what the table is found again by: its cells, and the unions that are declared."""
-        return f"table {digest_of({'cells': self.name, 'unions': list(self.declared)})}"
+    def digest(self) -> str:
+        """Return what stands for its cells and the unions that are declared."""
+        return digest_of({"cells": self.name, "unions": list(self.declared)})
+
+    @property
+    def request(self) -> dict[str, object]:
+        """Return what the ledger keeps of the request, in words that are public."""
+        groups = self.groups
+        found: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
+        found["where"] = None if groups.base is None else groups.base.text
+        found |= {"cuts": self.cuts} if self.cuts else {}
+        return found | ({"unions": list(self.declared)} if self.declared else {})
+
+    def count_unions(self) -> dict[int, int]:
+        """Return how many unions of how many cells are declared."""
+        return count_unions(self.groups.sizes, margins="margins" in self.declared, ranges="ranges" in self.declared)
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
         """Return what the cells, the further one and the declared unions cost; without ``where`` they are all rows."""
-        margins, ranges = "margins" in self.declared, "ranges" in self.declared
-        unions = count_unions(self.groups.sizes, margins=margins, ranges=ranges)
-        return price_table(plan, self.groups.cells.number + 1, unions=unions, whole=self.groups.base is None)
+        whole = self.groups.base is None
+        return price_table(plan, self.groups.cells.number + 1, unions=self.count_unions(), whole=whole)
+
+    def make_table(
+        self, drawn: Sequence[int], plan: AnyPlan, *, rows: int, price: TablePrice, certificate: Certificate
+    ) -> Table:
+        """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
+        grid, groups, terms = rows << plan.bits, self.groups, price.terms or (None, None, None)
+        values = tuple(min(max(number, 0), grid) / grid for number in drawn)
+        ends, near = find_cell_ends(plan, price, values), find_sample_ends(price, values)
+        return Table(
+            columns=groups.names,
+            labels=(*groups.labels, (None,) * len(groups.names)),
+            values=values,
+            low=None if ends is None else tuple(ends[0]),
+            high=None if ends is None else tuple(ends[1]),
+            sample_low=tuple(near[0]),
+            sample_high=tuple(near[1]),
+            confidence=1 - plan.beta,
+            certificate=certificate,
+            reason=NOT_INDEPENDENT if ends is None else None,
+            unions=Unions(
+                declared=self.declared,
+                sizes=groups.sizes,
+                answers=tuple(number / grid for number in drawn),
+                sample_noise=price.sample_box,
+                rounding=price.rounding,
+                noise=terms[0],
+                epsilon=terms[1],
+                slack=terms[2],
+                whole=True if price.whole else UNSET,
+            ),
+        )
 
 
-def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
+def _make_release(plan: AnyPlan, rows: int, layout: TableLayout) -> Release:
     price, unit, base = layout.find_price(plan), 1 << plan.bits, layout.groups.base
     mechanism = Gaussian(sigma=Fraction(price.sigma) * rows * unit, sensitivity=unit)
 
@@ -317,58 +369,19 @@ def _make_release(plan: AnyPlan, rows: int, layout: _Layout) -> Release:
     def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
         placed = place_price(plan, price, draw=standing.draws, spent=standing.spent)
         moved = move_to_total(drawn, rows * unit) if price.whole else drawn
-        return [_read_table(moved, plan, layout, rows=rows, price=placed, certificate=certificate)]
+        return [layout.make_table(moved, plan, rows=rows, price=placed, certificate=certificate)]
 
-    groups = layout.groups
-    request: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
-    request["where"] = None if base is None else base.text
-    if layout.cuts:
-        request["cuts"] = layout.cuts
-    if layout.declared:
-        request["unions"] = list(layout.declared)
     return Release(
         verb="table",
-        request=request,
-        parts=(layout.part,),
+        request=layout.request,
+        parts=(f"table {layout.digest}",),
         event=mechanism.event if price.questions == 1 else Repeated(mechanism.event, 2),
         cost=price.cost,
         draws=price.questions,
         queries=(),
         draw=draw,
         respond=respond,
-        cells=groups.cells,
-    )
-
-
-def _read_table(  # noqa: PLR0913 - the public parts of one table
-    drawn: Sequence[int], plan: AnyPlan, layout: _Layout, *, rows: int, price: TablePrice, certificate: Certificate
-) -> Table:
-    """Say what noisy counts say: shares clipped to [0, 1], and what they prove about the rows and the population."""
-    grid, groups, terms = rows << plan.bits, layout.groups, price.terms or (None, None, None)
-    values = tuple(min(max(number, 0), grid) / grid for number in drawn)
-    ends, near = find_cell_ends(plan, price, values), find_sample_ends(price, values)
-    return Table(
-        columns=groups.names,
-        labels=(*groups.labels, (None,) * len(groups.names)),
-        values=values,
-        low=None if ends is None else tuple(ends[0]),
-        high=None if ends is None else tuple(ends[1]),
-        sample_low=tuple(near[0]),
-        sample_high=tuple(near[1]),
-        confidence=1 - plan.beta,
-        certificate=certificate,
-        reason=NOT_INDEPENDENT if ends is None else None,
-        unions=Unions(
-            declared=layout.declared,
-            sizes=groups.sizes,
-            answers=tuple(number / grid for number in drawn),
-            sample_noise=price.sample_box,
-            rounding=price.rounding,
-            noise=terms[0],
-            epsilon=terms[1],
-            slack=terms[2],
-            whole=True if price.whole else UNSET,
-        ),
+        cells=layout.groups.cells,
     )
 
 

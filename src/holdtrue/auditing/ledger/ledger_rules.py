@@ -25,6 +25,7 @@ from holdtrue.planning.tables import (
     find_cell_ends,
     find_ends,
     place_price,
+    price_marginal,
     price_means,
     price_table,
 )
@@ -219,6 +220,8 @@ class LedgerRules:
             yield "plan", f"other verbs have spent {state.other} units with it, and {plan.reserve_units} were reserved"
         if charge.verb == "quantile":
             least = _price_of_curve(plan, state, self.rows).cost if _is_curve(state) else 0
+        elif charge.verb == "marginals":
+            least = sum(each.cost for each in _list_marginal_prices(state, plan))
         elif charge.verb in _TABLES:
             costs = [each.cost for each in _list_cell_prices(charge, state, plan) if each.questions == state.draws]
             least = min(costs, default=plan.cap_units)
@@ -229,6 +232,8 @@ class LedgerRules:
 
     def _find_right_draws(self, charge: Entry, state: _ChargeState, plan: AnyPlan) -> tuple[int, ...]:
         """Return how many draws a charge may count: one for each question, and for a table what its cells cost."""
+        if charge.verb == "marginals":
+            return (sum(each.questions for each in _list_marginal_prices(state, plan)),)
         if charge.verb in _TABLES:
             return tuple(each.questions for each in _list_cell_prices(charge, state, plan))
         if charge.verb == "quantile":
@@ -251,7 +256,7 @@ class LedgerRules:
     def _check_intervals(self, record: Response, charge: Entry, state: _ChargeState, place: int) -> Found:
         plan = self.plan
         if plan is not None and isinstance(record, (Table, Means)):
-            yield from self._check_table(record, charge, state, plan)
+            yield from self._check_table(record, charge, state, plan, place)
         if plan is not None and isinstance(record, Quantiles) and _is_curve(state):
             yield from _check_curve(record, charge, state, plan, self.rows)
         if plan is not None and isinstance(record, Statistic) and record.interval is not None and not plan.iid:
@@ -273,7 +278,13 @@ class LedgerRules:
             if not target.startswith(("recall", "difference")):
                 yield from self._check_score(record, plan)
 
-    def _check_table(self, record: Table | Means, charge: Entry, state: _ChargeState, plan: AnyPlan) -> Found:
+    def _check_table(self, record: Table | Means, charge: Entry, state: _ChargeState, plan: AnyPlan, at: int) -> Found:
+        if charge.verb == "marginals":
+            prices = _list_marginal_prices(state, plan)
+            draw = state.drawn - sum(each.questions for each in prices[at + 1 :])
+            placed = place_price(plan, prices[at], draw=draw, spent=charge.spent)
+            yield from _check_cells(record, placed, plan, self.rows << plan.bits)
+            return
         for price in _list_cell_prices(charge, state, plan):
             if price.questions == state.draws and bool(price.whole) == _is_moved(record):
                 placed = place_price(plan, price, draw=state.drawn, spent=charge.spent)
@@ -374,6 +385,16 @@ def _list_cell_prices(charge: Entry, state: _ChargeState, plan: AnyPlan) -> list
     declared, sizes = state.request.get("unions", ()), [len(set(column)) for column in zip(*labels, strict=True)]
     unions = count_unions(sizes, margins="margins" in declared, ranges="ranges" in declared)
     return [price_table(plan, 1 + len(labels), unions=unions, whole=whole) for whole in known]
+
+
+def _list_marginal_prices(state: _ChargeState, plan: AnyPlan) -> list[TablePrice]:
+    """Return what each table of marginals costs."""
+    found = []
+    for asked in state.request["tables"]:
+        sizes = [len(set(column)) for column in zip(*asked["labels"], strict=True)]
+        unions = count_unions(sizes, margins="margins" in asked.get("unions", ()), ranges=False)
+        found.append(price_marginal(plan, 1 + len(asked["labels"]), unions=unions))
+    return found
 
 
 def _is_moved(record: Table | Means) -> bool:

@@ -27,6 +27,7 @@ from holdtrue.requests import (
     Evaluate,
     Grant,
     Learn,
+    MarginalSets,
     Mean,
     Predict,
     Quantile,
@@ -56,6 +57,7 @@ AskBody = Annotated[Ask, body_of(Ask)]
 DistillBody = Annotated[Distill, body_of(Distill)]
 GrantBody = Annotated[Grant, body_of(Grant)]
 LearnBody = Annotated[Learn, body_of(Learn)]
+MarginalsBody = Annotated[MarginalSets, body_of(MarginalSets)]
 MeanBody = Annotated[Mean, body_of(Mean)]
 BestErrorBody = Annotated[BestError, body_of(BestError)]
 PredictBody = Annotated[Predict, body_of(Predict)]
@@ -101,6 +103,23 @@ async def table(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     columns = given.pop("columns")
     found = await dataset.dispatcher.run_long(caller.name, partial(dataset.curator.table, *columns, **given))
     _note_charge(request, dataset, "table", [found])
+    return _make_reply(found)
+
+
+@router.post(
+    "/marginals",
+    response_class=Response,
+    responses=_describe_reply("The tables."),
+    openapi_extra=describe_body(MarginalSets),
+)
+async def marginals(
+    request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: MarginalsBody
+) -> Response:
+    """Return the tables of all pairs or triples of columns, or of those that are named, at two questions each."""
+    dataset = await _find_dataset(request, name)
+    asked = partial(dataset.curator.marginals, **asdict(body), key=key, analyst=caller.name)
+    found = await dataset.dispatcher.run_long(caller.name, asked)
+    _note_charge(request, dataset, "marginals", found.tables)
     return _make_reply(found)
 
 

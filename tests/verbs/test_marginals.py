@@ -1,0 +1,245 @@
+"""Marginals: many tables in one charge, at two questions each, every cell with an interval that holds at once (V2.3)."""
+
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import holdtrue as ht
+from holdtrue.accounting.composition import compose
+from holdtrue.auditing import audit_privacy
+from holdtrue.bounds.accuracy import gaussian_overshoot
+from holdtrue.events import Repeated
+from holdtrue.mechanisms import Gaussian
+from holdtrue.planning.tables import count_unions, price_marginal, price_table
+from holdtrue.verbs import marginals as verb
+
+ROWS = 20_000
+LABELS = {"region": ["n", "s", "w"], "job": ["a", "b", "c", "d"]}
+COLUMNS = ["region", "job", "smoker", ht.cut("age", [30, 60])]
+SHARES = {"region": (0.5, 0.3, 0.2), "job": (0.4, 0.3, 0.2, 0.1)}
+
+
+@pytest.fixture
+def people():
+    return make_people(np.random.default_rng(4), ROWS)
+
+
+def make_people(rng, rows):
+    found = {name: rng.choice(LABELS[name], rows, p=SHARES[name]) for name in LABELS}
+    return found | {"smoker": rng.random(rows) < 0.25, "age": rng.integers(0, 90, rows)}
+
+
+def open_curator(people, **given):
+    terms = {"queries": 100, "iid": True, "labels": LABELS}
+    return ht.Curator(people, **terms | given)
+
+
+def find_truth(name, label):
+    """Return the share of the population with a label of one column; columns are independent."""
+    if name == "smoker":
+        return 0.25 if label else 0.75
+    return 1 / 3 if name == "age" else SHARES[name][LABELS[name].index(label)]
+
+
+@pytest.mark.parametrize(("sets", "number"), [("pairs", 6), ("triples", 4), ([["age"], ["job", "smoker"]], 2)])
+def test_tables_are_one_charge_of_two_questions_each(people, sets, number):
+    with open_curator(people) as curator:
+        found = curator.marginals(sets, columns=COLUMNS)
+        assert len(found) == number
+        assert curator.budget.asks == 100 - 2 * number
+        (line,) = curator.history
+        assert (line.verb, len(line.responses)) == ("marginals", number)
+        assert found.certificate.event == Repeated(curator.plan.event, 2 * number)
+        assert not found.repeated
+
+
+def test_v2_3_a_row_moves_three_pair_tables_by_the_root_of_six(people, monkeypatch):
+    seen, release = [], Gaussian.release
+    monkeypatch.setattr(Gaussian, "release", lambda self, values: (seen.append((self, values)), release(self, values))[1])
+    moved = {name: values.copy() for name, values in people.items()}
+    moved["region"][0], moved["job"][0], moved["smoker"][0] = "n", "a", True
+    people["region"][0], people["job"][0], people["smoker"][0] = "s", "b", False
+    for rows in (people, moved):
+        with open_curator(rows) as curator:
+            curator.marginals("pairs", columns=COLUMNS[:3])
+    (noise, left), (_, right) = seen
+    difference = (left - right) / noise.sensitivity
+    assert (difference**2).sum() == 6
+
+
+def test_tables_that_were_released_are_told_again_for_nothing(people):
+    with open_curator(people) as curator:
+        first = curator.marginals([["region", "job"]], columns=COLUMNS, key="one")
+        both = curator.marginals("pairs", columns=COLUMNS[:3])
+        assert [each.repeated for each in both] == [True, False, False]
+        assert both[0].values == first[0].values
+        assert curator.budget.asks == 100 - 6
+        again = curator.marginals("pairs", columns=COLUMNS[:3])
+        assert again.repeated
+        assert curator.budget.asks == 94
+        with pytest.raises(ht.RefusedError, match="one"):
+            curator.marginals("pairs", columns=COLUMNS, key="one")
+
+
+def test_a_table_by_itself_is_another_release_within_alpha(people):
+    with open_curator(people) as curator:
+        found = curator.marginals([["region", "job"]], columns=COLUMNS)[0]
+        alone = curator.table("region", "job")
+        assert alone.values != found.values
+        assert alone.unions.noise <= curator.plan.transfer.noise < found.unions.noise < 1.3 * curator.plan.transfer.noise
+
+
+@pytest.mark.parametrize("cells", [3, 40, 5000])
+@pytest.mark.parametrize("margins", [False, True])
+def test_s1_boxes_book_the_share_of_two_questions_and_no_more(cells, margins):
+    plan, sizes = ht.plan(rows=ROWS, queries=300, iid=True), (2, (cells - 1) // 2)
+    unions = count_unions(sizes, margins=True, ranges=False) if margins else {}
+    price = price_marginal(plan, cells, unions=unions)
+    weight = cells + sum(math.sqrt(size) * number for size, number in unions.items())
+    box = (price.terms[0] - price.rounding) / price.sigma
+    booked = weight * price.sigma * gaussian_overshoot(box)
+    assert booked == pytest.approx(plan.transfer.overshoot * 2 / 300, rel=1e-6)
+    assert (price.questions, price.cost) == (2, 2 * plan.cost)
+    assert price.sigma == pytest.approx(plan.sigma, rel=1e-6)
+
+
+def test_every_cell_and_every_declared_sum_covers():
+    """Twenty runs; all intervals of one hold at once with 95 %, and are far on the safe side."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        with open_curator(make_people(rng, 4000)) as curator:
+            found = curator.marginals("pairs", columns=COLUMNS, margins=True)
+        for table in found:
+            for labels, answer in zip(table.labels[:-1], table, strict=False):
+                truth = math.prod(find_truth(name, label) for name, label in zip(table.columns, labels, strict=True))
+                assert truth in answer.interval
+        for name, label in (("region", "n"), ("job", "d"), ("smoker", True)):
+            assert find_truth(name, label) in found.share({name: label}).interval
+
+
+def test_a_share_comes_from_the_surest_table(people):
+    with open_curator(people) as curator:
+        found = curator.marginals("pairs", columns=COLUMNS, margins=True)
+        plain = curator.marginals("pairs", columns=COLUMNS)
+    assert found.share({"region": "n", "smoker": True}) == found.find("smoker", "region").cell("n", True)
+    south, summed = found.share({"region": "s"}), plain.share({"region": "s"})
+    assert south.interval.width < summed.interval.width
+    assert south.interval.width == min(
+        found.find("region", other).union_at(found.find("region", other).find_places({"region": "s"})).interval.width
+        for other in ("job", "smoker", "age")
+    )
+    for wrong in ({}, {"region": "x"}, {"region": "s", "job": "a", "smoker": True}, {"nope": 1}):
+        with pytest.raises(ht.InvalidParameter):
+            found.share(wrong)
+    with pytest.raises(ht.InvalidParameter):
+        found.find("region")
+    assert found.brief == "6 tables, 59 cells"
+    assert "10 cells by region, age" in str(found)
+
+
+def test_answers_of_a_released_table_are_free_and_ask_says_so(people):
+    with open_curator(people) as curator:
+        entry = curator.marginals("pairs", columns=COLUMNS).certificate.entry
+        left = curator.budget.asks
+        free = curator.ask("region = 'n' AND smoker", deduce="first")
+        assert free.deduced == (entry,)
+        assert free.certificate.cost == 0
+        assert curator.budget.asks == left
+        assert curator.preview("age < 30 AND job = 'a'").follows is not None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"epsilon": 2, "delta": 1e-6, "queries": None}, {"epsilon": 2, "delta": 1e-6, "iid": False}],
+    ids=["open", "not independent"],
+)
+def test_other_plans(people, given, tmp_path):
+    with open_curator(people, ledger=tmp_path / "x.ledger", **given) as curator:
+        found = curator.marginals("pairs", columns=COLUMNS[:3])
+        exact = np.mean((people["region"] == "n") & people["smoker"])
+        answer = found.share({"region": "n", "smoker": True})
+        assert exact in answer.sample_interval
+        assert (answer.interval is None) == (given.get("iid") is False)
+    assert ht.audit_ledger(tmp_path / "x.ledger").breaches == ()
+
+
+def test_a_plan_that_splits_beta_counts_every_cell(people):
+    plan = ht.plan(rows=ROWS, queries=100, iid=True, method="transfer-gaussian")
+    assert price_marginal(plan, 13).questions == 13
+    assert price_marginal(plan, 13).cost == 2 * plan.cost
+    with ht.Curator(people, plan=plan, labels=LABELS) as curator:
+        found = curator.marginals("pairs", columns=COLUMNS[:2])
+        assert curator.budget.asks == 87
+        assert 0.2 in found.share({"region": "n", "job": "a"}).interval
+
+
+def test_what_is_wrong_costs_nothing(people, monkeypatch):
+    wrong = {
+        "not public": (ht.NotCertified, {"sets": [["age"]], "columns": ["age"]}),
+        "one column": (ht.InvalidParameter, {"sets": "pairs", "columns": ["region"]}),
+        "another word": (ht.InvalidParameter, {"sets": "all"}),
+        "a column that is not there": (ht.InvalidParameter, {"sets": [["region", "nope"]]}),
+        "twice": (ht.InvalidParameter, {"sets": [["region", "job"], ["job", "region"]]}),
+        "nothing": (ht.InvalidParameter, {"sets": []}),
+        "text": (ht.InvalidParameter, {"sets": ["region"]}),
+        "keys": (ht.InvalidParameter, {"sets": "pairs", "keys": ["n"]}),
+        "too dear": (ht.BudgetExceeded, {"sets": "pairs", "queries": 4}),
+    }
+    for name, (error, given) in wrong.items():
+        with open_curator(people, queries=given.pop("queries", 100)) as curator:
+            columns = given.pop("columns", COLUMNS)
+            with pytest.raises(error):
+                curator.marginals(columns=columns, **given)
+            assert curator.budget.spent == 0, name
+    monkeypatch.setattr(verb, "MOST_TOGETHER", 1000)
+    with open_curator(people) as curator:
+        wide = ht.cut("age", list(range(1, 1000)))
+        with pytest.raises(ht.InvalidParameter, match=r"9,032 cells together, and 1,000 fit: bin age \(1,000 cells\), job"):
+            curator.marginals("pairs", columns=["job", "smoker", "region", wide])
+        assert curator.budget.spent == 0
+
+
+def test_all_columns_with_public_labels_unless_given(people):
+    with open_curator(people) as curator:
+        assert {each.columns for each in curator.marginals("pairs")} == {*combinations(("region", "job", "smoker"), 2)}
+    with (
+        ht.Curator({"age": people["age"]}, queries=10, iid=True) as curator,
+        pytest.raises(ht.InvalidParameter, match="columns"),
+    ):
+        curator.marginals("pairs")
+
+
+def test_v2_3_a_release_charged_for_one_cell_is_refuted(people, monkeypatch, tmp_path):
+    """Planted: half the price, as if a row were in one cell of a table. The ledger's audit and that of draws both see it."""
+    path, seen, release = tmp_path / "x.ledger", [], Gaussian.release
+    half = lambda *args, **given: replace(price_marginal(*args, **given), cost=price_marginal(*args, **given).cost // 2)  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(verb, "Repeated", lambda event, times: event if times == 2 else Repeated(event, times // 2))
+        patch.setattr(verb, "price_marginal", half)
+        patch.setattr(Gaussian, "release", lambda self, values: (seen.append((self, values)), release(self, values))[1])
+        plan = ht.plan(rows=40, queries=300, epsilon=200, delta=1e-6, iid=False)
+        for number, last in enumerate((False, True)):
+            rows = {"smoker": np.append(people["smoker"][:39], last)}
+            with ht.Curator(rows, plan=plan, ledger=path if number == 0 else None) as curator:
+                told = curator.marginals([["smoker"]])
+    assert {breach.rule for breach in ht.audit_ledger(path).breaches} == {"cost"}
+    (noise, left), (_, right) = seen
+    along = left - right
+
+    def run(side, number):
+        drawn = noise.release(np.tile((left, right)[side], (number, 1)))
+        return ((drawn - right) @ along) >> 20
+
+    charged = told.certificate.event
+    claims = [compose([event], delta=0.2).epsilon for event in (charged, Repeated(charged, 2))]
+    given = {"delta": 0.2, "samples": 10_000, "confidence": 1 - 1e-7, "search": 0.1}
+    assert audit_privacy(run, 0, 1, epsilon=claims[0], **given).violated
+    assert not audit_privacy(run, 0, 1, epsilon=claims[1], **given).violated
+
+
+def test_prices_do_not_depend_on_what_other_tables_there_are():
+    plan = ht.plan(rows=ROWS, queries=300, iid=True)
+    assert price_marginal(plan, 100).cost == 2 * plan.cost < price_table(plan, 100).cost

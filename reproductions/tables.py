@@ -271,7 +271,7 @@ def _pick_medians(people: People, releases: int, sharing: int, *, method: str) -
     found = list(first.values)
     for _ in range(releases - 1):
         (told,) = release.respond(release.draw(sums), first.certificate, Standing(0, 0, 0))
-        found += told.values  # type: ignore[attr-defined]  # quantiles
+        found += told.values  # type: ignore[union-attr]  # quantiles
     return people.find_ranks(found)
 
 
@@ -416,7 +416,8 @@ def _compute_tumult(given: Sequence[People], python: Path | None) -> list[Errors
         if python is None or not run_command([python, script, settings, out])[0] or not out.exists():
             return [{} for _ in asked]
         told = json.loads(out.read_text(encoding="utf-8"))
-    spread, found = special.ndtri((np.arange(2000) + 0.5) / 2000), []
+    spread = special.ndtri((np.arange(2000) + 0.5) / 2000)
+    found: list[Errors] = []
     for (people, _), noise in zip(asked, told, strict=True):
         (count,), (total, size) = noise["counts"], noise["means"]
         deviations = np.sqrt(total + size * (people.means - sum(people.bounds) / 2) ** 2) / people.counts

@@ -15,13 +15,14 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile
+from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile
 from holdtrue.bounds.selection import selection_shortfall
-from holdtrue.bounds.transfer import level_shift, shift
+from holdtrue.bounds.transfer import shift
 from holdtrue.errors import InvalidParameter, NotCertified
-from holdtrue.exact import ROUNDING, STITCH, UNIT, amount, probability, rational, read_list, units_down
+from holdtrue.exact import ROUNDING, UNIT, amount, probability, rational, read_list, units_down
 from holdtrue.planning.methods import least_sigma
 from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
+from holdtrue.planning.tables import find_boxes
 
 __all__ = [
     "MOST_CELLS",
@@ -399,14 +400,9 @@ def place_curve(plan: AnyPlan, cells: int, price: CurvePrice, *, draw: int, spen
     """
     if not isinstance(plan, OpenPlan):
         return price
-    share, rounding = STITCH / draw**2, _find_rounding(plan, cells)
     largest = price.sigma * float(factorise(cells).deviations[-1])
-    near = (largest * gaussian_quantile(cells, beta=plan.beta * share) + rounding) * ROUNDING
-    if not plan.iid:
-        return replace(price, sample_box=near)
-    far = (largest * gaussian_maximum(cells, beta=plan.noise_beta * share) + rounding) * ROUNDING
-    gap = level_shift(plan.ledger, spent, first=plan.cost, cap=plan.cap_units, beta=plan.transfer_beta)
-    return replace(price, sample_box=near, terms=(far, gap.epsilon, gap.slack))
+    near, terms = find_boxes(plan, largest, cells, _find_rounding(plan, cells), draw=draw, spent=spent)
+    return replace(price, sample_box=near, terms=terms)
 
 
 def _is_curve_sharp(plan: AnyPlan, cells: int, questions: int) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "TablePrice",
     "count_unions",
     "cut_to_whole",
+    "find_boxes",
     "find_cell_ends",
     "find_ends",
     "find_ratio",
@@ -179,14 +180,22 @@ def place_price(plan: AnyPlan, price: TablePrice, *, draw: int, spent: int) -> T
     """
     if not isinstance(plan, OpenPlan):
         return price
-    share, wide = STITCH / draw**2, math.sqrt(2) * ROUNDING if price.questions == 1 else 1.0
-    near = price.sigma * gaussian_quantile(price.members, beta=plan.beta * share)
-    placed = replace(price, sample_box=(near + price.rounding) * wide * ROUNDING)
+    wide = math.sqrt(2) * ROUNDING if price.questions == 1 else 1.0
+    near, terms = find_boxes(plan, price.sigma, price.members, price.rounding, draw=draw, spent=spent)
+    return replace(price, sample_box=near * wide, terms=terms and (terms[0] * wide, *terms[1:]))
+
+
+def find_boxes(  # noqa: PLR0913 - a vector, and its place
+    plan: OpenPlan, sigma: float, members: int, rounding: float, *, draw: int, spent: int
+) -> tuple[float, tuple[float, float, float] | None]:
+    """Return the box for these rows of a vector's members, of deviation sigma at most, and the terms of T6 (U1.3 i, T7)."""
+    share = STITCH / draw**2
+    near = (sigma * gaussian_quantile(members, beta=plan.beta * share) + rounding) * ROUNDING
     if not plan.iid:
-        return placed
+        return near, None
     gap = level_shift(plan.ledger, spent, first=plan.cost, cap=plan.cap_units, beta=plan.transfer_beta)
-    far = price.sigma * gaussian_maximum(price.members, beta=plan.noise_beta * share)
-    return replace(placed, terms=((far + price.rounding) * wide * ROUNDING, gap.epsilon, gap.slack))
+    far = (sigma * gaussian_maximum(members, beta=plan.noise_beta * share) + rounding) * ROUNDING
+    return near, (far, gap.epsilon, gap.slack)
 
 
 def move_to_total(drawn: Sequence[int], total: int) -> list[int]:

@@ -10,7 +10,7 @@ import holdtrue as ht
 from holdouts.interrupting import kill_during, when_measured
 from holdouts.old_gates import open_counted
 from holdtrue.bounds.gate_levels import depth_levels
-from holdtrue.holdouts import Holdout, mode
+from holdtrue.holdouts import Holdout, holdout, mode
 
 CASES = 500
 RANDOM = np.random.default_rng(101)
@@ -162,19 +162,67 @@ def test_v1_an_open_gate_is_known_to_other_processes_by_its_ledger(tmp_path):
         with Holdout(1 - TRUTH, looks=10, ledger=tmp_path / "d.ledger") as others:
             others.score(START)
         notes = tmp_path / "holdtrue.gates"
-        assert [path.name for path in notes.iterdir()] == ["a.ledger.json"]  # the one that was refused left none
+        assert [path.name for path in notes.glob("*.json")] == ["a.ledger.json"]  # the one that was refused left none
         assert [stat.S_IMODE(path.stat().st_mode) for path in (notes, notes / "a.ledger.json")] == [0o700, 0o600]
         with Holdout(TRUTH, ledger=tmp_path / "a.ledger") as same:  # one ledger, one tree
             same.gate(TRUTH)
             same.certify()
         assert scores.score(TRUTH).looks_left == 9
     mode._GATES.clear()
-    with gate_of(ledger=tmp_path / "c.ledger"):
+    with pytest.raises(ht.RefusedError, match="while this gate was opened"):  # its terms say that nobody had told anything
+        gate_of(ledger=tmp_path / "c.ledger")
+    with gate_of(ledger=tmp_path / "e.ledger"):
         pass
-    (tmp_path / "c.ledger").unlink()
+    (tmp_path / "e.ledger").unlink()
     with Holdout(TRUTH, ledger=tmp_path / "b.ledger") as scores:  # a gate whose ledger is gone can say nothing more
         mode._GATES.clear()
         scores.score(START)
+
+
+RESTS = "if submissions do not depend on what these cases told before"
+
+
+def test_v1_a_gate_on_cases_that_told_before_says_what_it_rests_on(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    with Holdout(TRUTH, looks=10, ledger=tmp_path / "scores.ledger") as scores:
+        scores.score(START)
+    with gate_of(ledger=tmp_path / "gate.ledger") as gate:
+        said = gate.gate(winning(80, 10))
+        assert RESTS in said.claim
+        assert RESTS in said.certificate.theorem
+        assert gate.facts.told_before
+        assert RESTS in gate.certify().certificate.theorem
+    with Holdout(TRUTH, ledger=tmp_path / "gate.ledger") as again:
+        assert again.gate(winning(80, 10)).claim == said.claim
+    # A gate that has closed told something, too; other cases, and ledgers elsewhere, are no reason.
+    with gate_of(ledger=tmp_path / "second.ledger") as second:
+        assert second.facts.told_before
+    (tmp_path / "second.ledger").unlink()
+    with Holdout(1 - TRUTH, looks=100, yes=5, incumbent=START, ledger=tmp_path / "others.ledger") as others:
+        assert not others.facts.told_before
+    with gate_of(ledger=tmp_path / "elsewhere" / "gate.ledger") as fresh:
+        assert not fresh.facts.told_before
+        assert RESTS not in fresh.gate(winning(80, 10)).claim
+
+
+def test_v1_a_gate_without_a_file_knows_what_its_process_told():
+    with Holdout(TRUTH, looks=10) as scores:
+        with gate_of() as gate:
+            assert not gate.facts.told_before  # nothing yet
+        scores.score(START)
+        with gate_of() as gate:
+            assert RESTS in gate.gate(winning(80, 10)).claim
+    with gate_of() as gate:
+        assert not gate.facts.told_before
+
+
+def test_v1_a_look_between_the_terms_of_a_gate_and_its_note_is_found(tmp_path, monkeypatch):
+    with Holdout(TRUTH, looks=10, ledger=tmp_path / "scores.ledger") as scores:
+        scores.score(START)
+    monkeypatch.setattr(holdout, "was_told", lambda *_: False)  # as if that look came just after it was looked for
+    for _ in range(2):
+        with pytest.raises(ht.RefusedError, match="while this gate was opened"):
+            gate_of(ledger=tmp_path / "gate.ledger")
 
 
 def test_v1_ids_tell_cases_apart_whose_labels_do_not():

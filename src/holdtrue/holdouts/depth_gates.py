@@ -264,7 +264,7 @@ class DepthGate(Gate):
         else:
             what = f"better than the incumbent{by}"
         units = "" if self.cases.sizes is None else " on average over clusters"
-        return f"{what}{units}, for {self.about}; with {sure:.0%} confidence every yes of this gate is true"
+        return f"{what}{units}, for {self.about}; with {sure:.0%} confidence every yes of this gate is true{self.condition}"
 
     def _claim_no(self, look: Look, end: int) -> str:
         against = look.request["against"]

@@ -33,6 +33,7 @@ from holdtrue.verbs import Measured, Release, Standing
 __all__ = ["NO", "UNKNOWN", "YES", "Gate", "GateState", "Known", "had_yes", "proved_bound"]
 
 YES, NO = "yes", "no"
+_CONDITION = ", if submissions do not depend on what these cases told before under another ledger"
 _HUNDRED = 100  # bounds that are told at once lie whole hundredths above the margin
 _ABOVE = f"{YES} above "
 _FIRST = "the first incumbent"
@@ -433,8 +434,13 @@ class Gate(Mode[Verdict]):
         return int(np.count_nonzero(asked.submitted != against.submitted))
 
     def open_certificate(self, certificate: Certificate) -> Certificate:
-        """Return a certificate that claims no privacy."""
-        return certificate.with_theorem(self.plan.theorem or "", event=NonPrivate())
+        """Return a certificate that claims no privacy, and says what it rests on where these cases told something before."""
+        return certificate.with_theorem(f"{self.plan.theorem or ''}{self.condition}", event=NonPrivate())
+
+    @property
+    def condition(self) -> str:
+        """Return what a gate's promises rest on beyond what always holds, in words."""
+        return _CONDITION if self.facts.told_before else ""
 
     def answer(self, given: Submission, found: Response, moment: Moment) -> Verdict:
         """Say yes or no, and what follows."""

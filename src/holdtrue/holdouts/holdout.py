@@ -13,6 +13,7 @@ from holdtrue.holdouts.counted_gates import CountedGate
 from holdtrue.holdouts.depth_gates import DepthGate
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.mode import Transcript, name_of
+from holdtrue.holdouts.open_gates import was_told
 from holdtrue.holdouts.records import Score, Verdict
 from holdtrue.holdouts.scoring import GuessAndCheck, Rounding, Scoring, ends_of
 from holdtrue.holdouts.sparse import PrivateGate, Thresholdout
@@ -88,7 +89,7 @@ class Holdout:
         given |= {"private": private, "epsilon": epsilon, "delta": delta, "threshold": threshold, "tolerance": tolerance}
         given |= {"tells": tells, "gain": gain, "discordant": discordant}
         terms = HoldoutTerms(**given, reserve=reserve, metric=metric, unseen=unseen)  # type: ignore[arg-type]  # checked there
-        self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path)
+        self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path, was_told=was_told)
         self._store = store_beside(self.path, "submissions")
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
         if self.facts.mode == "scores":

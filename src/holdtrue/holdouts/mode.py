@@ -31,6 +31,7 @@ from holdtrue.records import Answer, Interval, Response
 from holdtrue.verbs import Measured, Release, plan_single
 
 __all__ = [
+    "NOTES",
     "BestSoFar",
     "Look",
     "Mode",
@@ -42,11 +43,15 @@ __all__ = [
     "name_of",
     "request_id_of",
     "used_up",
+    "was_told_here",
 ]
 
 Told = TypeVar("Told", Score, Verdict)
 _GATES: "WeakSet[Mode[Any]]" = WeakSet()  # those of this process; others with other ledgers cannot be seen from here
+_LOOKED: "WeakSet[Mode[Any]]" = WeakSet()  # those of this process that had a look
 _GATES_LOCK = Lock()
+NOTES = "holdtrue.gates"
+"""The folder, beside ledgers, where it is noted which of them are of the same cases."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +118,14 @@ def used_up(words: str, unit: str) -> BudgetExceeded:
     return refusal
 
 
+def was_told_here(cases: Cases) -> bool:
+    """Return whether a holdout that this process has open had a look at these cases."""
+    with _GATES_LOCK:
+        others = [mode for mode in _LOOKED if not mode.pipeline.closed and mode.cases.number == cases.number]
+    known = cases.identify() if others else None
+    return known is not None and any(mode.cases.identify() == known for mode in others)
+
+
 class Mode(ABC, Generic[Told]):
     """How every look of one holdout is answered; subclasses are the modes.
 
@@ -158,6 +171,7 @@ class Mode(ABC, Generic[Told]):
             if known is None and not self.pipeline.index.has(part):
                 self._refuse_beside_gate()
                 self._check_left(given, request_id)
+                self._note_look()
             found = self.run(planned, request_id, bound=given.key is not None, analyst=given.analyst)
             self.settle(given, planned, found)
             return self.answer(given, found, self._moment(given.key))
@@ -168,13 +182,11 @@ class Mode(ABC, Generic[Told]):
         What a gate promises rests on it. Two gates on one set of cases are one tree, so they are one ledger. A gate is noted
         before others are looked for: of two that open at once, one at least finds the other.
         """
-        from holdtrue.holdouts.open_gates import note_gate
-
-        folder, made = self._notes, None
-        if folder is not None:
-            made = note_gate(folder, Path(self.pipeline.ledger.store.where), self.pipeline.ledger.terms.key, self.cases)
+        made = self._note_cases(gate=True)
         try:
             self._refuse_beside_gate()
+            if made is not None and not self.facts.told_before and not self.pipeline.index.draws:
+                self._refuse_told()
         except RefusedError:
             if made is not None:
                 made.unlink(missing_ok=True)
@@ -182,12 +194,38 @@ class Mode(ABC, Generic[Told]):
         with _GATES_LOCK:
             _GATES.add(self)
 
+    def _note_cases(self, *, gate: bool) -> Path | None:
+        from holdtrue.holdouts.open_gates import note_cases
+
+        ledger = self.pipeline.ledger
+        return (
+            None
+            if self._notes is None
+            else note_cases(self._notes, Path(ledger.store.where), ledger.terms.key, self.cases, gate=gate)
+        )
+
+    def _note_look(self) -> None:
+        """Note, before the first look of this object, that something is told of these cases."""
+        with _GATES_LOCK:
+            noted = self in _LOOKED or self in _GATES
+            _LOOKED.add(self)
+        if not noted:
+            self._note_cases(gate=False)
+
+    def _refuse_told(self) -> None:
+        """Refuse a new gate where others told of its cases since its terms were fixed, which say that nobody had."""
+        from holdtrue.holdouts.open_gates import find_told
+
+        if self._notes is not None and find_told(self._notes, Path(self.pipeline.ledger.store.where), self.cases):
+            message = "another ledger told of these cases while this gate was opened; open the gate under a new ledger"
+            raise RefusedError(message)
+
     @cached_property
     def _notes(self) -> Path | None:
         """Return where gates are noted whose ledgers are files in the same folder as this one."""
         ledger = self.pipeline.ledger
         where = ledger.store.where
-        return Path(where).parent / "holdtrue.gates" if ledger.durable and Path(where).is_file() else None
+        return Path(where).parent / NOTES if ledger.durable and Path(where).is_file() else None
 
     def _refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""

@@ -79,6 +79,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     its scores are 0 or 1 and compared by exact pairs, since submissions are "unseen", or since the labels are two and it is
     "public" which cases differ. ``clusters``: how many there are, where cases come in clusters. ``tells``: which bounds a
     gate tells besides yes and no. ``bet``: the bet that a gate plans with besides those it always has.
+    ``told_before``: other ledgers had looks at these cases when a gate was opened, as far as that is noted.
     """
 
     mode: str
@@ -105,6 +106,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     clusters: int | UnsetType = UNSET
     tells: str | UnsetType = UNSET
     bet: float | UnsetType = UNSET
+    told_before: bool | UnsetType = UNSET
 
     @property
     def takes_results(self) -> bool:
@@ -260,8 +262,13 @@ def _frozen(  # noqa: PLR0913 - what differs between the modes
     )
 
 
-def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> tuple[Facts, Plan]:
-    """Return what a ledger that exists was created with, after checking it agrees; else make it from the terms."""
+def facts_and_plan(
+    cases: Cases, terms: HoldoutTerms, *, ledger: str | None, was_told: Callable[[Cases, str | None], bool]
+) -> tuple[Facts, Plan]:
+    """Return what a ledger that exists was created with, after checking it agrees; else make it from the terms.
+
+    ``was_told`` says of a new gate whether anything was told of its cases before.
+    """
     stored = stored_facts(ledger)
     if stored is not None:
         facts, frozen = stored
@@ -276,6 +283,7 @@ def facts_and_plan(cases: Cases, terms: HoldoutTerms, *, ledger: str | None) -> 
         "label_kind": cases.label_kind,
     }
     if terms.yes is not None:
+        common["told_before"] = (not terms.private and was_told(cases, ledger)) or UNSET
         return _plan_gate(cases, common, terms, yes=terms.yes)
     if terms.overfits is not None:
         return _plan_reusable(cases, common, terms, overfits=terms.overfits)

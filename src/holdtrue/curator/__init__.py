@@ -30,7 +30,18 @@ from holdtrue.ledgers.sealed_store import store_beside
 from holdtrue.planning.plans import AnyPlan, Plan
 from holdtrue.planning.quantiles import QuantilePrice
 from holdtrue.queries.cards import Label
-from holdtrue.records import Answer, Choice, Deduction, Evaluation, Hypothesis, Marginals, Means, Prediction, Quantiles, Table
+from holdtrue.records import (
+    Answer,
+    Choice,
+    Deduction,
+    Evaluation,
+    Hypothesis,
+    Marginals,
+    Means,
+    Prediction,
+    Quantiles,
+    Table,
+)
 from holdtrue.reports import html_report
 from holdtrue.requests import By, Cut, Terms
 from holdtrue.verbs import asking, selecting

@@ -89,6 +89,8 @@ soak: setup packages  ## kill, restart, race and call at length: 1,000 kills, a 
 	HOLDTRUE_RUNS=200 $(BIN)/python -m pytest -s tests/curator/test_units_promises.py
 	HOLDTRUE_STEERED_RUNS=400 $(BIN)/python -m pytest tests/verbs/test_deducing.py
 	HOLDTRUE_SOAK=1 $(BIN)/python -m pytest tests/verbs/test_watching.py
+	HOLDTRUE_CLIMBS=10000 $(BIN)/python -m pytest tests/holdouts/test_gate_attacks.py
+	$(BIN)/python deploy/try_install.py
 	HOLDTRUE_STEPS=1000000 $(BIN)/python -m pytest --numprocesses $(JOBS) tests/whole/test_curator.py tests/whole/test_holdouts.py
 
 .PHONY: demo-picture

@@ -1,7 +1,9 @@
 """Attacks on a gate (V1.3): the rule by depth keeps beta, and three rules that look right are refuted by the same climbs.
 
-``make reproduce NAME=gate`` has ten thousand climbs of each.
+``HOLDTRUE_CLIMBS=10000`` makes the long run of it (``make soak``); ``make reproduce NAME=gate`` prints it.
 """
+
+import os
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from holdtrue.bounds.gate_levels import depth_levels, pairs_tail
 from holdtrue.holdouts import Holdout
 from reproductions.gate import ATTACKS, BETA, FAULTS, bound_rate, climb_with_gains, make_rule
 
-RUNS = 1000
+RUNS = int(os.environ.get("HOLDTRUE_CLIMBS", "1000"))
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=lambda attack: attack.__name__)
@@ -26,7 +28,7 @@ def test_v1_false_promotions_by_depth_are_at_most_beta(attack):
     ids=lambda given: given if isinstance(given, str) else given.__name__,
 )
 def test_v1_planted_faults_are_refuted(attack, fault):
-    runs = 500
+    runs = RUNS // 2
     false, _ = attack(fault, runs, 12)
     assert bound_rate(false, runs, upper=False) > BETA
 

@@ -84,7 +84,7 @@ def _planners() -> list[Target]:
     learned = ("size", "alpha", "beta", "epsilon", "rows", "method", "realizable")
     chosen = ("candidates", "beta", "epsilon", "shortfall", "sensitivity", "range", "monotone")
     predicted = ("size", "dimension", "alpha", "beta", "rows", "epsilon", "mu", "rho", "predictions", "realizable")
-    held = ("cases", "looks", "yes", "overfits", "beta", "private", "alpha")
+    held = ("cases", "looks", "yes", "overfits", "beta", "private", "alpha", "gain", "discordant", "tells")
     made = ht.plan(rows=10_000, queries=100)
     return [
         Target("plan", ht.plan, {"rows": 10_000, "queries": 100}, asked, share=3),
@@ -307,7 +307,7 @@ def _holdouts() -> list[Target]:
     guess = (np.arange(ROWS) // 2) % 2
     given = {"y_true": truth, "looks": 100}
     free = ("beta", "yes", "incumbent", "train", "overfits", "private", "epsilon", "delta", "threshold", "tolerance")
-    more = ("reserve", "metric", "ids", "weights", "labels", "classes", "unseen", "analyst")
+    more = ("reserve", "metric", "ids", "weights", "labels", "classes", "unseen", "tells", "gain", "discordant", "analyst")
     scoring = ht.Holdout(truth, looks=500)
     gating = ht.Holdout(truth, looks=500, yes=5, incumbent=guess)
     board = ht.Leaderboard(truth, submissions=500)

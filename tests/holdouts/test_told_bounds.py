@@ -108,8 +108,9 @@ def test_bounds_of_all_yes_are_told_once_the_gate_has_closed(tmp_path, lasting):
         assert [verdict.gain.low for verdict in told] == [0, 0]
         with pytest.raises(InvalidParameter, match="'bound'"):
             holdout.certify()
-        with pytest.raises(InvalidParameter, match="of a verdict"):
-            holdout.certify("bound", of="nobody")
+        for nobody in ("nobody", ["a"], 3):
+            with pytest.raises(InvalidParameter, match="of a verdict"):
+                holdout.certify("bound", of=nobody)
         assert holdout.looks_left == 18
         bounds = [holdout.certify("bound", of=verdict.submission) for verdict in told]
         for after, (score, better, worse) in enumerate(zip(bounds, (second, third), (first, second), strict=True)):

@@ -255,7 +255,7 @@ class Gate(Mode[Verdict]):
         if (what == "bound") != (self.facts.tells == AT_THE_END):
             expected = f"'bound' on a gate opened with tells={AT_THE_END!r}, and only there"
             raise InvalidParameter("what", what, expected)
-        if of is not None and (what != "bound" or of not in state.means):
+        if of is not None and (what != "bound" or type(of) is not str or of not in state.means):
             raise InvalidParameter.saying(
                 "of", "of is the submission of a verdict that was a yes, for a certificate of its bound"
             )

@@ -148,11 +148,12 @@ counts as equal.
 
 
 _CERTIFIED = f"""\
-What `evaluate` certifies: a fifth of the training rows is held out, by position, and {CERTIFIED_PARTS} parts (a tenth as many
+What `evaluate` certifies: a fifth of the training rows is held out, by position; {CERTIFIED_PARTS} parts (a tenth as many
 on small tables) learn the others by ridge regression of strength 2, on Adult with the logarithm of the capital gain.
 `true error` is that of the soft majority on the test rows, by its exact law. `level` is the smallest x that is certified
-with probability 0.8 at this mu, and `bound` what then holds for the population, with probability {1 - BETA:g} (V4.4), all fixed
-before the first answer. The level is known in hindsight only: a public one must be guessed, or falls until it is refused.
+with probability 0.8 at this mu, and `bound` what then holds for the population, with probability {1 - BETA:g} (V4.4), all
+fixed before the first answer. The level is known in hindsight only: a public one must be guessed, or
+falls until it is refused.
 """.replace("\n", " ").strip()
 
 

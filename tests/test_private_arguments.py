@@ -276,7 +276,7 @@ PUBLIC = {
     *("bounds", "classes", "cluster", "header", "ids", "labels", "order", "types", "weights"),
     *("anyway", "estimator", "features", "groups", "hypotheses", "method", "parts", "public_rows", "queries", "rows"),
     *("bins", "by", "column", "columns", "high", "keys", "levels", "low", "margins", "population", "ranges"),
-    *("at_most", "held_out", "screen", "student", "target", "unit", "where"),
+    *("assuming", "at_most", "check", "held_out", "screen", "student", "target", "unit", "where"),
     *("differ", "entry", "incumbent_name", "looks", "margin", "metric", "moves", "of", "overfits", "private", "rule"),
     *("screen", "student", "target", "unit", "where"),
     *(

@@ -251,7 +251,7 @@ class Hypothesis(Tagged, frozen=True, dict=True):
     ``excess_error`` bounds err(this) - min err for the population, with ``confidence``; None where ``reason`` says why there
     is no such bound. ``shortfall`` bounds the same on these rows, in rows. ``document`` is the class as JSON, None where it
     was made of code. ``columns`` are the features it reads, in order. It predicts once :meth:`with_class` has given it its
-    class; that is neither written nor compared.
+    class; that is neither written nor compared. ``checked`` is the interval for its own error, where that was asked for.
     """
 
     text: str
@@ -265,6 +265,7 @@ class Hypothesis(Tagged, frozen=True, dict=True):
     certificate: Certificate
     reason: str | None = None
     repeated: bool = False
+    checked: Interval | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         _check_finite("hypothesis", self.excess_error, self.confidence, self.shortfall)
@@ -299,7 +300,8 @@ class Hypothesis(Tagged, frozen=True, dict=True):
         return self.text
 
     def __str__(self) -> str:
-        return f"{self.text}  {self.behind}  {_format_cost(self.certificate, repeated=self.repeated)}"
+        error = f"  its own error {_format_ends(self.checked)}" if isinstance(self.checked, Interval) else ""
+        return f"{self.text}  {self.behind}{error}  {_format_cost(self.certificate, repeated=self.repeated)}"
 
     @property
     def behind(self) -> str:

@@ -508,6 +508,12 @@ class Learn(_Request, frozen=True, kw_only=True):
         Meta(description="The prior share of each of several classes; equal unless given."),
     ] = None
     anyway: Annotated[bool, Meta(description="Whether to go on where the rows do not certify alpha.")] = False
+    assuming: Annotated[
+        Literal["realizable"] | None, Meta(description="What is assumed: that some hypothesis of the class is never wrong.")
+    ] = None
+    check: Annotated[bool, Meta(description="Whether one more question is asked, about the errors of what was picked.")] = (
+        False
+    )
 
 
 class EstimatorDocument(Struct, frozen=True, forbid_unknown_fields=True):

@@ -69,7 +69,7 @@ def select(curator):
 
 def learn(curator):
     for steps in (4, 8):
-        curator.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=steps), target="y = 1")
+        curator.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=steps), target="y = 1", check=True)
 
 
 def predict(curator):

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import UNSET
 from scipy import stats
 
 from holdtrue import hypotheses
-from holdtrue.bounds.learning import adaptive_excess, fixed_excess
+from holdtrue.bounds.learning import adaptive_excess, fixed_excess, localised_error, realizable_error
 from holdtrue.codec import decode, encode
 from holdtrue.curator import Curator
 from holdtrue.errors import (
@@ -21,7 +22,7 @@ from holdtrue.errors import (
 )
 from holdtrue.hypotheses import Conjunctions, Hypotheses, Intervals, Stumps, Thresholds
 from holdtrue.records import Hypothesis
-from holdtrue.verbs.learning import FIXED, TRANSFERRED
+from holdtrue.verbs.learning import FIXED, LOST, REALIZABLE, TRANSFERRED
 from holdtrue.verbs.selecting import epsilon_of_use
 from laws import generator
 
@@ -326,3 +327,56 @@ def test_every_engine_counts_the_same(people, tmp_path):
         engine.close()
     assert np.array_equal(counts[0], counts[1])
     assert np.array_equal(counts[0], STUMPS.error_counts(people[list(STUMPS.columns)], people.sick))
+
+
+def test_v4_2_the_realizable_bound_is_missed_at_most_as_often_as_it_says(request):
+    """172 rows, 50 hypotheses, epsilon 1: 4,000 picks, of rivals just above the bound, and of rivals of every error."""
+    bound = realizable_error(math.log(49), rows=172, epsilon=1, beta=0.05)
+    assert bound == pytest.approx(0.0998, abs=5e-5)
+    assert fixed_excess([50], handicaps=[0], place=0, rows=172, epsilon=1, beta=0.05) > 2.5 * bound
+    random = generator(request)
+    for errors in (np.full(49, bound * 1.0001), np.linspace(0, 0.5, 49)):
+        rates = np.concatenate([[0.0], errors])
+        wrong = random.binomial(172, rates, (4000, 50))
+        picked = (random.gumbel(size=wrong.shape) - wrong / 2).argmax(axis=1)
+        assert (rates[picked] > bound).sum() <= 0.05 * 4000
+    # The control: a bound half as large is missed far more often.
+    rivals = np.concatenate([[0.0], np.full(49, bound / 2)])
+    picked = (random.gumbel(size=(4000, 50)) - random.binomial(172, rivals, (4000, 50)) / 2).argmax(axis=1)
+    assert (picked > 0).sum() > 0.05 * 4000
+
+
+def test_v4_2_the_error_of_the_luckiest_hypothesis_is_within_its_bound(request):
+    """The adversarial pick, the fewest errors of 50 alike ones, with one noisy count: 0 misses in 4,000."""
+    random, rows, noise = generator(request), 300, 1 / (300 * 0.1)
+    shares = random.binomial(rows, 0.08, (4000, 50)).min(axis=1) / rows + noise * random.standard_normal(4000)
+    wide = stats.norm.isf(0.0125) * noise
+    assert all(localised_error(50, rows=rows, share=min(1, max(0, each) + wide), beta=0.05) >= 0.08 for each in shares)
+    table = {(1000, 100): (0.0462, 0.0597, 0.1675), (5000, 1000): (0.0102, 0.0235, 0.1251)}
+    for (rows, size), expected in table.items():
+        noise = stats.norm.isf(0.0125) / (rows * 0.1)
+        found = [localised_error(size, rows=rows, share=share + noise, beta=0.05) for share in (0, 0.01, 0.1)]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_pick_is_certified_as_realizable_and_checked_by_one_question(people):
+    exact = people.assign(old=people.age.fillna(0) >= 50)
+    curator = opened(exact)
+    plain = opened(exact).learn(STUMPS, target="old", epsilon=0.3)
+    found = curator.learn(STUMPS, target="old", epsilon=0.3, assuming="realizable", check=True)
+    assert found.excess_error < plain.excess_error / 2
+    assert found.certificate.theorem == REALIZABLE
+    assert (found.checked.low, found.checked.target) == (0, "population")
+    assert STUMPS.error_counts(exact, exact.old)[found.index] / ROWS <= found.checked.high < 0.1
+    assert [line.verb for line in curator.history] == ["learn", "evaluate"]
+    again = curator.learn(STUMPS, target="old", epsilon=0.3, assuming="realizable", check=True)
+    assert (again.repeated, again.checked, len(curator.history)) == (True, found.checked, 2)
+    assert (again.predict(exact) == exact.old).mean() > 0.9
+    later = curator.learn(STUMPS, target="old", epsilon=0.4, assuming="realizable", check=True)
+    assert later.certificate.theorem == TRANSFERRED + LOST
+    assert later.checked == curator.history[-1].responses[0].interval
+    for number in range(1, 6):
+        spent = curator.learn(STUMPS, target="old", epsilon=number / 100, check=True)
+    assert (spent.checked, "no question left" in spent.reason) == (UNSET, True)
+    with pytest.raises(InvalidParameter, match="assuming"):
+        curator.learn(STUMPS, target="old", assuming="separable")

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.accounting.closed_forms import golden, smallest, smallest_float
+from holdtrue.bounds.accuracy import largest_mean
 from holdtrue.errors import PreconditionError
 from holdtrue.exact import (
     ROUNDING,
@@ -178,6 +179,33 @@ def realizable_rows(size: int, *, alpha: Number, beta: Number, epsilon: Number |
     if members == 1:
         return 1
     return _quotient(log_odds, -math.log1p(excess * math.expm1(-_rate(epsilon))))
+
+
+def realizable_error(log_seen: float, *, rows: int, epsilon: Number, beta: Number) -> float:
+    """Return (1 - (beta / N)^(1 / m)) / (1 - e^(-epsilon / 2)), which err(pick) exceeds at most with probability beta.
+
+    Needs: some hypothesis that is never wrong, a class fixed before any row is seen, and independent rows. It is
+    :func:`realizable_rows` solved for alpha (V4.2 i), with N the other members as seen from that hypothesis: |H| - 1
+    for one class.
+
+    >>> round(realizable_error(math.log(49), rows=172, epsilon=1, beta=0.05), 4)
+    0.0998
+    """
+    if log_seen == -math.inf:
+        return 0.0
+    exponent = (math.log(floor_probability("beta", beta)) - log_seen) / count("rows", rows)
+    return min(1.0, math.expm1(exponent) / math.expm1(-floor_positive("epsilon", epsilon) / 2) * ROUNDING)
+
+
+def localised_error(size: int, *, rows: int, share: float, beta: Number) -> float:
+    """Return a bound for err(pick), given that ``share`` is at least its share of errors among the rows (V4.2 ii).
+
+    With probability 1 - 3/4 beta no hypothesis of the class has kl(share, err) above ln(size / (3/4 beta)) / rows: however
+    the pick was made, and whatever was answered before or after. A quarter of beta is left for the noise of the share.
+    Needs: a class fixed before any row is seen, and independent rows.
+    """
+    exponent = (math.log(count("size", size)) - math.log(0.75 * floor_probability("beta", beta))) / count("rows", rows)
+    return largest_mean(share, exponent * ROUNDING)
 
 
 def free_epsilon(alpha: Number) -> float:

@@ -425,6 +425,8 @@ class Remote:
         beta: Number | None = None,
         weights: Sequence[Number] | None = None,
         anyway: bool = False,
+        assuming: Literal["realizable"] | None = None,
+        check: bool = False,
         key: str | None = None,
     ) -> Hypothesis:
         """Pick a hypothesis of a finite class that errs about as rarely as the best; it predicts locally, for free."""
@@ -435,6 +437,8 @@ class Remote:
             "target": target,
             "features": None if features is None else list(features),
             "anyway": anyway or None,
+            "assuming": assuming,
+            "check": check or None,
         }
         return _with_class(self._send_request("/learn", asked | numbers, Hypothesis, key), self.card)
 

@@ -575,6 +575,8 @@ def learn(
         float | None, typer.Option(help="The probability that the certificate fails, at most. Default: the plan's.")
     ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Continue even if the rows do not certify alpha.")] = False,
+    realizable: Annotated[bool, typer.Option("--assume-realizable", help="Assume that some rule is never wrong.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Ask one more question: how often the learned rule errs.")] = False,
     key: Key = None,
     analyst: Analyst = None,
     ledger: LedgerOption = None,
@@ -589,13 +591,14 @@ def learn(
     with open_curator(data, ledger, rehash=rehash) as curator:
         with show_progress("scoring"):
             given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway}
-            learned = classes if len(classes) > 1 else classes[0]
-            found = curator.learn(learned, target=target, **given, key=key, analyst=analyst)
+            given |= {"assuming": "realizable" if realizable else None, "check": check}
+            found = curator.learn(classes, target=target, **given, key=key, analyst=analyst)
         if as_json:
             print_json(found)
             return
         behind = found.behind if found.reason is None else f"{found.behind}; {found.reason}"
-        print_lines(target, [("learned", found.text), ("", behind), *list_costs(found, curator)])
+        own = [("its error", f"{found.checked}")] if found.checked else []
+        print_lines(target, [("learned", found.text), ("", behind), *own, *list_costs(found, curator)])
 
 
 def _read_classes(

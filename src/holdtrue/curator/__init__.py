@@ -22,7 +22,7 @@ from holdtrue.curator.pairs import PairVerbs
 from holdtrue.curator.pipeline import Job, Pipeline, name_private
 from holdtrue.engines import Header, Progress
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import Number, count, text_among
+from holdtrue.exact import Number, count, text_among, truth
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.entries import check_text, read_charge
@@ -521,6 +521,8 @@ class Curator(PairVerbs):
         beta: Number | None = None,
         weights: Sequence[Number] | None = None,
         anyway: bool = False,
+        assuming: Literal["realizable"] | None = None,
+        check: bool = False,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Hypothesis:
@@ -530,10 +532,16 @@ class Curator(PairVerbs):
         yes-or-no questions; a class by position reads ``features``, or all number columns that the target does not. With
         ``alpha``, refuses with InsufficientSamples unless the rows certify that excess error, or ``anyway`` is said. Several
         classes are joined, with prior ``weights`` if given. Without an epsilon it takes an equal share of the reserve.
+
+        ``assuming="realizable"`` certifies far less error if some hypothesis is never wrong; rows cannot show that, and it
+        needs a class fixed before the first answer. ``check=True`` asks one more question, about the errors of what was
+        picked, and certifies its own error in ``checked``, which assumes nothing (V4.2).
         """
         self.pipeline.check_open()
         task = LearningTask.of(self.pipeline, hypotheses, target=target, features=features, weights=weights)
-        return task.learn(epsilon=epsilon, alpha=alpha, beta=beta, anyway=anyway, key=key, analyst=analyst)
+        given: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "anyway": anyway, "assuming": assuming}
+        found = task.learn(key=key, analyst=analyst, **given)
+        return task.check_pick(found, self._asking, analyst=analyst) if truth("check", check) else found
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,

@@ -46,6 +46,12 @@ class LearningPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="p
     mu: float
     rho: float
 
+    @property
+    def free(self) -> bool:
+        """Return whether the same bound asks for as many rows without privacy: then privacy costs no rows (C5)."""
+        task = _Task(self.size, self.beta, self.method, self.realizable)
+        return task.rows(self.alpha, None) >= task.rows(self.alpha, self.epsilon)
+
     def compare(self) -> dict[str, int]:
         """Return the rows that each method asks for at this alpha, beta and epsilon.
 
@@ -64,7 +70,8 @@ class LearningPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="p
             {
                 "excess error": f"{self.alpha:.4g} at most, but with probability {self.beta:.4g}"
                 + (" (if some hypothesis is never wrong)" if self.realizable else ""),
-                "privacy": f"epsilon {self.epsilon:.4g} (mu {self.mu:.4g}, rho {self.rho:.4g})",
+                "privacy": f"epsilon {self.epsilon:.4g} (mu {self.mu:.4g}, rho {self.rho:.4g})"
+                + ("; free: as many rows without it" if self.free else ""),
                 "method": f"{self.method}: {self.theorem}",
             },
         )

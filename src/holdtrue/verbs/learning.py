@@ -4,37 +4,62 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
+from holdtrue.accounting.closed_forms import upper_quantile
 from holdtrue.accounting.filters import Filter
-from holdtrue.bounds.learning import adaptive_excess, adaptive_rows, fixed_excess, log_seen_size
+from holdtrue.bounds.learning import (
+    adaptive_excess,
+    adaptive_rows,
+    fixed_excess,
+    localised_error,
+    log_seen_size,
+    realizable_error,
+)
 from holdtrue.bounds.selection import selection_shortfall
 from holdtrue.codec import digest_of, encode
 from holdtrue.entropy import SYSTEM
-from holdtrue.errors import InsufficientSamples, InvalidParameter, RequestError
+from holdtrue.errors import BudgetExceeded, InsufficientSamples, InvalidParameter, RequestError
 from holdtrue.events import NoCost
-from holdtrue.exact import Number, count, positive, probability, read_list
+from holdtrue.exact import ROUNDING, Number, count, positive, probability, read_list, text_among
 from holdtrue.hypotheses.classes import HypothesisClass
 from holdtrue.hypotheses.unions import Union
-from holdtrue.mechanisms import Exponential, PermuteAndFlip
+from holdtrue.mechanisms import Exponential, Gaussian, PermuteAndFlip
 from holdtrue.planning.learning import plan_learning
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of
 from holdtrue.queries.features import Feature, Numbers, default_features, parse_feature, read_given_rows
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Certificate, Hypothesis, Response, Statistic
+from holdtrue.records import Certificate, Hypothesis, Interval, Response, Statistic
 from holdtrue.verbs import Answered, Curation, Job, Measured, Planned, Release, Standing, plan_single
 from holdtrue.verbs.asking import NOT_INDEPENDENT, QuestionRule
 from holdtrue.verbs.selecting import epsilon_of_use
 from holdtrue.verbs.statistic_tasks import StatisticRecipe, StatisticTask, plan_tasks
 
-__all__ = ["FIXED", "TRANSFERRED", "Excess", "LearningTask", "LearningTerms", "bound_best_error", "learn"]
+__all__ = [
+    "FIXED",
+    "LOST",
+    "REALIZABLE",
+    "TRANSFERRED",
+    "Excess",
+    "LearningTask",
+    "LearningTerms",
+    "bound_best_error",
+    "learn",
+]
 
 FIXED = "private learning of a class fixed before any answer (N3)"
+REALIZABLE = "private learning of a class fixed before any answer, if some hypothesis is never wrong (N3, V4.2)"
+LOST = "; the realizable bound is lost, since it needs a class fixed before the first answer"
 TRANSFERRED = "private learning of a class that earlier answers may have led to (S2)"
+
+
+_UNCHECKED = "the budget has no question left to check it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,7 @@ class LearningTerms:
     rows: int
     epsilon: Fraction
     beta: float
+    assuming: Literal["realizable"] | None = None
 
     @property
     def sizes(self) -> list[int]:
@@ -79,15 +105,20 @@ class LearningTerms:
         A class can have been chosen after seeing earlier answers about the same rows; only the first charge of a ledger
         cannot. N3 is claimed for that one alone, S2 for all. Each pick holds by itself, with probability 1 - its beta.
         """
-        found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED)]
+        lost = LOST if self.assuming is not None and standing.charges else ""
+        found = [Excess(min(1.0, self._transferred_excess(standing.spent)), TRANSFERRED + lost)]
         if standing.charges == 0:
             found.append(Excess(self._fixed_excess(), FIXED))
+        if standing.charges == 0 and self.assuming == "realizable":
+            terms: dict[str, Any] = {"rows": self.rows, "epsilon": self.epsilon, "beta": self.beta}
+            found.append(Excess(max(realizable_error(seen, **terms) for seen in self._log_seen()), REALIZABLE))
         return min(found, key=lambda excess: excess.alpha)
 
     def count_required_rows(self, alpha: float, standing: Standing) -> int | None:
         """Return the fewest rows that would certify alpha here; None where no number would under this ledger's cap."""
         if standing.charges == 0:
-            return plan_learning(size=sum(self.sizes), alpha=alpha, beta=self.beta, epsilon=self.epsilon).rows
+            terms: dict[str, Any] = {"alpha": alpha, "beta": self.beta, "epsilon": self.epsilon}
+            return plan_learning(size=sum(self.sizes), realizable=self.assuming == "realizable", **terms).rows
         gap, share = self.plan.joint_gap(self.beta, spent=standing.spent)
         return adaptive_rows(
             max(self._log_seen()), alpha=alpha, epsilon=self.epsilon, beta=share, gap=gap, booked=self._booked_epsilon()
@@ -150,6 +181,7 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
     alpha: Number | None = None,
     beta: Number | None = None,
     anyway: bool = False,
+    assuming: Literal["realizable"] | None = None,
     nonce: str = "",
 ) -> Release:
     """Return the release of one hypothesis; ``standing`` is where its charge would stand if it were made now.
@@ -162,7 +194,9 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
         raise InvalidParameter("target", target.text, "a yes-or-no question, such as income > 50000")
     privacy = epsilon_of_use(plan) if epsilon is None else positive("epsilon", epsilon)
     failure = plan.beta if beta is None else float(probability("beta", beta))
-    task = LearningTerms(hypotheses, plan, count("rows", rows), privacy, failure)
+    if assuming is not None:
+        text_among("assuming", assuming, ("realizable",))
+    task = LearningTerms(hypotheses, plan, count("rows", rows), privacy, failure, assuming)
     kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
     mechanism = kind(epsilon=privacy, sensitivity=1)
     if alpha is not None:
@@ -174,7 +208,7 @@ def learn(  # noqa: PLR0913 - the numbers of one pick
         "class": document or f"{hypotheses.kind} of {hypotheses.size}, {nonce}",
         "epsilon": str(privacy),
         "beta": failure,
-    }
+    } | ({} if assuming is None else {"assuming": assuming})
 
     def respond(drawn: Sequence[int], certificate: Certificate, where: Standing) -> list[Response]:
         return [task.make_response(drawn[0], certificate, where, columns=tuple(columns), document=document)]
@@ -261,6 +295,7 @@ class LearningTask:
         alpha: Number | None,
         beta: Number | None,
         anyway: bool,
+        assuming: Literal["realizable"] | None = None,
         key: str | None,
         analyst: str | None,
     ) -> Hypothesis:
@@ -280,6 +315,7 @@ class LearningTask:
                 alpha=alpha,
                 beta=beta,
                 anyway=anyway,
+                assuming=assuming,
                 nonce=nonce,
             )
             return plan_single(release, answered, measure=self.count_errors)
@@ -288,6 +324,47 @@ class LearningTask:
         if not isinstance(found, Hypothesis):
             raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
         return found.with_class(partial(self._label_rows, index=found.index))
+
+    def check_pick(self, found: Hypothesis, rule: QuestionRule, *, analyst: str | None) -> Hypothesis:
+        """Return a pick with an interval for its own error, for one question about its errors (V4.2 ii, iii).
+
+        Where the class was fixed before any answer, by Chernoff's bound over all of it, with the pick's confidence; after
+        other answers by the plan's own theorem, since the pick is a function of what was told. The pick stays what it is
+        where the question can no longer be paid for.
+        """
+        asked = StatisticTask(
+            measure="error",
+            subject=f"{found.text} for {self.target.text}",
+            target="the population",
+            queries=(self.target,),
+            reckon=min,
+            change=1,
+            sensitivity=1.0,
+            span=(0.0, 1.0),
+            rounding=0.0,
+            by_rows=True,
+            count=lambda: [int(self.count_errors()[found.index])],
+            known_as=f"pick of entry {found.certificate.entry}",
+        )
+        plan = partial(plan_tasks, self.curation, rule, (asked,), "evaluate")
+        try:
+            (said,) = self.curation.run(Job(plan, analyst=analyst, slow=True))
+        except BudgetExceeded:
+            return replace(found, reason=_UNCHECKED).with_class(found.evaluate)
+        if not isinstance(said, Statistic):
+            raise InvalidParameter.saying("key", "this key was used for another request; use a new one")
+        ends = self._find_error_ends(found, said, rule)
+        return replace(found, checked=ends).with_class(found.evaluate)
+
+    def _find_error_ends(self, found: Hypothesis, said: Statistic, rule: QuestionRule) -> Interval:
+        fixed = found.certificate.theorem in (FIXED, REALIZABLE)
+        if said.interval is None or not fixed or not isinstance(rule.mechanism, Gaussian):
+            return said.interval or said.sample_interval
+        beta, rows = 1 - found.confidence, rule.rows
+        noise = (upper_quantile(beta / 4) * float(rule.mechanism.sigma) + 1) / (rows << rule.plan.bits)
+        share = min(1.0, (said.value + noise) * ROUNDING)
+        bound = localised_error(found.size, rows=rows, share=share, beta=beta)
+        return Interval(0.0, bound, found.confidence, "population")
 
     def count_errors(self) -> Measured:
         """Return how many rows each hypothesis gets wrong."""

@@ -210,3 +210,24 @@ def test_a_label_by_another_method(trained):
     told = printed("predict", trained, "risk", "age=90", "bmi=31", "--method", "noisy-max", "--mu", 5)
     assert told["label"] is True
     assert command("predict", trained, "risk", "age=90", "bmi=31", "--method", "guess").exit_code == 2
+
+
+def test_models_are_listed_and_judged_by_rows_held_out(trained):
+    assert command("train", trained, "judged", *MODEL[1:], "--held-out", 0.2).exit_code == 0
+    found = printed("evaluate", trained, "judged", 0.4, 0.3, "--epsilon", 1, "--mu", 1)
+    assert (found["certified"], found["at_most"]) == (True, 0.3)
+    assert 0.3 < found["bound"] < 0.4
+    assert "judged errs at most 0.3" in command("evaluate", trained, "judged", 0.4, 0.3, "--epsilon", 1, "--mu", 1).stdout
+    listed = printed("models", trained, "--epsilon", 0.5)
+    assert [each["name"] for each in listed["models"]] == ["judged", "risk"]
+    assert listed["predictions_left"]["risk"] > 0
+    assert "predicts" in command("models", trained).stdout
+    refused = refusal("evaluate", trained, "risk", 0.3)
+    assert isinstance(refused, ht.PreconditionError)
+    assert "held_out" in str(refused)
+
+
+def test_a_learned_rule_is_checked_by_one_more_question(data):
+    found = printed("learn", data, "sick", "--stumps", "age=0:100", "--epsilon", 1, "--check", "--assume-realizable")
+    assert found["checked"]["high"] < 0.1
+    assert "never wrong" in found["certificate"]["theorem"]

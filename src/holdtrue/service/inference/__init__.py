@@ -205,7 +205,8 @@ def _make_response(model: str, asked: Inference, found: Model, predictions: list
     }
     if found.asked.bounds is not None:
         # The largest, since parameters are single values; a point that was answered before has the noise of that time.
-        paid["noise"] = max((each.noise for each in predictions if isinstance(each.noise, float)), default=None)
+        known = [each.noise for each in predictions if isinstance(each.noise, float)]
+        paid |= {"noise": max(known)} if known else {}
     document = {"model_name": model, "model_version": _VERSION, "outputs": [output], "parameters": paid}
     if asked.id is not None:
         document["id"] = asked.id

@@ -18,6 +18,7 @@ from holdtrue.planning.plans import AnyPlan, OpenPlan, Plan, refuse_one_side
 from holdtrue.records import count_boxes
 
 __all__ = [
+    "SHARE_BITS",
     "CellEnds",
     "TablePrice",
     "count_unions",
@@ -28,12 +29,16 @@ __all__ = [
     "find_ratio",
     "find_sample_ends",
     "knows_total",
+    "loosen",
     "move_to_total",
     "place_price",
     "price_marginal",
     "price_means",
     "price_table",
 ]
+
+SHARE_BITS = 20
+"""Shares of a unit's rows are rounded down on a grid no finer than this: fewer than 2^31 rows are then divided exactly."""
 
 _ONE_ROW = 2  # replacing a row takes 1 from one cell and gives 1 to another: the square of that is 2 (U1.1)
 _MOST_MOVED = 1000  # a known total narrows more cells than this by less than a thousandth
@@ -118,6 +123,18 @@ def _check_plan(plan: AnyPlan) -> None:
     if not isinstance(plan.event, events.GaussianNoise):
         message = "tables and means need normal noise, which pure ledgers do not have: leave out pure=True, or ask each cell"
         raise NotCertified(message)
+
+
+def loosen(price: TablePrice, cells: int, *, bits: int) -> TablePrice:
+    """Return the price of cells whose parts of a row are rounded down to the grid, and what they leave up (U1.2).
+
+    Each is off by less than 2^-bits, and the further cell, which takes the rest, by as much for each of them.
+    """
+    off = (
+        2 * cells * 2.0 ** -min(bits, SHARE_BITS)
+    )  # twice, since answers that are moved to the total share what others are off by
+    terms = None if price.terms is None else (price.terms[0] + off, *price.terms[1:])
+    return replace(price, sample_box=price.sample_box + off, rounding=price.rounding + off, terms=terms)
 
 
 def knows_total(rows: int, cells: int) -> bool:

@@ -93,12 +93,14 @@ class DisjointCells:
     Law: a row is in one group at most. Sums are, for each group in the order of the axes' product: its rows; of ``value``,
     where there is one, the sum over them. With ``sides``, disjoint conditions on one more column, rows and ``value`` are
     those of the first side, and the rows of each other side follow. Last, the rows of ``base``, where there is one.
+    With ``weights``, numbers from 0 to 1 that are at most 1 together, each group has the sum of each of them instead.
     """
 
     axes: tuple[CellAxis, ...]
     base: Query | None = None
     value: Query | None = None
     sides: CellAxis | None = None
+    weights: tuple[Query, ...] = ()
 
     @property
     def all_axes(self) -> tuple[CellAxis, ...]:
@@ -108,7 +110,8 @@ class DisjointCells:
     @property
     def columns(self) -> list[str]:
         """Return the columns that are read."""
-        others = [name for query in (self.base, self.value) if query is not None for name in query.columns]
+        queries = (self.base, self.value, *self.weights)
+        others = [name for query in queries if query is not None for name in query.columns]
         return list(dict.fromkeys([*(axis.column for axis in self.all_axes), *others]))
 
     @property
@@ -121,7 +124,8 @@ class DisjointCells:
     def number(self) -> int:
         """Return how many sums there are, that of ``base`` left out."""
         others = 0 if self.sides is None else len(self.sides.conditions) - 1
-        return math.prod(len(axis.conditions) for axis in self.axes) * (1 + (self.value is not None) + others)
+        groups = math.prod(len(axis.conditions) for axis in self.axes)
+        return groups * (len(self.weights) or 1 + (self.value is not None) + others)
 
     def find_name(self) -> str:
         """Return what the sums are found again by; refuse a query of theirs that is too complex.
@@ -129,10 +133,11 @@ class DisjointCells:
         Law: it is made of public text alone, and cells whose names are equal have equal queries, in one order.
         """
         queries = [query for query in (self.base, self.value) if query is not None]
-        if not _Size.join([*[axis.size for axis in self.all_axes], *map(_Size.of, queries)]).fits():
+        if self.weights or not _Size.join([*[axis.size for axis in self.all_axes], *map(_Size.of, queries)]).fits():
             _ = self.queries
         names = [f"axis {axis.name}" for axis in self.axes] + ([] if self.sides is None else [f"sides {self.sides.name}"])
         names += [] if self.base is None else [f"where {self.base.digest}"]
+        names += [f"weight {query.digest}" for query in self.weights]
         return _hash_text(" ".join([*names, *([] if self.value is None else [f"value {self.value.digest}"])]))
 
     def _list_trees(self) -> Iterator[Tree]:
@@ -140,6 +145,9 @@ class DisjointCells:
         sides: list[list[Boolean]] = [[]] if self.sides is None else [[tree] for tree in self.sides.trees]
         for group in product(*[axis.trees for axis in self.axes]):
             inside, *others = [conjoin([*group, *base, *side]) for side in sides]
+            if self.weights:
+                yield from [_choose_inside(inside, weight) for weight in self.weights]
+                continue
             yield inside
             if self.value is not None and self.value.boolean:
                 yield conjoin([inside, self.value.tree])  # type: ignore[list-item]  # what boolean says

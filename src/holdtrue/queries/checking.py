@@ -56,7 +56,16 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["check_tree", "check_value", "conjoin", "disjoin", "make_comparison", "make_complement", "make_null"]
+__all__ = [
+    "check_shared",
+    "check_tree",
+    "check_value",
+    "conjoin",
+    "disjoin",
+    "make_comparison",
+    "make_complement",
+    "make_null",
+]
 
 _FALSE = Constant(value=False)
 _TRUE = Constant(value=True)
@@ -90,6 +99,11 @@ def check_value(node: Node, card: Card) -> Tree:
     """Return the canonical tree of an expression of any type."""
     checker = _Checker(card)
     return checker.to_condition(node, wanted=True) if checker.is_condition(node) else checker.to_scalar(node)
+
+
+def check_shared(node: Node, card: Card) -> tuple[str, Boolean, Column | Scalar] | None:
+    """Return the table of SHARE(value), its WHERE, and the column or value that tells rows apart; None for a condition."""
+    return _Checker(card).read_shared(node) if node.kind in ("SHARE", "SHARE WHERE") else None
 
 
 class _Checker:
@@ -348,6 +362,13 @@ class _Checker:
                 return _order_rows(name, table, where, operand)
             case _:
                 return _order_rows("FIRST", table, where, operand, order=inner.to_scalar(operands[1]))
+
+    def read_shared(self, node: Node) -> tuple[str, Boolean, Column | Scalar] | None:
+        """Return the table and the WHERE of SHARE, and what tells rows apart, where that is no condition."""
+        table, inner, where, (operand,) = self._open_aggregate(node)
+        if operand.kind == "NAME":
+            return table, where, self._card.find_table(table).card.column(operand.text)
+        return None if inner.is_condition(operand) else (table, where, inner.to_scalar(operand))
 
     def read_counted(self, node: Node) -> Boolean:
         """Return the rows that COUNT counts: where a condition is true, or where a value is not NULL."""

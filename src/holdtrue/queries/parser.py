@@ -13,13 +13,14 @@ NOT stands where an operand does and takes a whole equation: ``NOT a = b`` is ``
 
 import re
 import threading
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from holdtrue.errors import RequestError, UnsupportedQuery
 from holdtrue.queries.canonical import digest_of, render, to_query
-from holdtrue.queries.cards import Card, Type
-from holdtrue.queries.checking import check_tree, check_value
+from holdtrue.queries.cards import Card, Column, Label, Type
+from holdtrue.queries.checking import check_shared, check_tree, check_value
 from holdtrue.queries.sql_words import AGGREGATES, LACKING, REFUSED_SIGNS, RESERVED, quote_name, refusal_of
 from holdtrue.queries.syntax_tree import (
     DEEPEST,
@@ -27,6 +28,7 @@ from holdtrue.queries.syntax_tree import (
     MOST_NODES,
     And,
     Boolean,
+    Constant,
     Node,
     Part,
     Query,
@@ -35,7 +37,7 @@ from holdtrue.queries.syntax_tree import (
     notation,
 )
 
-__all__ = ["find_column", "parse", "read"]
+__all__ = ["SharedColumn", "find_column", "find_shared", "parse", "read"]
 
 # Texts, quoted names, signs of two characters, numbers, names; whatever else is no space is a token of its own.
 _TOKEN = re.compile(
@@ -127,6 +129,42 @@ def find_column(text: str, card: Card) -> tuple[Type, str]:
     except RecursionError:
         raise UnsupportedQuery(_TOO_DEEP) from None
     return "boolean" if isinstance(tree, Boolean) else tree.type, f"({render(tree).text})"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedColumn:
+    """What tells the rows of a unit apart in SHARE(value): its type, how conditions on rows write it, and public labels.
+
+    ``form`` is the share of a unit's rows that meet a condition, which stands in braces.
+    """
+
+    kind: Type
+    written: str
+    labels: tuple[Label, ...] | None
+    form: str
+
+    def write_share(self, condition: str) -> str:
+        """Return the share of a unit's rows that meet a condition."""
+        return self.form.replace("{}", condition, 1)
+
+
+def find_shared(text: str, card: Card) -> SharedColumn | None:
+    """Return what SHARE(value) tells the rows of a unit apart by; None for any other text, and for SHARE(condition)."""
+    given: object = text
+    if card.unit is None or not isinstance(given, str) or given in card:
+        return None
+    try:
+        found = check_shared(read(text), card)
+    except RecursionError:
+        raise UnsupportedQuery(_TOO_DEEP) from None
+    if found is None:
+        return None
+    table, where, value = found
+    filtered = "" if where == Constant(value=True) else f" WHERE {render(where).text}"
+    form = f"{quote_name(table) + '.' if table else ''}SHARE({{}}{filtered})"
+    if isinstance(value, Column):
+        return SharedColumn(value.type, quote_name(value.name), value.labels, form)
+    return SharedColumn(value.type, f"({render(value).text})", None, form)
 
 
 def _parse_whole(text: str, card: Card) -> Query:

@@ -19,10 +19,12 @@ from holdtrue.exact import Number, count, rational, read_list, truth
 from holdtrue.mechanisms import Gaussian
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.planning.tables import (
+    SHARE_BITS,
     TablePrice,
     count_unions,
     find_cell_ends,
     find_sample_ends,
+    loosen,
     move_to_total,
     place_price,
     price_table,
@@ -30,7 +32,7 @@ from holdtrue.planning.tables import (
 from holdtrue.queries.cards import HIGHEST, LOWEST, Card, Label
 from holdtrue.queries.cells import CellAxis, DisjointCells, make_axis
 from holdtrue.queries.dates import DAY, is_date, list_starts, read_moment, write_moment
-from holdtrue.queries.parser import find_column, parse
+from holdtrue.queries.parser import SharedColumn, find_column, find_shared, parse
 from holdtrue.queries.sql_words import quote_text
 from holdtrue.queries.syntax_tree import Query
 from holdtrue.records import Certificate, Response, Table, Unions
@@ -153,8 +155,9 @@ def preview_table(
     keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None = None,
 ) -> TablePrice:
     """Return what a table would cost. Free; no row is read."""
-    cells = 1 + math.prod(list_sizes(curation.card, columns, keys))
-    return price_table(curation.plan, cells, whole=where is None)
+    cells = math.prod(list_sizes(curation.card, columns, keys))
+    price = price_table(curation.plan, 1 + cells, whole=where is None)
+    return loosen(price, cells, bits=curation.plan.bits) if _find_shared_places(curation.card, columns, keys) else price
 
 
 def list_sizes(
@@ -178,10 +181,12 @@ def plan_table(  # noqa: PLR0913 - one request
     Law: cells are the values of one function of a row, made of labels and cut points that are public, and every other row of
     ``where`` is in one further cell, so that replacing a row moves two cells by 1 at most, whatever the number of cells. One
     cell and the further one, of all rows, are one count: it alone is drawn, and the other cell is what it leaves (U1.5).
+    By SHARE(value) a unit counts in several cells, by the share of its rows in each; shares are rounded down to the grid and
+    the further cell has what they leave, so that what a unit adds is nonnegative and 1 in all, and moves no more (U1.2, U4).
     """
     if not columns:
         raise InvalidParameter("columns", list(columns), "one column or more, or ht.cut(column, points)")
-    groups = read_groups(curation, columns, where=where, keys=keys)
+    groups = read_groups(curation, columns, where=where, keys=keys, shares=True)
     declared = _read_unions(groups.sizes, margins=margins, ranges=ranges)
     return _make_release(curation.plan, curation.card.rows, TableLayout(groups, groups.cells.find_name(), declared))
 
@@ -197,7 +202,7 @@ class Groups:
     """Disjoint groups of rows: the columns, the labels of each group, and the cells that engines count.
 
     Law: the groups are values of one function of a row, made of labels and cut points that are public, so that every row of
-    ``where`` is in one of them at most.
+    ``where`` is in one of them at most; ``shared`` groups count a unit in several, by shares that are at most 1 together.
     """
 
     names: tuple[str, ...]
@@ -205,6 +210,7 @@ class Groups:
     cells: DisjointCells
     texts: tuple[tuple[str, ...], ...]
     cut: frozenset[str] = frozenset()
+    shared: bool = False
 
     @property
     def base(self) -> Query | None:
@@ -222,13 +228,14 @@ class Groups:
         return [(*each, *last) for each in product(*self.texts)]
 
 
-def read_groups(
+def read_groups(  # noqa: PLR0913 - what groups are made of
     curation: Curation,
     columns: Sequence[str | Cut],
     *,
     where: str | None,
     keys: Mapping[str, Sequence[Label]] | Sequence[Label] | None,
     most: int = _MOST_CELLS,
+    shares: bool = False,
 ) -> Groups:
     """Return the groups that columns and keys name; where there is no column, one group of all rows of ``where``."""
     read = _read_columns(curation.card, columns, keys)
@@ -248,7 +255,28 @@ def read_groups(
         _check_disjoint(asked, axis)
     labels = tuple(product(*[[cell.label for cell in cells] for cells in read]))
     cut_names = frozenset(each.column for each in columns if isinstance(each, Cut))
-    return Groups(names, labels, DisjointCells(axes, base), texts, cut_names)
+    shared = _find_shared_places(curation.card, columns, keys)
+    if not shared:
+        return Groups(names, labels, DisjointCells(axes, base), texts, cut_names)
+    if not shares or shared != [len(columns) - 1]:
+        wanted = "once, as the last column of a table" if shares else "in a table only, since groups are of whole units"
+        raise InvalidParameter.saying("columns", f"SHARE(value) stands {wanted}")
+    grid = f"{1 << min(curation.plan.bits, SHARE_BITS)}.0"
+    weights = tuple(curation.parse(f"CAST({text} * {grid} AS INTEGER) / {grid}") for text in texts[-1])
+    return Groups(names, labels, DisjointCells(axes[:-1], base, weights=weights), texts, cut_names, shared=True)
+
+
+def _find_shared_places(card: Card, columns: Sequence[str | Cut], keys: object) -> list[int]:
+    """Return the places of columns that are SHARE(value)."""
+    return [place for place, each in enumerate(columns) if _find_shared_column(card, each, keys) is not None]
+
+
+def _find_shared_column(card: Card, column: str | Cut, keys: object) -> SharedColumn | None:
+    """Return what SHARE(value) tells rows apart by. SHARE of a yes-or-no column with labels is a number that has them."""
+    name = column.column if isinstance(column, Cut) else column
+    found = find_shared(name, card)
+    is_cut = isinstance(column, Cut) or (name in keys if isinstance(keys, Mapping) else keys is not None)
+    return None if found is not None and found.kind == "boolean" and is_cut else found
 
 
 def write_conditions(
@@ -256,8 +284,10 @@ def write_conditions(
 ) -> list[list[str]] | None:
     """Return the conditions of each column's labels, in their order, as a table was asked for; the last cell has none.
 
-    None for a table of numbers that were cut by an earlier version, which kept their labels only.
+    None for a table of numbers that were cut by an earlier version, which kept their labels only, and for one of shares.
     """
+    if request.get("shared"):
+        return None  # what is known of shares is no condition
     found: list[list[str]] = []
     cuts = request.get("cuts", {})
     for place, name in enumerate(names):
@@ -310,6 +340,7 @@ class TableLayout:
         found: dict[str, object] = {"columns": list(groups.names), "labels": groups.labels}
         found["where"] = None if groups.base is None else groups.base.text
         found |= {"cuts": self.cuts} if self.cuts else {}
+        found |= {"shared": True} if groups.shared else {}
         return found | ({"unions": list(self.declared)} if self.declared else {})
 
     def count_unions(self) -> dict[int, int]:
@@ -318,8 +349,9 @@ class TableLayout:
 
     def find_price(self, plan: AnyPlan) -> TablePrice:
         """Return what the cells, the further one and the declared unions cost; without ``where`` they are all rows."""
-        whole = self.groups.base is None
-        return price_table(plan, self.groups.cells.number + 1, unions=self.count_unions(), whole=whole)
+        number = self.groups.cells.number
+        price = price_table(plan, number + 1, unions=self.count_unions(), whole=self.groups.base is None)
+        return loosen(price, number, bits=plan.bits) if self.groups.shared else price
 
     def make_table(
         self, drawn: Sequence[int], plan: AnyPlan, *, rows: int, price: TablePrice, certificate: Certificate
@@ -402,14 +434,26 @@ def _read_columns(
     for name in keys or {}:
         if name not in plain:
             raise InvalidParameter("keys", name, f"labels of {' and '.join(plain) or 'no column'}")
-    return [_read_cut(card, each) if isinstance(each, Cut) else _read_labels(card, each, keys or {}) for each in columns]
+    return [_read_cells(card, each, keys or {}) for each in columns]
 
 
-def _read_labels(card: Card, name: str, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
-    kind, written = find_column(name, card)
+def _read_cells(card: Card, column: str | Cut, keys: Mapping[str, Sequence[Label]]) -> list[_Cell]:
+    shared = _find_shared_column(card, column, keys)
+    name = column.column if isinstance(column, Cut) else column
+    kind, written = find_column(name, card) if shared is None else (shared.kind, shared.written)
+    if isinstance(column, Cut):
+        cells = _read_cut(column, kind, written)
+    else:
+        known = shared.labels if shared is not None else card.column(name).labels if name in card else None
+        cells = _read_labels(name, kind, written, known, keys)
+    return cells if shared is None else [_Cell(cell.label, shared.write_share(cell.condition)) for cell in cells]
+
+
+def _read_labels(
+    name: str, kind: str, written: str, known: tuple[Label, ...] | None, keys: Mapping[str, Sequence[Label]]
+) -> list[_Cell]:
     if kind == "boolean" and name not in keys:
         return [_Cell(True, written), _Cell(False, f"NOT {written}")]  # noqa: FBT003 - labels
-    known = card.column(name).labels if name in card else None
     if kind == "text" and known is not None and name not in keys:
         return _list_texts(written, known)
     labels = keys.get(name, known)
@@ -445,9 +489,8 @@ def _check_disjoint(column: str | Cut, axis: CellAxis) -> None:
         raise InvalidParameter.without_value("keys", f"values that {column} can hold, each once")
 
 
-def _read_cut(card: Card, asked: Cut) -> list[_Cell]:
+def _read_cut(asked: Cut, kind: str, name: str) -> list[_Cell]:
     given = cut(asked.column, asked.points, inside=asked.inside)  # a record may come from anywhere
-    kind, name = find_column(given.column, card)
     points, (before, after) = _write_points(kind, given), ("before", "after") if kind in _KEYWORDS else ("below", "above")
     closed = len(points) - 2 if given.inside else -1  # nothing is above the last cell, so that it holds its upper end
     inner = [

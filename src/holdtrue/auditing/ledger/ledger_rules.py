@@ -24,6 +24,7 @@ from holdtrue.planning.tables import (
     count_unions,
     find_cell_ends,
     find_ends,
+    loosen,
     place_price,
     price_marginal,
     price_means,
@@ -384,7 +385,8 @@ def _list_cell_prices(charge: Entry, state: _ChargeState, plan: AnyPlan) -> list
         return [price_means(plan, len(labels), outside=outside, whole=whole) for whole in known]
     declared, sizes = state.request.get("unions", ()), [len(set(column)) for column in zip(*labels, strict=True)]
     unions = count_unions(sizes, margins="margins" in declared, ranges="ranges" in declared)
-    return [price_table(plan, 1 + len(labels), unions=unions, whole=whole) for whole in known]
+    found = [price_table(plan, 1 + len(labels), unions=unions, whole=whole) for whole in known]
+    return [loosen(price, len(labels), bits=plan.bits) for price in found] if state.request.get("shared") else found
 
 
 def _list_marginal_prices(state: _ChargeState, plan: AnyPlan) -> list[TablePrice]:

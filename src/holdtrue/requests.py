@@ -785,7 +785,7 @@ class HoldoutTerms(_Request, frozen=True, kw_only=True):
     ] = None
     unseen: Annotated[bool | None, Meta(description="Whether submissions are made without sight of the cases.")] = None
     cluster: Annotated[
-        Values | None, Meta(description="The unit that each case belongs to, on a gate or for full private scores.")
+        Values | None, Meta(description="The unit that each case belongs to, on a gate or for full scores.")
     ] = None
     tells: Annotated[
         Literal["bounds at the end", "bounds"] | None,

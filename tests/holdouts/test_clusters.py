@@ -73,6 +73,23 @@ def test_u4_pooled_repeats_miss_where_clusters_cover():
     assert missed["attempts"] > runs / 4
 
 
+def test_u4_rounded_scores_are_of_clusters_too(tmp_path):
+    """The cell of the mean of clusters, within the width that as many independent cases as clusters have."""
+    place = tmp_path / "rounded.ledger"
+    right = mean_of_clusters((TRUTH == SAID).astype(float))
+    with ht.Holdout(TRUTH, cluster=CLUSTERS, looks=5, private=False, ledger=place) as held:
+        assert (held.plan.rows, held.facts.clusters, held.facts.mode) == (SIZES.size, SIZES.size, "rounding")
+        found = held.score(SAID)
+        assert found.sample_interval.low <= right <= found.sample_interval.high
+        assert found.about == "these clusters with fresh labels"
+        with ht.Holdout(TRUTH[: SIZES.size], looks=5, private=False) as alike:
+            assert alike.score(SAID[: SIZES.size]).interval.width == pytest.approx(found.interval.width)
+    with ht.Holdout(TRUTH, cluster=CLUSTERS, ledger=place) as again:
+        assert again.score(SAID).value == found.value
+    assert ht.verify(place)
+    assert not ht.audit_ledger(place, data={"y_true": TRUTH, "cluster": CLUSTERS}).violated
+
+
 def test_clusters_are_fixed_with_the_ledger(tmp_path):
     place = tmp_path / "clusters.ledger"
     with ht.Holdout(TRUTH, cluster=CLUSTERS, looks=5, unseen=True, ledger=place) as held:
@@ -92,8 +109,8 @@ def test_clusters_are_fixed_with_the_ledger(tmp_path):
     ("given", "words"),
     [
         ({"weights": np.ones(CLUSTERS.size)}, "leave out weights with cluster"),
-        ({"private": False}, "cluster is for full private scores"),
-        ({"train": TRUTH, "overfits": 3}, "cluster is for full private scores"),
+        ({"yes": 2, "private": True}, "a private gate count case by case"),
+        ({"train": TRUTH, "overfits": 3}, "a reusable holdout and a private gate count case by case"),
         ({"cluster": CLUSTERS[1:]}, "cluster has 1,199 values"),
         ({"cluster": np.full(CLUSTERS.size, np.nan)}, "finite"),
     ],

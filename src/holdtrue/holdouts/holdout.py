@@ -41,7 +41,7 @@ class Holdout:
     cases in any order are the same holdout. ``unseen`` declares that submissions are made without sight of these cases.
     ``private`` chooses between a mode that keeps secrets and one that does not; full scores without it are rounded (T9).
     ``incumbent_name`` is the public name of an incumbent that is results (``metric="cases"``, or ``"hits"`` where a result
-    is right or not). ``cluster`` names the unit that each case belongs to, on a gate or for full private scores: a case and
+    is right or not). ``cluster`` names the unit that each case belongs to, on a gate or for full scores: a case and
     its repeats, a document and its questions. Only units are independent then: each counts once, by the mean of its cases,
     and intervals are about units (U4). ``tells`` lets a gate tell lower bounds of its yes, "bounds at the end" (by
     ``certify("bound", of=)``) or "bounds" (with the yes, in eight steps), at smaller levels (V1.1). ``gain`` with
@@ -92,7 +92,7 @@ class Holdout:
         self.facts, self.plan = facts_and_plan(self._cases, terms, ledger=self.path, was_told=was_told)
         self._store = store_beside(self.path, "submissions")
         self._pipeline = open_pipeline(self._cases, self.facts, self.plan, ledger=self.path, analyst=analyst)
-        if self.facts.mode == "scores":
+        if self.facts.mode in ("scores", "rounding"):
             self._cases = self._cases.weigh_clusters()
         try:
             self._mode = self._open_mode()

@@ -122,8 +122,9 @@ class Rounding(Mode[Score]):
         facts = self.facts
         if not facts.by_place:
             return self.plan.alpha
-        width = rounding_width(facts.cells or 2, cases=self.cases.number, looks=facts.looks, beta=facts.beta, look=look)
-        return min(self.plan.alpha, widen_for_rounding(width, self.cases.number))
+        number = self.cases.units
+        width = rounding_width(facts.cells or 2, cases=number, looks=facts.looks, beta=facts.beta, look=look)
+        return min(self.plan.alpha, widen_for_rounding(width, number))
 
     def _release(self, asked: Question, name: str) -> Release:
         cells = self.facts.cells or 2

@@ -325,9 +325,11 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
     if terms.metric is not None:
         text_among("metric", terms.metric, ("accuracy", "cases", "hits"))
     _check_gate(terms)
-    if cases.sizes is not None and not (scores and private is not False) and (yes is None or private):
+    if cases.sizes is not None and not scores and (yes is None or private):
         raise InvalidParameter.saying(
-            "cluster", "cluster is for full private scores, and for a gate that is not private (yes=)"
+            "cluster",
+            "leave out cluster: a reusable holdout and a private gate count case by case; scores and a gate that is not "
+            "private take clusters",
         )
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter.saying("weights", "weights are for full private scores only")
@@ -358,7 +360,9 @@ def _read_bet(terms: HoldoutTerms) -> float | None:
 
 
 def _plan_rounding(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
-    looks, beta, number = common["looks"], common["beta"], cases.number
+    looks, beta, number = common["looks"], common["beta"], cases.units
+    if cases.sizes is not None:
+        common["clusters"] = number
     cells = rounding_cells(number, looks=looks, beta=beta / 2)
     alpha = rounding_width(cells, cases=number, looks=looks, beta=beta / 2)
     plan = counting_plan(number, looks=looks, beta=beta, alpha=alpha, method="rounding", theorem=_ROUNDED)

@@ -1,5 +1,7 @@
 """`holdtrue open`: what is declared is frozen in the ledger, and what cannot be leaves none behind."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holdtrue as ht
@@ -115,3 +117,30 @@ def test_tables_are_named_with_their_file(call, table):
     refused = call("open", DATA, "--queries", 5, "--unit", "age", "--table", table)
     assert refused.code == 2
     assert "NAME=FILE" in refused.err
+
+
+def test_bad_units_are_one_line_and_nothing_is_charged(call, rows):
+    """A key that is not there, NULL in every row, of another type or cap; a ledger of rows, which stays one."""
+    (rows / "text.csv").write_text("\n".join(["age,cost", *["a,1"] * 5]), encoding="utf-8")
+    pq.write_table(pa.table({"age": pa.nulls(5, pa.int64())}), rows / "none.parquet")
+    (rows / "people.csv").write_text("\n".join(["age", *map(str, range(500))]), encoding="utf-8")
+    planned = ("--queries", 5, *PRIVACY)
+    for words, said in (
+        (("open", DATA, "--unit", "person", *planned), "must have a column 'person'"),
+        (("open", "people.csv", "--unit", "age", "--table", "v=none.parquet", *planned), "NULL in every row"),
+        (("open", "people.csv", "--unit", "age", "--table", "v=text.csv", *planned), "whole number in one table and text"),
+    ):
+        refused = call(*words)
+        assert (refused.code, said in refused.err) == (2, True), refused.err
+    assert not list(rows.glob("*.ledger"))
+    assert call("open", DATA, *planned).code == 0
+    for words, said in (
+        (("open", DATA, "--unit", "age", *planned), "ledger"),
+        (("ask", DATA, "ANY(age > 30)"), "open the data with unit="),
+        (("ratio", DATA, "COUNT(age > 30)", "COUNT(*)", "--cap", 3), "no column"),
+    ):
+        refused = call(*words)
+        assert refused.code, words
+        assert said in refused.err, refused.err
+    with ht.Curator(rows / DATA, ledger=rows / "rows.ledger") as curator:
+        assert not curator.history

@@ -65,21 +65,21 @@ def test_units_are_registered_asked_and_shown(served, owner, analyst):
 
 def test_a_ratio_has_a_form_where_rows_belong_to_units(served, owner):
     write_units(served.folder)
-    assert owner.post("/v1/datasets", json=TERMS | {"name": "persons"}).status_code == 201
-    curator = served.service.registry.open_dataset("persons").curator
+    assert owner.post("/v1/datasets", json=TERMS | {"name": "ratios", "second_budget": True}).status_code == 201
+    curator = served.service.registry.open_dataset("ratios").curator
     form = {"numerator": "visits.COUNT(cost > 0)", "denominator": "visits.COUNT(*)", "cap": "2", "low": "", "high": ""}
     with open_page(served) as client:
         client.headers.update({"Origin": served.url, "HX-Request": "true"})
         assert 'id="kind-ratio"' not in client.get("/datasets/people").text
-        page = client.get("/datasets/persons").text
+        page = client.get("/datasets/ratios").text
         assert "Counting at most, for each patient_id" in page
         assert 'placeholder="visits.COUNT(*)"' in page
-        assert "2 questions" in client.post("/page/datasets/persons/preview-ratio", data=form).text
+        assert "2 questions" in client.post("/page/datasets/ratios/preview-ratio", data=form).text
         for other in ({"cap": "0"}, {"cap": ""}, {"cap": "1.5"}, {"numerator": "cost"}, {"low": "2"}):
-            refused = client.post("/page/datasets/persons/ratio", data=form | {"form": "no"} | other)
+            refused = client.post("/page/datasets/ratios/ratio", data=form | {"form": "no"} | other)
             assert "Cost 2 questions" not in refused.text
         assert not curator.history
-        said = [client.post("/page/datasets/persons/ratio", data=form | {"form": name}) for name in ("one", "one", "two")]
+        said = [client.post("/page/datasets/ratios/ratio", data=form | {"form": name}) for name in ("one", "one", "two")]
         assert [each.status_code for each in said] == [200] * 3
         assert "counting at most 2 for each patient_id" in said[0].text
         assert "Asked before: free." in said[2].text
@@ -94,6 +94,35 @@ def test_tables_lie_in_the_data_folders_too(served, owner, tables):
     refused = owner.post("/v1/datasets", json=TERMS | {"name": "bad", "tables": tables, "second_budget": True})
     assert refused.status_code in (400, 422), refused.text
     assert owner.get("/v1/datasets/bad").status_code == 404
+
+
+def test_bad_units_are_refused_over_http_before_anything_is_charged(served, owner, analyst):
+    write_units(served.folder)
+    for name, keys in (("nobody", pa.nulls(5, pa.int64())), ("texts", pa.array(["1"] * 5))):
+        pq.write_table(pa.table({"patient_id": keys, "cost": [1.0] * 5}), served.folder / f"{name}.parquet")
+    free = {"second_budget": True, "name": "bad"}
+    for other in (
+        {"unit": "person"},
+        {"tables": {"visits": "nobody.parquet"}},
+        {"path": "nobody.parquet", "tables": None, "bounds": {}},
+        {"tables": {"visits": "texts.parquet"}},
+    ):
+        refused = owner.post("/v1/datasets", json=TERMS | free | other)
+        assert refused.status_code in (400, 409, 422), refused.text
+        assert owner.get("/v1/datasets/bad").status_code == 404
+    assert owner.post("/v1/datasets", json=TERMS | {"name": "capped", "second_budget": True}).status_code == 201
+    ratio = {"numerator": "visits.COUNT(urgent)", "denominator": "visits.COUNT(*)", "cap": 0}
+    for place, verb, body in (
+        ("capped", "ask", {"query": "visits.COUNT(urgent) / 0"}),
+        ("capped", "ask", {"query": "cost > 3"}),
+        ("capped", "ratio", ratio),
+        ("people", "ask", {"query": "ANY(age > 30)"}),
+        ("people", "ratio", ratio | {"cap": 3}),
+    ):
+        before = len(served.service.registry.open_dataset(place).curator.history)
+        refused = analyst.post(f"/v1/datasets/{place}/{verb}", json=body, headers={"Idempotency-Key": f"{verb} {body}"})
+        assert refused.status_code in (400, 422), refused.text
+        assert len(served.service.registry.open_dataset(place).curator.history) == before
 
 
 def test_a_restart_opens_the_units_again(tmp_path):

@@ -117,8 +117,8 @@ def make_table(rows, key=int):
 def make_many(rng):
     """Units of very different sizes: one of 10^5 rows, many of one row."""
     rows = list(ROWS)
-    for number in range(LARGE):
-        unit = 4 if number % 2 else int(rng.integers(8, 3000))
+    for number in range(LARGE + LARGE // 10):
+        unit = 4 if number % 11 else int(rng.integers(8, 3000))
         cost = [float(rng.normal(3, 4)), None, math.nan, INF][min(3, int(rng.exponential(0.4)))]
         ward = str(rng.choice(["N", "S", "é", "zz"]))
         rows.append((unit, cost, int(rng.integers(-9, 20)), [True, False, None][number % 3], number % 50, ward))

@@ -225,6 +225,7 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             {"sets": "pairs", "columns": ["smoker", "region"]},
             ("keys", "margins", *keys),
         ),
+        Target("Curator.synthesize", roomy.synthesize, {"columns": ["smoker"], "rows": 10}, ("seed", "analyst")),
         Target("Curator.variance", roomy.variance, averaged, keys),
         Target("Curator.covariance", roomy.covariance, {"first": "age", "second": "bmi", "bounds": spans}, keys),
         Target("Curator.correlation", roomy.correlation, {"first": "age", "second": "bmi", "bounds": spans}, keys),

@@ -30,6 +30,7 @@ VERBS = {
     "deduce": (ht.Curator, Remote),
     "table": (ht.Curator, Remote),
     "marginals": (ht.Curator, Remote),
+    "synthesize": (ht.Curator, Remote),
     "histogram": (ht.Curator, Remote),
     "mean": (ht.Curator, Remote),
     "sum": (ht.Curator, Remote),
@@ -76,6 +77,7 @@ WRITES = "a way to write requests in Python"
 HOLES = {
     ("deduce", "page"): LATER,
     ("marginals", "page"): LATER,
+    ("synthesize", "page"): LATER,
     ("histogram", "command"): "a table of bins",
     ("histogram", "HTTP"): "a table of bins",
     ("histogram", "client"): "a table of bins",
@@ -134,6 +136,7 @@ RECORDS = {
     "Ask": ("/v1/datasets/{name}/ask", [Remote.ask]),
     "Table": ("/v1/datasets/{name}/table", [Remote.table]),
     "MarginalSets": ("/v1/datasets/{name}/marginals", [Remote.marginals]),
+    "Synthesize": ("/v1/datasets/{name}/synthesize", [Remote.synthesize]),
     "Mean": ("/v1/datasets/{name}/mean", [Remote.mean]),
     "Total": ("/v1/datasets/{name}/sum", [Remote.sum]),
     "Quantile": ("/v1/datasets/{name}/quantile", [Remote.quantile]),

@@ -38,6 +38,7 @@ from holdtrue.records import (
     Quantiles,
     Response,
     Statistic,
+    Synthetic,
     Table,
     Unions,
     WatchAnswer,
@@ -219,6 +220,8 @@ VALUES = [
     requests.Evaluate(model="risk", at_most=(0.3, 0.2), epsilon=0.1),
     Marginals((CELLS,), PROOF),
     requests.MarginalSets(sets="pairs", columns=("region", requests.Cut("age", (18.0, 65.0))), margins=True),
+    Synthetic(("smoker",), ((True,), (None,)), (1, 2), 7, (CELLS,)),
+    requests.Synthesize(columns=("smoker",), rows=3),
 ]
 TEXTS = (Path(__file__).parent / "golden_records.jsonl").read_bytes().splitlines()
 

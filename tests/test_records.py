@@ -26,6 +26,7 @@ from holdtrue.records import (
     Quantiles,
     Response,
     Statistic,
+    Synthetic,
     Table,
     Tagged,
     WatchAnswer,
@@ -51,6 +52,7 @@ CELLS = Table(
 RECORDS = [
     CELLS,
     Marginals((CELLS,), CERTIFICATE),
+    Synthetic(("age",), (("18 to 65",), (None,)), (3, 1), 0, (CELLS,)),
     POPULATION,
     CERTIFICATE,
     Answer(0.35, POPULATION, SAMPLE, CERTIFICATE),
@@ -120,7 +122,7 @@ def test_records_survive_json_unchanged(record):
     assert decode(encode(record), type(record)) == record
     assert pickle.loads(pickle.dumps(record)) == copy.deepcopy(record) == copy.copy(record) == record  # noqa: S301 - our own
     assert hash(decode(encode(record), type(record))) == hash(record)
-    if not isinstance(record, (Interval, Certificate, Deduction, Marginals)):
+    if not isinstance(record, (Interval, Certificate, Deduction, Marginals, Synthetic)):
         assert decode(encode([record]), list[Response]) == [record]
 
 
@@ -135,7 +137,7 @@ def _find_leaves(kind):
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_in_no_record(wrong):
-    answer = RECORDS[4]
+    answer = RECORDS[5]
     for make in (
         lambda: replace(answer, value=wrong),
         lambda: replace(CERTIFICATE, spent=wrong),

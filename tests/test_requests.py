@@ -22,6 +22,7 @@ METHODS = {
     "Ask": ([Curator.ask], {"query": "one question, where queries are several"}, {}),
     "Table": ([Curator.table], {}, {}),
     "MarginalSets": ([Curator.marginals], {}, {}),
+    "Synthesize": ([Curator.synthesize], {}, {}),
     "Mean": ([Curator.mean], {}, {}),
     "Total": ([Curator.sum], {}, {}),
     "Quantile": ([Curator.quantile], {}, {}),

@@ -5,8 +5,11 @@ Records are frozen, hold public numbers only, and read back as they were written
 """
 
 import html
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
@@ -33,6 +36,7 @@ __all__ = [
     "Quantiles",
     "Response",
     "Statistic",
+    "Synthetic",
     "Table",
     "Tagged",
     "Unions",
@@ -756,6 +760,79 @@ class Marginals(Tagged, frozen=True):
     def __str__(self) -> str:
         listed = "\n".join(f"  {table.brief}" for table in self.tables)
         return f"{self.brief}, each with its interval; {_format_cost(self.certificate, repeated=self.repeated)}\n{listed}"
+
+
+class Synthetic(Tagged, frozen=True):
+    """Rows that were made from released tables, free: each different row once, and how many there are of it.
+
+    A label is None where the column has another value than those of the tables, or none. Shares of these rows are estimates
+    without an interval; ``share`` answers from ``tables``, which the rows were made from, with theirs.
+    """
+
+    columns: tuple[str, ...]
+    labels: tuple[tuple[str | int | float | bool | None, ...], ...]
+    counts: tuple[int, ...]
+    seed: int
+    tables: tuple[Table, ...]
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    def share(self, labels: Mapping[str, str | float | bool]) -> Answer:
+        """Return the answer about the rows with these labels, by column, from the tables; see :meth:`Marginals.share`."""
+        return Marginals(self.tables, self.tables[0].certificate).share(labels)
+
+    def estimate(self, labels: Mapping[str, str | float | bool | None]) -> float:
+        """Return the share of these rows that have these labels, by column; no interval comes with it."""
+        wanted = [(self.columns.index(name), label) for name, label in labels.items() if name in self.columns]
+        if len(wanted) < len(labels):
+            raise InvalidParameter("labels", dict(labels), f"labels of the columns {', '.join(self.columns)}")
+        pairs = zip(self.labels, self.counts, strict=True)
+        return sum(number for each, number in pairs if all(each[at] == label for at, label in wanted)) / len(self)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Return the rows by column."""
+        return {
+            name: [each[place] for each, number in zip(self.labels, self.counts, strict=True) for _ in range(number)]
+            for place, name in enumerate(self.columns)
+        }
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return the rows as an Arrow table."""
+        import pyarrow as pa
+
+        return pa.table(self.to_columns())
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - a library that need not be there
+        """Return the rows as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_columns())
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write the rows into a CSV file with a header; a label that is None is an empty field."""
+        import csv
+
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.columns)
+            for each, number in zip(self.labels, self.counts, strict=True):
+                writer.writerows(itertools.repeat(each, number))
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write the rows into a Parquet file."""
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        pq.write_table(self.to_arrow(), path)
+
+    @property
+    def brief(self) -> str:
+        """Return how many rows and columns there are."""
+        return f"{len(self):,} made rows of {', '.join(self.columns)}"
+
+    def __str__(self) -> str:
+        number = len(self.tables)
+        return f"{self.brief}, from {number:,} released table{'s' * (number != 1)}; costs nothing"
 
 
 class Estimates(Record, frozen=True):

@@ -54,6 +54,7 @@ __all__ = [
     "Select",
     "StumpsDocument",
     "Submit",
+    "Synthesize",
     "Table",
     "Terms",
     "ThresholdsDocument",
@@ -310,6 +311,22 @@ class MarginalSets(_Request, frozen=True, kw_only=True, tag="marginals"):
     margins: Annotated[bool, Meta(description="Whether sums over all labels of some columns are declared with them.")] = (
         False
     )
+
+
+class Synthesize(_Request, frozen=True, kw_only=True):
+    """Rows made from tables that were released, free."""
+
+    columns: Annotated[
+        Annotated[tuple[Text, ...], Meta(min_length=1, max_length=256)] | None,
+        Meta(description="The columns; all of released tables unless given."),
+    ] = None
+    rows: Annotated[
+        Annotated[int, Meta(ge=1, le=10**7)] | None, Meta(description="How many rows; as many as there are unless given.")
+    ] = None
+    seed: Annotated[
+        Annotated[int, Meta(ge=0, le=2**53)],
+        Meta(description="A public number: with another one rows are rounded otherwise."),
+    ] = 0
 
 
 class Mean(_Request, frozen=True, kw_only=True):
@@ -848,6 +865,7 @@ Request: TypeAlias = (
     | WatchQuestion
     | Evaluate
     | MarginalSets
+    | Synthesize
 )
 
 

@@ -65,6 +65,8 @@ def test_marginals_have_the_tables_that_the_curator_has(analyst, curator):
     found = analyst.marginals("pairs", key="all pairs", **given)
     assert found.tables == curator.history[-1].responses
     assert analyst.marginals("pairs", key="all pairs", **given) == found
+    made = analyst.synthesize(["smoker", "age"], rows=50, seed=3)
+    assert made == curator.synthesize(["smoker", "age"], rows=50, seed=3, analyst=curator.history[-1].analyst)
     assert analyst.marginals([["smoker", "region"]], **given)[0].values != found.find("region", "smoker").values
     with pytest.raises(ht.InvalidParameter):
         analyst.marginals("all", **given)

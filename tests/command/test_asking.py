@@ -55,6 +55,9 @@ def test_marginals_are_those_of_a_curator(call, place):
     shown = call(*words)
     assert "3 tables" in shown.out
     assert "nothing" in shown.out
+    out = place / "made.csv"
+    assert "100 made rows of region, smoker, age" in call("synthesize", DATA, "--rows", 100, "--out", out).out
+    assert len(out.read_text().splitlines()) == 101
     few = call(*words, "--tables", "region,smoker", "--tables", "age", "--json")
     assert [len(table["values"]) for table in few.json["tables"]] == [9, 4]
 

@@ -186,6 +186,14 @@ class CuratorMachine(RuleBasedStateMachine):
         self.workers[place].object  # noqa: B018 - open again
         self.remember(key, ("marginals", sets))
 
+    @rule(place=WORKER, rows=st.integers(1, 50))
+    def synthesize(self, place, rows):
+        held = self.workers[place].object
+        before = held.ledger.newest()
+        if any(line.verb in ("marginals", "table") and line.responses for line in held.history):
+            assert len(held.synthesize(rows=rows)) == rows
+        assert held.ledger.newest() == before, "made rows were written down"
+
     @rule(place=WORKER, by=st.sampled_from(["y", None]), key=KEY)
     def mean(self, place, by, key):
         request = ("mean", by)

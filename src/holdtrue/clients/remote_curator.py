@@ -39,6 +39,7 @@ from holdtrue.records import (
     Prediction,
     Quantiles,
     Statistic,
+    Synthetic,
     Table,
     WatchAnswer,
 )
@@ -215,6 +216,11 @@ class Remote:
         named = sets if isinstance(sets, str) else [list(each) for each in sets]
         told = {"sets": named, "columns": asked["by"], "keys": asked["keys"], "margins": margins}
         return self._send_request("/marginals", told, Marginals, key)
+
+    def synthesize(self, columns: Sequence[str] | None = None, *, rows: int | None = None, seed: int = 0) -> Synthetic:
+        """Return rows made from the tables that you paid for, or as the owner from all. Free."""
+        told = {"columns": None if columns is None else list(columns), "rows": rows, "seed": seed}
+        return self._send_request("/synthesize", told, Synthetic, None, spends=False)
 
     def mean(  # noqa: PLR0913 - one request
         self,

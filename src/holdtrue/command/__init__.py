@@ -37,7 +37,16 @@ application.command(rich_help_panel="Begin")(serving.demo)
 application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Ask": (asking.preview, asking.deduce, asking.ask, asking.table, asking.marginals, asking.mean, asking.quantile),
+    "Ask": (
+        asking.preview,
+        asking.deduce,
+        asking.ask,
+        asking.table,
+        asking.marginals,
+        asking.synthesize,
+        asking.mean,
+        asking.quantile,
+    ),
     "Choose": (asking.select, asking.watch, asking.learn),
     "Spread": (pairs.variance, pairs.covariance, pairs.correlation, pairs.r_squared, pairs.gini, pairs.ratio),
     "Pairs": (pairs.auc, pairs.pairs, pairs.best_error),

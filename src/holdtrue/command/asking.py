@@ -36,6 +36,7 @@ __all__ = [
     "read_bounds",
     "read_document",
     "select",
+    "synthesize",
     "table",
     "watch",
 ]
@@ -183,6 +184,30 @@ def marginals(
         lines = [("cost", _say_cost(found.certificate, curator, repeated=found.repeated))]
         lines += [("left", f"{curator.budget.asks:,} questions"), ("receipt", print_receipt(found.certificate))]
         print_lines(found.brief, lines)
+
+
+def synthesize(
+    source: Source,
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="COLUMN", help="Columns of released tables; all unless given.")
+    ] = None,
+    *,
+    rows: Annotated[int | None, typer.Option(help="How many rows; as many as there are unless given.")] = None,
+    seed: Annotated[int, typer.Option(help="A public number: with another one rows are rounded otherwise.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file for the rows.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make rows from released tables. Free; no data is needed, and intervals stay with the tables."""
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise InvalidParameter("--out", str(out), "a .csv or .parquet file")
+    with open_view(source) as view:
+        found = view.synthesize(list(columns or ()) or None, rows=rows, seed=seed)
+    if out is not None:
+        found.to_csv(out) if out.suffix == ".csv" else found.to_parquet(out)
+    if as_json:
+        print_json(found)
+    else:
+        print_lines(found.brief, [("made from", f"{len(found.tables):,} released tables"), ("cost", "nothing")])
 
 
 def mean(

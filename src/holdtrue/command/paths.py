@@ -22,12 +22,13 @@ from holdtrue.errors import InvalidParameter, RefusedError, RequestError, Unknow
 if TYPE_CHECKING:
     from holdtrue.curator import Curator
     from holdtrue.curator.answer_index import AnswerIndex
+    from holdtrue.curator.answered_facts import AnsweredFacts
     from holdtrue.curator.budget import Budget, Preview
     from holdtrue.ledgers import Ledger
     from holdtrue.planning.plans import AnyPlan
     from holdtrue.queries.cards import Card
     from holdtrue.queries.syntax_tree import Query
-    from holdtrue.records import Deduction
+    from holdtrue.records import Deduction, Synthetic
 
 __all__ = [
     "Data",
@@ -218,12 +219,18 @@ class LedgerView:
 
         return self._deduce(parse(text, self.card))
 
+    def synthesize(self, columns: list[str] | None, *, rows: int | None, seed: int) -> "Synthetic":
+        """Return rows made from the ledger's tables."""
+        return self._read_facts().synthesize(columns, rows=rows, seed=seed)
+
     def _deduce(self, query: "Query") -> "Deduction":
+        return self._read_facts().deduce(query)
+
+    def _read_facts(self) -> "AnsweredFacts":
         from holdtrue.curator.answered_facts import AnsweredFacts
         from holdtrue.queries.parser import parse
 
-        facts = AnsweredFacts(self.ledger, plan=self.plan, card=self.card, parse=partial(parse, card=self.card))
-        return facts.deduce(query)
+        return AnsweredFacts(self.ledger, plan=self.plan, card=self.card, parse=partial(parse, card=self.card))
 
 
 @contextmanager

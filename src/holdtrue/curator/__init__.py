@@ -40,6 +40,7 @@ from holdtrue.records import (
     Means,
     Prediction,
     Quantiles,
+    Synthetic,
     Table,
 )
 from holdtrue.reports import html_report
@@ -284,6 +285,26 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         given: dict[str, Any] = {"margins": margins, "key": key, "analyst": analyst}
         return release_marginals(self.pipeline, sets, columns=columns, keys=keys, **given)
+
+    def synthesize(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        rows: int | None = None,
+        seed: int = 0,
+        analyst: str | None = None,
+    ) -> Synthetic:
+        """Return rows made from tables of all rows that were released, by :meth:`marginals` or :meth:`table`. Free.
+
+        ``columns`` are those of released tables, all unless given; ``rows`` as many as there are unless given. They agree
+        with the tables as well as one distribution can (least squares), and depend on nothing but them and the public
+        ``seed``, so nothing is charged and no row is read. With an ``analyst``, from tables that this analyst paid for.
+
+        Guarantee: none for shares of these rows; intervals are those of the tables, which ``share`` gives (V2.3).
+        Failure: InvalidParameter where no table has a column, or the columns have more combinations than fit.
+        """
+        self.pipeline.check_open()
+        return self._facts.synthesize(columns, rows=rows, seed=seed, analyst=analyst)
 
     def histogram(  # noqa: PLR0913 - one request, and who makes it
         self,

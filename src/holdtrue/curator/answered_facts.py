@@ -1,7 +1,7 @@
 """What a ledger's answers say of other questions, read once and then followed; no row is needed for it (U7)."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from holdtrue.curator.history import responses_of
@@ -10,8 +10,9 @@ from holdtrue.ledgers.ledger import Ledger
 from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card
 from holdtrue.queries.syntax_tree import Query
-from holdtrue.records import Deduction
+from holdtrue.records import Deduction, Synthetic, Table
 from holdtrue.verbs.deducing import FactGroup, deduce, read_facts
+from holdtrue.verbs.synthesizing import synthesize
 
 __all__ = ["AnsweredFacts"]
 
@@ -37,20 +38,33 @@ class AnsweredFacts:
         self._seen = 0
         self._open: dict[int, Entry] = {}
         self._facts: list[_Owned] = []
+        self._tables: list[tuple[str | None, Table]] = []
 
     def deduce(self, query: Query, *, analyst: str | None = None) -> Deduction:
         """Return what follows from the answers that an analyst may see; from all of them without one."""
         return deduce(self._plan, query, self._list_groups(analyst))
 
+    def synthesize(
+        self, columns: Sequence[str] | None, *, rows: int | None, seed: int, analyst: str | None = None
+    ) -> Synthetic:
+        """Return rows made from the tables of all rows that an analyst may see; from all of them without one."""
+        with self._lock:
+            self._follow()
+            tables = [table for owner, table in self._tables if analyst is None or owner == analyst]
+        return synthesize(tables, columns=columns, rows=self._card.rows if rows is None else rows, seed=seed)
+
     def _list_groups(self, analyst: str | None) -> list[FactGroup]:
         """Return the answers that an analyst may see, with those of entries made since the last call."""
         with self._lock:
-            last = self._ledger.newest()
-            if last > self._seen:
-                for entry in self._ledger.entries(self._seen + 1, last + 1):
-                    self._note_entry(entry)
-                self._seen = last
+            self._follow()
             return [each.group for each in self._facts if analyst is None or each.analyst == analyst]
+
+    def _follow(self) -> None:
+        last = self._ledger.newest()
+        if last > self._seen:
+            for entry in self._ledger.entries(self._seen + 1, last + 1):
+                self._note_entry(entry)
+            self._seen = last
 
     def _note_entry(self, entry: Entry) -> None:
         if entry.kind == "charge" and entry.verb in _VERBS:
@@ -61,3 +75,5 @@ class AnsweredFacts:
             held: dict[str, Any] = {"request": paid.request, "parts": paid.parts, "responses": responses_of(entry.body)}
             found = read_facts(self._plan, self._card, self._parse, entry=charge.number, **held)
             self._facts += [_Owned(charge.analyst, group) for group in found]
+            if paid.request.get("where") is None:
+                self._tables += [(charge.analyst, each) for each in held["responses"] if isinstance(each, Table)]

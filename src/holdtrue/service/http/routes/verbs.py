@@ -32,6 +32,7 @@ from holdtrue.requests import (
     Predict,
     Quantile,
     Select,
+    Synthesize,
     Table,
     Total,
     Train,
@@ -65,6 +66,7 @@ EvaluateBody = Annotated[Evaluate, body_of(Evaluate)]
 QuantileBody = Annotated[Quantile, body_of(Quantile)]
 SelectBody = Annotated[Select, body_of(Select)]
 WatchBody = Annotated[WatchQuestion, body_of(WatchQuestion)]
+SynthesizeBody = Annotated[Synthesize, body_of(Synthesize)]
 TableBody = Annotated[Table, body_of(Table)]
 TotalBody = Annotated[Total, body_of(Total)]
 TrainBody = Annotated[Train, body_of(Train)]
@@ -543,6 +545,20 @@ async def deduce(request: Request, caller: Analyst, name: DatasetName, body: Ask
     analyst = caller.name if caller.role == "analyst" else None
     found = partial(dataset.curator.deduce, body.query, analyst=analyst)
     return _make_reply(await dataset.dispatcher.run_long(caller.name, found))
+
+
+@router.post(
+    "/synthesize", response_class=Response, responses=_describe_reply("The rows."), openapi_extra=describe_body(Synthesize)
+)
+async def synthesize(request: Request, caller: Analyst, name: DatasetName, body: SynthesizeBody) -> Response:
+    """Return rows made from released tables. Free; no row is read and nothing is recorded.
+
+    An analyst's are made from tables that the same analyst paid for, the owner's from all.
+    """
+    dataset = await _find_dataset(request, name)
+    analyst = caller.name if caller.role == "analyst" else None
+    made = partial(dataset.curator.synthesize, **asdict(body), analyst=analyst)
+    return _make_reply(await dataset.dispatcher.run_long(caller.name, made))
 
 
 @router.get("/budget", response_class=Response, responses=_describe_reply("What is spent, and what is left."))

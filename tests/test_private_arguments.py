@@ -297,7 +297,7 @@ PUBLIC = {
 PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")}
 PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}
 PUBLIC_HERE |= {("Curator", "auc", "label"), ("Curator", "auc", "score"), ("Curator", "pairs", "kernel")}
-PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "marginals", "sets")}
+PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "marginals", "sets"), ("Curator", "synthesize", "seed")}
 PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}
 
 

@@ -271,6 +271,13 @@ def _curator(folder: Path, files: list[str]) -> list[Target]:
             share=2,
         ),
         Target("Curator.learn", curator.learn, learner, learned, share=2),
+        Target(
+            "Curator.fit",
+            curator.fit,
+            {"name": "m", "kind": "logistic", "target": "smoker", "features": ["age"], "bounds": spans, "mu": 0.001},
+            ("labels", "radius", "strength", *keys),
+            share=2,
+        ),
         Target("Curator.train", curator.train, trained, ("labels", "bounds")),
         Target(
             "Curator.predict", curator.predict, {"name": "risk", "rows": rows, "epsilon": 0.001}, ("method", "screen", *keys)

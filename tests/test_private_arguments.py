@@ -33,7 +33,7 @@ ROOMY = {"queries": 20, "epsilon": 8, "delta": 1e-6, "iid": True, "cap": "privac
 # What is drawn, or follows from it: no more than these is left out of what is compared.
 DRAWN = {
     *("value", "low", "high", "interval", "sample_interval", "gain"),
-    *("label", "index", "hypothesis", "shortfall", "description", "text"),
+    *("label", "index", "hypothesis", "shortfall", "description", "text", "weights"),
     *("digest", "previous", "time"),
 }
 NAMES = re.compile(r"[0-9a-f]{32,}")
@@ -183,6 +183,7 @@ def ask_all(who, _):
     who.ask("a > 0", key="again")
     who.select({"left": "a < 0", "right": "a > -9"})
     who.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=4), target="y = 1")
+    who.fit("line", "logistic", target="y = 1", features=["a"], bounds={"a": (-3, 3)})
     who.train("tree", DecisionTreeClassifier(max_depth=1), target="y = 1", features=["a"], parts=30)
     who.predict("tree", {"a": [0.5, -0.5]}, epsilon=0.1)
     return who.budget.left
@@ -298,6 +299,7 @@ PUBLIC_HERE = {("Holdout", "compare", "first"), ("Holdout", "compare", "second")
 PUBLIC_HERE |= {("Curator", verb, name) for verb in ("correlation", "covariance") for name in ("first", "second")}
 PUBLIC_HERE |= {("Curator", "auc", "label"), ("Curator", "auc", "score"), ("Curator", "pairs", "kernel")}
 PUBLIC_HERE |= {("Curator", "r_squared", "prediction"), ("Curator", "marginals", "sets"), ("Curator", "synthesize", "seed")}
+PUBLIC_HERE |= {("Curator", "fit", name) for name in ("kind", "radius", "strength")}
 PUBLIC_HERE |= {("Curator", "find_statistic", "request"), ("Curator", "preview_statistic", "request")}
 
 

@@ -38,6 +38,7 @@ METHODS = {
     "Select": ([Curator.select], {}, {}),
     "WatchQuestion": ([Curator.watch, QueryWatch.ask], {}, {}),
     "Learn": ([Curator.learn], {}, {}),
+    "Fit": ([Curator.fit], {}, {}),
     "Train": ([Curator.train], {"key": "the column of public keys; no request has this name"}, {}),
     "Predict": (
         [Curator.predict],

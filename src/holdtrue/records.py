@@ -28,6 +28,7 @@ __all__ = [
     "Deduction",
     "Estimates",
     "Evaluation",
+    "FittedModel",
     "Hypothesis",
     "Interval",
     "Marginals",
@@ -325,6 +326,90 @@ class Hypothesis(Tagged, frozen=True, dict=True):
             },
             self,
         )
+
+
+class FittedModel(Tagged, frozen=True, dict=True):
+    """The response to a fit: the weights of a linear model with noise; anyone may predict with them, at no further cost.
+
+    ``weights`` are those of ``columns`` in order, then the intercept, for features that are clipped to their public
+    ``bounds``, mapped onto [-1, 1] and shortened to ``norm``; numbers within ``span`` are mapped likewise, of two ``labels``
+    the second lies above 0. ``deviation`` is the noise of each weight. ``excess`` bounds how far the expected loss is
+    above the least of weights of length ``radius`` at most, in expectation over rows and noise; None where ``reason`` says
+    why there is no such bound. It predicts once :meth:`with_reader` has given it what reads rows.
+    """
+
+    name: str
+    kind: str
+    target: str
+    columns: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+    labels: tuple[str | int | float | bool, ...] | None
+    span: tuple[float, float] | None
+    weights: tuple[float, ...]
+    deviation: float
+    norm: float
+    strength: float
+    radius: float
+    excess: float | None
+    certificate: Certificate
+    reason: str | None = None
+    repeated: bool = False
+
+    def __post_init__(self) -> None:
+        _check_finite("weights", *self.weights, self.deviation, self.strength)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Return the weight of each feature, on the scale of [-1, 1]."""
+        return dict(zip(self.columns, self.weights, strict=False))
+
+    @property
+    def intercept(self) -> float:
+        """Return the last weight."""
+        return self.weights[-1]
+
+    def with_reader(self, evaluate: Callable[[object], Any] | None) -> "FittedModel":
+        """Return the same model with what predicts for rows; it is neither written nor compared."""
+        found = replace(self)
+        found.__dict__["evaluate"] = evaluate
+        return found
+
+    def __copy__(self) -> "FittedModel":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_fitted, (astuple(self), self.__dict__.get("evaluate"))
+
+    def predict(self, rows: object) -> Any:  # noqa: ANN401 - an array
+        """Return a label or a number for each row: of a data frame, a mapping from names to columns, or one record."""
+        evaluate = self.__dict__.get("evaluate")
+        if evaluate is None:
+            message = "this model was loaded without its features; fit it again, which is free, or use its weights"
+            raise NotCertified(message)
+        return evaluate(rows)
+
+    @property
+    def brief(self) -> str:
+        """Return what was fitted."""
+        return f"{self.kind} of {len(self.columns):,} features"
+
+    @property
+    def behind(self) -> str:
+        """Return in words how good it is."""
+        if self.excess is None:
+            return f"no bound on its loss: {self.reason}"
+        return f"expected loss at most {self.excess:.4g} above the best of length {self.radius:.4g} (population)"
+
+    def __str__(self) -> str:
+        return f"{self.brief}  {self.behind}  {_format_cost(self.certificate, repeated=self.repeated)}"
+
+    def _repr_html_(self) -> str:
+        shown = {name: f"{weight:.4g}" for name, weight in self.coefficients.items()}
+        return _format_table(shown | {"intercept": f"{self.intercept:.4g}", "loss": self.behind}, self)
+
+
+def _rebuild_fitted(fields: tuple[Any, ...], evaluate: Callable[[object], Any] | None) -> FittedModel:
+    return FittedModel(*fields).with_reader(evaluate)
 
 
 class WatchAnswer(Tagged, frozen=True):
@@ -1304,7 +1389,7 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
 
 
 Response: TypeAlias = (
-    Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer | Evaluation
+    Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer | Evaluation | FittedModel
 )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "EstimatorDocument",
     "Evaluate",
     "FieldDescription",
+    "Fit",
     "Gate",
     "Gini",
     "Grant",
@@ -571,6 +572,34 @@ class Train(_Request, frozen=True, kw_only=True):
     )
 
 
+class Fit(_Request, frozen=True, kw_only=True):
+    """The weights of a linear model that one row changes very little, published once with noise."""
+
+    name: Annotated[ModelName, Meta(description="The model's name.")]
+    kind: Annotated[
+        Literal["ridge", "logistic", "huber", "hinge"],
+        Meta(description="Which loss: ridge and huber for numbers, logistic and hinge for two labels."),
+    ]
+    target: Annotated[Text, Meta(description="The column or yes-or-no question to predict.")]
+    features: Annotated[Columns | None, Meta(description="What the model reads; all number columns unless given.")] = None
+    bounds: Annotated[
+        Bounds | None, Meta(description="The public bounds of features, which are clipped to them, and of the target.")
+    ] = None
+    labels: Annotated[Labels | None, Meta(description="The two public labels of the target, where the card has none.")] = (
+        None
+    )
+    mu: Annotated[Privacy | None, Meta(description="The privacy of the weights; a share of the reserve unless given.")] = (
+        None
+    )
+    radius: Annotated[
+        Annotated[float, Meta(gt=0, le=1e6)], Meta(description="The length of the weights that it is compared with.")
+    ] = 1
+    strength: Annotated[
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
+        Meta(description="The strength of the regulariser; what makes the bound least unless given."),
+    ] = None
+
+
 class Predict(_Request, frozen=True, kw_only=True):
     """Private predictions of a trained model, for one row or several."""
 
@@ -866,6 +895,7 @@ Request: TypeAlias = (
     | Evaluate
     | MarginalSets
     | Synthesize
+    | Fit
 )
 
 

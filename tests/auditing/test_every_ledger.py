@@ -72,6 +72,11 @@ def learn(curator):
         curator.learn(ht.Stumps(bounds={"a": (-3, 3)}, steps=steps), target="y = 1", check=True)
 
 
+def fit(curator):
+    for kind, target in (("logistic", "y = 1"), ("ridge", "hours")):
+        curator.fit("m", kind, target=target, features=["a"], bounds={"a": (-3, 3), "hours": (0, 8)})
+
+
 def predict(curator):
     curator.train("tree", DecisionTreeClassifier(max_depth=2), target="y = 1", features=["a", "b"], parts=40)
     curator.predict("tree", {"a": 0.1, "b": 0.2}, epsilon=0.2)
@@ -150,6 +155,7 @@ CURATORS = {
     "select": select,
     "watch": watch,
     "learn": learn,
+    "fit": fit,
     "predict": predict,
     "evaluate": evaluate,
     "numbers": predict_numbers,

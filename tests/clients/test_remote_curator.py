@@ -148,6 +148,19 @@ def test_scores_of_ones_own_go_over_http_with_their_terms(owner, analyst):
             owner.select(scores=scores, **(given | wrong))
 
 
+def test_a_fitted_model_predicts_here_and_is_charged_once(analyst, curator):
+    given = {"target": "sick = 1", "features": ["age"], "bounds": {"age": (0, 100)}, "mu": 0.01}
+    model = analyst.fit("risk", "logistic", **given)
+    before = curator.budget.spent
+    again = analyst.fit("risk", "logistic", **given)
+    assert (again.repeated, again.weights, curator.budget.spent) == (True, model.weights, before)
+    rows = {"age": [10, 90]}
+    assert model.predict(rows).tolist() == curator.fit("risk", "logistic", **given).predict(rows).tolist()
+    for wrong in ({"mu": 0}, {"features": ["nope"]}, {"radius": -1}):
+        with pytest.raises(ht.HoldtrueError):
+            analyst.fit("risk", "logistic", **(given | wrong))
+
+
 def test_a_watch_is_silent_until_it_fires(analyst, curator):
     watch = analyst.watch(threshold=0.5, alarms=1, epsilon=0.05)
     before = curator.budget.spent

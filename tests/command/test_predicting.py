@@ -59,6 +59,20 @@ def spent(data):
     return printed("budget", data)["spent"]
 
 
+def test_a_fit_prints_its_weights_and_is_charged_once(data):
+    words = ("fit", data, "risk", "sick", "--kind", "logistic", "--feature", "age", "--mu", 0.5)
+    told = printed(*words)
+    assert (told["columns"], len(told["weights"]), told["labels"]) == (["age"], 2, [False, True])
+    cost = spent(data)
+    assert cost == pytest.approx(0.25)
+    done = command(*words)
+    assert "intercept" in done.stdout
+    assert "expected loss at most" in " ".join(done.stdout.split())
+    assert spent(data) == cost
+    assert "mu" in str(refusal(*words[:-1], -1))
+    assert "number" in str(refusal("fit", data, "risk", "sick", "--mu", 0.5))
+
+
 def test_training_costs_nothing_and_says_what_was_trained(data):
     done = command("train", data, *MODEL)
     assert done.exit_code == 0

@@ -1,6 +1,7 @@
 """A curator with crashes, retries and two workers, step by step against a reference in memory."""
 
 import shutil
+from contextlib import nullcontext
 from typing import ClassVar
 
 import numpy as np
@@ -273,6 +274,17 @@ class CuratorMachine(RuleBasedStateMachine):
         with at(self.workers[place], step, kill):
             self.watch_text(place, text)
         self.workers[place].object  # noqa: B018 - open again
+
+    @rule(place=WORKER, name=st.sampled_from(["one", "two"]), key=KEY, step=st.none() | MOMENT)
+    def fit(self, place, name, key, step):
+        given = {"target": "z", "features": ["x"], "bounds": {"x": (0, 10)}, "mu": 0.05, "key": key}
+        model = None
+        with at(self.workers[place], step, kill) if step is not None else nullcontext():
+            model = self.request(place, lambda held: held.fit(name, "logistic", **given), key=key, request=("fit", name))
+        self.workers[place].object  # noqa: B018 - open again
+        self.remember(key, ("fit", name))
+        if model is not None:
+            assert self.values.setdefault(f"fit {name}", model.weights) == model.weights, "one model, two sets of weights"
 
     @rule(place=WORKER, points=POINTS, screen=st.sampled_from([None, 0.6]), key=KEY)
     def predict(self, place, points, screen, key):

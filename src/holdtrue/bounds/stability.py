@@ -7,8 +7,12 @@ the weights w, so that a row's loss is L = L_f L_l-Lipschitz in w. A constant th
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from holdtrue.accounting.closed_forms import golden
 from holdtrue.errors import PreconditionError
 from holdtrue.exact import ROUNDING, Number, count, floor_positive, nonnegative, require_constant
 
@@ -140,6 +144,60 @@ def regularised(
     return Regularised(
         2 * slope / reach * root, steep * reach / math.sqrt(n * inverse) * ROUNDING, 2 * reach * slope * root * ROUNDING
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FitExcess:
+    """The expected excess of a regularised minimiser with noise, and its terms (E13, E14, V5)."""
+
+    stability: float
+    generalisation: float
+    noise: float
+    regulariser: float
+
+    @property
+    def total(self) -> float:
+        """Return the sum: how far the expected loss may be above the least of weights within the radius."""
+        return (self.generalisation + self.noise + self.regulariser) * ROUNDING
+
+
+def fit_excess(  # noqa: PLR0913 - the statement has these symbols
+    *,
+    rows: int,
+    strength: Number,
+    radius: Number,
+    noise: Callable[[float], Noise],
+    loss_lipschitz: Number | None,
+    loss_smoothness: Number | None,
+    predictor_lipschitz: Number = 1,
+) -> FitExcess:
+    """Return L Gamma + (what the noise adds) + strength R^2 / 2, Gamma = 2 L / (strength n) (E13, E14, V5).
+
+    ``noise`` gives the noise for a stability gamma = L_f Gamma of predictions; of its two bounds (E9), that of a Lipschitz
+    loss and that of a smooth one, the smaller one counts. Needs: rows that are independent draws, and everything here chosen
+    before any answer about them. Without a ``loss_lipschitz`` the loss is squared, half of it, with labels in [-1, 1]: no
+    minimiser is longer than 1 / (2 sqrt(strength)), which bounds its slope by L_f / (2 sqrt(strength)) + 1; the noise has
+    the smooth bound only.
+    """
+    weight, steep = require_constant("strength", strength), require_constant("predictor_lipschitz", predictor_lipschitz)
+    squared = loss_lipschitz is None
+    slope = steep / (2 * math.sqrt(weight)) + 1 if squared else require_constant("loss_lipschitz", loss_lipschitz)
+    gap = erm_stability(rows=rows, strength=weight, loss_lipschitz=slope, predictor_lipschitz=steep)
+    drawn = noise(steep * gap)
+    rough = math.inf if squared else drawn.lipschitz_excess(slope)
+    smooth = math.inf if loss_smoothness is None else drawn.smooth_excess(loss_smoothness)
+    reach = require_constant("radius", radius)
+    return FitExcess(gap, steep * slope * gap * ROUNDING, min(rough, smooth), weight * reach * reach / 2 * ROUNDING)
+
+
+def best_strength(**given: Any) -> float:  # noqa: ANN401 - as fit_excess takes them
+    """Return the strength that makes :func:`fit_excess` least."""
+    total = partial(_total_excess, given)
+    return math.exp(golden(total, math.log(1e-12), math.log(1e6), steps=60))
+
+
+def _total_excess(given: "dict[str, Any]", log_strength: float) -> float:
+    return fit_excess(strength=math.exp(log_strength), **given).total
 
 
 def inexact_stability(stability: Number | None, *, distance: Number) -> float:

@@ -33,6 +33,7 @@ from holdtrue.records import (
     Choice,
     Deduction,
     Evaluation,
+    FittedModel,
     Hypothesis,
     Marginals,
     Means,
@@ -45,6 +46,7 @@ from holdtrue.records import (
 )
 from holdtrue.requests import By, Cut
 from holdtrue.verbs.distilling import copy_student, fit_student
+from holdtrue.verbs.fitting import with_features
 from holdtrue.verbs.pairs import StatisticRequest
 from holdtrue.verbs.predicting import ModelSummary
 from holdtrue.verbs.statistic_tasks import StatisticPrice
@@ -447,6 +449,30 @@ class Remote:
             "check": check or None,
         }
         return _with_class(self._send_request("/learn", asked | numbers, Hypothesis, key), self.card)
+
+    def fit(  # noqa: PLR0913 - the public facts of one model
+        self,
+        name: str,
+        kind: str,
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        bounds: Mapping[str, tuple[Number, Number]] | None = None,
+        labels: Sequence[Any] | None = None,
+        mu: Number | None = None,
+        radius: Number = 1,
+        strength: Number | None = None,
+        key: str | None = None,
+    ) -> FittedModel:
+        """Fit a linear model that one row changes very little; its published weights predict locally, for free."""
+        given = {"mu": mu, "radius": radius, "strength": strength}
+        asked: dict[str, Any] = {each: _to_json_number(each, value) for each, value in given.items()}
+        asked |= {"name": name, "kind": kind, "target": target, "features": None if features is None else list(features)}
+        asked |= {
+            "labels": None if labels is None else list(labels),
+            "bounds": None if bounds is None else _to_json_bounds(bounds),
+        }
+        return with_features(self._send_request("/fit", asked, FittedModel, key), self.card)
 
     def train(  # noqa: PLR0913 - the public facts of one model
         self,

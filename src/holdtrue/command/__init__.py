@@ -50,7 +50,10 @@ _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Choose": (asking.select, asking.watch, asking.learn),
     "Spread": (pairs.variance, pairs.covariance, pairs.correlation, pairs.r_squared, pairs.gini, pairs.ratio),
     "Pairs": (pairs.auc, pairs.pairs, pairs.best_error),
-    "Predict": (predicting.train, predicting.predict, predicting.evaluate, predicting.distill, predicting.models),
+    "Predict": (
+        *(predicting.fit, predicting.train, predicting.predict, predicting.evaluate, predicting.distill),
+        predicting.models,
+    ),
     "Score": (scoring.score, leaderboards.certify, leaderboards.submit, leaderboards.standings),
     "Look back": (history.budget, history.history, history.verify, history.report),
     "Share": (serving.serve, agents.mcp),

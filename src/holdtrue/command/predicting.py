@@ -1,4 +1,4 @@
-"""``holdtrue train``, ``predict``, ``evaluate``, ``distill`` and ``models``: models on private rows."""
+"""``holdtrue fit``, ``train``, ``predict``, ``evaluate``, ``distill`` and ``models``: models on private rows."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from holdtrue.command.output import Json, print_json, print_lines, print_table, 
 from holdtrue.command.paths import Data, LedgerOption, RehashOption, open_curator
 from holdtrue.errors import InvalidParameter, RequestError
 
-__all__ = ["distill", "evaluate", "models", "predict", "read_table", "train"]
+__all__ = ["distill", "evaluate", "fit", "models", "predict", "read_table", "train"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the model.")]
 Kind = Annotated[
@@ -64,6 +64,45 @@ def train(
     gives = ", ".join(map(str, asked.labels)) if asked.labels else f"numbers in {asked.bounds}"
     lines = [("parts", f"{parts:,}"), ("rows", asked.cut.sentence), ("reads", ", ".join(columns)), ("says", gives)]
     print_lines(name, lines)
+
+
+def fit(
+    data: Data,
+    name: Name,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="A number with public bounds, two labels, or a yes-or-no question.")
+    ],
+    *,
+    kind: Annotated[
+        Literal["ridge", "logistic", "huber", "hinge"],
+        typer.Option(help="ridge and huber for numbers, logistic and hinge for two labels."),
+    ] = "ridge",
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers or a yes-or-no question; repeat. Default: all numbers.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A public label of a text column; repeat.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Privacy of the weights. Default: a share of the reserve.")] = None,
+    radius: Annotated[float, typer.Option(help="The length of the weights that the model is compared with.")] = 1.0,
+    strength: Annotated[
+        float | None, typer.Option(help="Strength of the regulariser. Default: the best by the bound.")
+    ] = None,
+    key: Key = None,
+    analyst: Analyst = None,
+    ledger: LedgerOption = None,
+    rehash: RehashOption = False,
+    as_json: Json = False,
+) -> None:
+    """Publish the weights of a linear model with noise. Features are clipped to the public bounds of their columns."""
+    with open_curator(data, ledger, rehash=rehash) as curator:
+        with show_progress("fitting"):
+            given: dict[str, Any] = {"target": target, "features": feature, "labels": label, "mu": mu}
+            found = curator.fit(name, kind, radius=radius, strength=strength, **given, key=key, analyst=analyst)
+        if as_json:
+            print_json(found)
+            return
+        weights = [(each, f"{weight:.4g}") for each, weight in found.coefficients.items()]
+        last = [("intercept", f"{found.intercept:.4g}"), ("loss", found.behind)]
+        print_lines(f"{name}: {found.brief}", [*weights, *last, *list_costs(found, curator)])
 
 
 def predict(

@@ -35,6 +35,7 @@ from holdtrue.records import (
     Choice,
     Deduction,
     Evaluation,
+    FittedModel,
     Hypothesis,
     Marginals,
     Means,
@@ -49,6 +50,7 @@ from holdtrue.verbs import asking, selecting
 from holdtrue.verbs.deducing import is_within, plan_free
 from holdtrue.verbs.distilling import Student, teach_student
 from holdtrue.verbs.evaluating import evaluate_model, plan_evaluation
+from holdtrue.verbs.fitting import fit, plan_fit
 from holdtrue.verbs.learning import LearningTask
 from holdtrue.verbs.marginals import Sets, release_marginals
 from holdtrue.verbs.means import Keys, average, average_query
@@ -598,6 +600,36 @@ class Curator(PairVerbs):
         self.pipeline.check_open()
         facts: dict[str, Any] = {"target": target, "features": features, "parts": parts, "labels": labels, "bounds": bounds}
         return self._models.train(name, estimator, key=key, order=order, held_out=held_out, **facts)
+
+    def fit(  # noqa: PLR0913 - the public facts of one model, and who asks for it
+        self,
+        name: str,
+        kind: str,
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        labels: Sequence[Any] | None = None,
+        mu: Number | None = None,
+        radius: Number = 1,
+        strength: Number | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> FittedModel:
+        """Fit a linear model that one row changes very little, and publish its weights with noise, for one charge.
+
+        ``kind`` is "ridge" or "huber" for a number with public bounds, "logistic" or "hinge" for a target with two public
+        labels or a yes-or-no question. Every feature needs public bounds, from the card or ``bounds``, and is clipped to
+        them. Predictions of the model are free and without end.
+
+        Guarantee (E13, E15): mu-GDP; without ``mu`` it takes an equal share of the reserve. ``excess`` bounds the expected
+        loss above the least of weights of length ``radius``; it needs independent rows, and a fit that nothing was asked
+        before. Failure: NotCertified for a feature without bounds, and on a cluster; BudgetExceeded with nothing spent.
+        """
+        self.pipeline.check_open()
+        facts: dict[str, Any] = {"target": target, "features": features, "bounds": bounds, "labels": labels}
+        task = plan_fit(self.pipeline, name, kind, mu=mu, radius=radius, strength=strength, **facts)
+        return fit(self.pipeline, task, key=key, analyst=analyst)
 
     def predict(  # noqa: PLR0913 - one request, and who makes it
         self,

@@ -24,7 +24,7 @@ from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import CuratorClosed, HoldtrueError, InvalidParameter, NotCertified, ReleaseError, RequestError
 from holdtrue.exact import Shown
 from holdtrue.hypotheses.classes import HypothesisClass
-from holdtrue.kernels import Flags, Integers, Words
+from holdtrue.kernels import Flags, Floats, Integers, Words
 from holdtrue.queries.cards import Card
 from holdtrue.queries.cells import CellAxis, DisjointCells
 from holdtrue.queries.columns import open_masked
@@ -126,6 +126,19 @@ class Engine(ABC):
     def _release_rows(self) -> None:
         """Release the rows and whatever else is held."""
 
+    def fit(
+        self,
+        learn: Callable[[Floats, Floats], T],
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what a learner makes of all rows at once; NotCertified where they are not in one place."""
+        del learn, features, goal, progress
+        message = "fit needs all rows in one process; on a cluster use train and predict"
+        raise NotCertified(message)
+
     def sum_pairs(self, query: Query, order: Integers, *, bits: int, progress: Progress | None = None) -> int:
         """Return the sum of an expression in two rows over every row of an order and the next, the last with the first."""
         del query, order, bits, progress
@@ -226,6 +239,27 @@ class StreamedEngine(Engine):
                 kept = ~rule.find_held_out(len(rows), names)
                 rows, y, names = rows[kept], y[kept], None if names is None else names[kept]
             return train_by(recipe, rows, recipe.read_goal(y), names=names, progress=progress)
+
+        return self._run_masked(take)
+
+    def fit(
+        self,
+        learn: Callable[[Floats, Floats], T],
+        features: Sequence[Feature],
+        goal: Feature,
+        *,
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what a learner makes of all rows at once: the features of each, and its goal, as numbers."""
+
+        def take() -> T:
+            rows, y, start = np.empty((self.rows, len(features))), np.empty(self.rows), 0
+            for piece in self._read_rows([*features, goal], progress):
+                end = start + len(piece[-1])
+                for place, column in enumerate(piece[:-1]):
+                    rows[start:end, place] = column
+                y[start:end], start = piece[-1], end
+            return learn(rows, y)
 
         return self._run_masked(take)
 

@@ -20,6 +20,7 @@ from holdtrue.records import (
     Answer,
     Choice,
     Evaluation,
+    FittedModel,
     Hypothesis,
     Means,
     Prediction,
@@ -197,6 +198,8 @@ def _words_of(response: Response) -> tuple[str, str]:
             return f"{value:.4g}", f"{ends.low:.4g} to {ends.high:.4g}"
         case Choice(shortfall=shortfall):
             return response.brief, f"at most {shortfall:.4g} rows behind the best"
+        case FittedModel(behind=behind):
+            return response.brief, behind
         case Hypothesis(behind=behind):
             return response.brief, behind
         case Prediction():

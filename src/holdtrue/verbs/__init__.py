@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ __all__ = [
 
 Measured: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 """Exact integers from an engine."""
+Fitted = TypeVar("Fitted")
 DEDUCED = "deduced"
 """What the names of free answers begin with."""
 
@@ -209,6 +210,16 @@ class Rows(Protocol):
         self, ensemble: "Ensemble", features: "Sequence[Feature]", goal: "Feature", *, rule: "PartRule"
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the votes at the rows that no member was trained on, and the places of their labels."""
+
+    def fit(
+        self,
+        learn: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], Fitted],
+        features: "Sequence[Feature]",
+        goal: "Feature",
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> Fitted:
+        """Return what a learner makes of all rows at once: the features of each, and its goal."""
         ...
 
 

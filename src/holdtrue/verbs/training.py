@@ -29,7 +29,17 @@ from holdtrue.queries.features import (
 )
 from holdtrue.verbs import Curation
 
-__all__ = ["Model", "ModelFacts", "Training", "goal_of", "is_model_name", "plan_training"]
+__all__ = [
+    "Bounds",
+    "Model",
+    "ModelFacts",
+    "Training",
+    "choose_goal",
+    "find_limits",
+    "goal_of",
+    "is_model_name",
+    "plan_training",
+]
 
 Bounds: TypeAlias = Mapping[str, tuple[float, float]]
 
@@ -152,14 +162,14 @@ def plan_training(  # noqa: PLR0913 - the public facts of one model
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidParameter("bounds", type(bounds).__name__, "a mapping from columns to pairs")
     given = None if labels is None else read_list("labels", labels, expected="a list of labels")
-    goal, public, span = _choose_goal(curation, target, given, bounds or {})
+    goal, public, span = choose_goal(curation, target, given, bounds or {})
     cut = _hold_out(_choose_cut(curation, key, order), held_out, labels=public)
     default = default_features(card, [*columns_of([goal]), cut.key]) if features is None else features
     chosen = tuple(read_list("features", default, expected="a list of columns"))
     read = tuple(parse_feature(text, card) for text in chosen)
     if cut.key in columns_of([*read, goal]):
         raise InvalidParameter("key", cut.key, "a column that the model does not read")
-    limits = _find_limits(card, chosen, bounds or {})
+    limits = find_limits(card, chosen, bounds or {})
     if not callable(getattr(estimator, "fit", None)):
         raise InvalidParameter("estimator", type(estimator).__name__, "a scikit-learn estimator")
     made: dict[str, object] = {
@@ -220,10 +230,10 @@ def goal_of(curation: Curation, model: ModelFacts) -> Feature:
     card = curation.card
     plain = model.target in card and card.column(model.target).type == "boolean" and model.labels == (False, True)
     span = {} if model.bounds is None else {model.target: model.bounds}
-    return _choose_goal(curation, model.target, None if plain else model.labels, span)[0]
+    return choose_goal(curation, model.target, None if plain else model.labels, span)[0]
 
 
-def _choose_goal(
+def choose_goal(
     curation: Curation, target: str, labels: Sequence[Any] | None, bounds: Bounds
 ) -> tuple[Feature, tuple[Any, ...] | None, tuple[float, float] | None]:
     """Return what is learned: places in a public list of labels, or numbers within public bounds."""
@@ -246,7 +256,7 @@ def _choose_goal(
     return Numbers(target), None, (float(span[0]), float(span[1]))
 
 
-def _find_limits(card: Card, chosen: Sequence[str], bounds: Bounds) -> dict[str, tuple[float, float]]:
+def find_limits(card: Card, chosen: Sequence[str], bounds: Bounds) -> dict[str, tuple[float, float]]:
     """Return the public bounds of the features that have any: those given, or else those of the card."""
     declared = {column.name: column.bounds for column in card.columns if column.bounds is not None}
     return {name: pair for name in chosen if (pair := bounds.get(name, declared.get(name))) is not None}

@@ -25,6 +25,7 @@ from holdtrue.requests import (
     BestError,
     Distill,
     Evaluate,
+    Fit,
     Grant,
     Learn,
     MarginalSets,
@@ -56,6 +57,7 @@ __all__ = ["ESTIMATORS", "make_estimator", "read_classes", "router", "to_columns
 router = APIRouter(prefix="/v1/datasets/{name}", tags=["verbs"], responses=PROBLEMS)
 AskBody = Annotated[Ask, body_of(Ask)]
 DistillBody = Annotated[Distill, body_of(Distill)]
+FitBody = Annotated[Fit, body_of(Fit)]
 GrantBody = Annotated[Grant, body_of(Grant)]
 LearnBody = Annotated[Learn, body_of(Learn)]
 MarginalsBody = Annotated[MarginalSets, body_of(MarginalSets)]
@@ -277,6 +279,17 @@ async def learn(request: Request, caller: Analyst, key: IdempotencyKey, name: Da
     hypothesis = await dataset.dispatcher.run_long(caller.name, learned)
     _note_charge(request, dataset, "learn", [hypothesis])
     return _make_reply(hypothesis)
+
+
+@router.post("/fit", response_class=Response, responses=_describe_reply("The model."), openapi_extra=describe_body(Fit))
+async def fit(request: Request, caller: Analyst, key: IdempotencyKey, name: DatasetName, body: FitBody) -> Response:
+    """Publish the weights of a linear model that one row changes very little, with noise, for one charge."""
+    dataset = await _find_dataset(request, name)
+    given = {field: value for field, value in asdict(body).items() if field not in ("name", "kind")}
+    fitted = partial(dataset.curator.fit, body.name, body.kind, key=key, analyst=caller.name, **given)
+    model = await dataset.dispatcher.run_long(caller.name, fitted)
+    _note_charge(request, dataset, "fit", [model])
+    return _make_reply(model)
 
 
 @router.post(

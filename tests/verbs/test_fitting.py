@@ -1,13 +1,15 @@
 """FIT: weights published once, charged once, with a bound on their loss where one holds (E13-E15, V5)."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdtrue.bounds.stability import best_strength, fit_excess, gaussian_noise, laplace_noise
 from holdtrue.ensembles.losses import logistic
-from holdtrue.ensembles.stable import LinearModel, OutputPerturbation, fit_stable
+from holdtrue.ensembles.stable import LinearModel, OutputPerturbation, fit_stable, output_strength
 from holdtrue.records import FittedModel
 from laws import generator
 
@@ -159,3 +161,23 @@ def test_a_model_that_was_read_back_says_how_to_predict(rng):
     assert isinstance(found, FittedModel)
     with pytest.raises(ht.NotCertified, match="free"):
         found.predict({"x": [1.0], "z": [0.0]})
+
+
+def test_v5_the_best_strength_is_the_formula_and_the_excess_is_that_of_the_sheet():
+    """R = L = 1, mu or epsilon 1/2; with a smoothness of 1/4 the bound is never worse."""
+    plain = {"radius": 1, "loss_lipschitz": 1, "loss_smoothness": None}
+    once, each = partial(gaussian_noise, mu=0.5), partial(laplace_noise, epsilon=0.5)
+    for rows, published, answered in ((1000, 0.1019, 0.1095), (10_000, 0.0322, 0.0346), (100_000, 0.0102, 0.0110)):
+        for noise, sheet in ((once, published), (each, answered)):
+            given = plain | {"rows": rows, "noise": noise}
+            strength = best_strength(**given)
+            found = fit_excess(strength=strength, **given).total
+            assert found == pytest.approx(sheet, abs=1e-4)
+            smooth = given | {"loss_smoothness": 0.25}
+            assert fit_excess(strength=best_strength(**smooth), **smooth).total <= found
+        formula = output_strength(rows, mu=0.5, radius=1, lipschitz=1)
+        assert best_strength(**plain, rows=rows, noise=once) == pytest.approx(formula, rel=1e-4)
+        least = fit_excess(strength=formula, **plain, rows=rows, noise=once).total
+        assert fit_excess(strength=best_strength(**plain, rows=rows, noise=once), **plain, rows=rows, noise=once).total == (
+            pytest.approx(least, rel=1e-9)
+        )

@@ -76,7 +76,7 @@ VERBS = {
 LATER = "not built yet"
 WRITES = "a way to write requests in Python"
 HOLES = {
-    ("deduce", "page"): LATER,
+    ("deduce", "page"): "what follows stands beside the price of a question",
     ("marginals", "page"): LATER,
     ("synthesize", "page"): LATER,
     ("histogram", "command"): "a table of bins",
@@ -89,8 +89,6 @@ HOLES = {
     ("median", "page"): "a quantile, which is the median unless a level is given",
     ("preview_quantile", "command"): "holdtrue quantile --preview",
     ("preview_quantile", "page"): "the form shows its price",
-    ("ratio", "page"): LATER,
-    ("best_error", "page"): LATER,
     ("preview_statistic", "command"): "holdtrue variance --preview, and so on",
     ("preview_statistic", "HTTP"): "preview-variance, and so on",
     ("preview_statistic", "page"): "the forms show their price",
@@ -98,11 +96,6 @@ HOLES = {
     ("frame", "HTTP"): WRITES,
     ("frame", "page"): WRITES,
     ("fit", "page"): LATER,
-    ("train", "page"): LATER,
-    ("watch", "page"): LATER,
-    ("learn", "page"): LATER,
-    ("predict", "page"): LATER,
-    ("distill", "page"): LATER,
     ("predictions_left", "command"): "holdtrue models --epsilon",
     ("predictions_left", "page"): LATER,
     ("models", "page"): LATER,
@@ -112,7 +105,6 @@ HOLES = {
     ("budget", "page"): "the dataset's page shows it",
     ("history", "page"): "the page /history shows it",
     ("report", "page"): "a link on the dataset's page, no form",
-    ("verify", "page"): LATER,
     ("compare", "command"): "holdtrue score takes two files",
     ("compare", "page"): LATER,
     ("compare_cases", "command"): "as compare",

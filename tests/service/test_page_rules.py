@@ -350,3 +350,136 @@ def test_requests_of_the_page_are_logged_with_the_keys_prefix(served):
         ("/history", prefix),
         ("/history", None),
     ]
+
+
+PUBLIC = "age,income\n" + "".join(f"{10 + 4 * place},{20_000 + 900 * place}\n" for place in range(20))
+
+
+@pytest.fixture
+def owner_page(served):
+    with httpx.Client(base_url=served.url, headers={"Origin": served.url}, follow_redirects=True, timeout=60) as client:
+        client.post("/page/login", data={"key": served.keys["owner"]})
+        yield client
+
+
+def send_form(client, kind, form, *, file=None):
+    files = None if file is None else {"file": ("rows.csv", file.encode())}
+    sent = form | {"form": f"{kind} {len(form)}"}
+    return client.post(f"/page/datasets/people/{kind}", data=sent, files=files, headers={"HX-Request": "true"})
+
+
+MODEL = {"name": "paged", "target": "smoker", "estimator": "decision-tree", "features": "age, income", "parts": "20"}
+
+
+def test_a_model_is_trained_asked_and_distilled_and_a_form_is_charged_once(served, analyst, owner_page):
+    curator = served.service.registry.open_dataset("people").curator
+    before = curator.budget.spent
+    trained = send_form(owner_page, "train", MODEL)
+    assert "20 parts vote; it reads age, income" in trained.text
+    assert send_form(analyst, "train", MODEL).status_code == 403
+    row = {"model": "paged", "row": "age = 30\nincome: 50000", "epsilon": "0.02"}
+    seen = analyst.post("/page/datasets/people/preview-predict", data=row, headers={"HX-Request": "true"})
+    assert re.search(r"Costs at most\s+<strong>[\d.]+ %</strong>.*one label.*pays for [\d,]+", seen.text, re.DOTALL)
+    assert curator.budget.spent == before
+    told = [send_form(analyst, "predict", row).text for _ in range(2)]
+    assert all(
+        re.search(r"<output>(True|False)</output>.*more predictions like this are left", each, re.DOTALL) for each in told
+    )
+    paid = curator.budget.spent
+    assert paid > before
+    whole = analyst.post("/page/datasets/people/predict", data=row | {"form": "whole"})
+    assert "Asked before: free." in whole.text
+    assert inline(whole.text) == []
+    bought = send_form(analyst, "distill", {"model": "paged", "groups": "4", "epsilon": "0.02"}, file=PUBLIC)
+    assert "<output>20</output>" in bought.text
+    assert "Paid for 4 labels" in bought.text
+    assert "data:text/csv" in bought.text
+    assert curator.budget.spent > paid
+
+
+def test_rules_are_learned_and_shares_watched(served, analyst):
+    curator = served.service.registry.open_dataset("people").curator
+    rule = {"target": "smoker", "class": "stumps", "columns": "age", "size": "10", "epsilon": "0.02"}
+    seen = analyst.post("/page/datasets/people/preview-learn", data=rule, headers={"HX-Request": "true"})
+    assert "epsilon 0.02" in seen.text
+    learned = [send_form(analyst, "learn", rule) for _ in range(2)]
+    assert all("more often than the best of" in each.text for each in learned)
+    paid = curator.budget.spent
+    assert "Cost 1 question." in send_form(analyst, "best-error", rule).text
+    watch = {"query": "age >= 0", "threshold": "0.5", "epsilon": "0.02"}
+    seen = analyst.post("/page/datasets/people/preview-watch", data=watch, headers={"HX-Request": "true"})
+    assert "a run lasts until its alarm" in seen.text
+    assert "0 alarms left" in send_form(analyst, "watch", watch).text
+    assert curator.budget.spent > paid
+    follows = analyst.post("/page/datasets/people/preview", data={"query": "NOT age >= 0"}, headers={"HX-Request": "true"})
+    assert follows.status_code == 200
+
+
+HOSTILE = "<script>window.canary=1</script>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "beside"),
+    [
+        ("learn", {}, ("target", "Write a yes-or-no question")),
+        ("learn", {"target": "age +"}, ("", "ends too early")),
+        ("learn", {"target": "smoker", "columns": "note"}, ("columns", "columns of numbers with bounds")),
+        ("learn", {"target": "smoker", "columns": HOSTILE}, ("", "there is no such column")),
+        ("learn", {"target": "smoker", "size": "1e9"}, ("size", "from 1 to 100,000")),
+        ("learn", {"target": "smoker", "epsilon": "-1"}, ("epsilon", "above 0")),
+        ("learn", {"target": "age > 3", "class": "conjunctions", "columns": "age"}, ("columns", "yes-or-no columns")),
+        ("best-error", {}, ("target", "Write a yes-or-no question")),
+        ("predict", {}, ("row", "age = 71")),
+        ("predict", {"row": "age = 3"}, ("model", "Name a model")),
+        ("predict", {"row": "age = 3", "model": HOSTILE}, ("model", "Model must be")),
+        ("predict", {"row": "age = 3", "model": "nothing"}, ("", "no model")),
+        ("predict", {"row": "age = 3", "model": "paged"}, ("row", "the model reads: age, income")),
+        ("watch", {}, ("threshold", "a share from 0 to 1")),
+        ("watch", {"threshold": "7"}, ("threshold", "a share from 0 to 1")),
+        ("watch", {"threshold": "0.5", "alarms": "0"}, ("alarms", "from 1 to 1,000")),
+        ("watch", {"threshold": "0.5"}, ("query", "Write a question")),
+        ("distill", {"model": "paged"}, ("file", "Choose a file")),
+    ],
+)
+def test_a_mistake_in_a_form_of_models_is_told_beside_its_field_and_costs_nothing(served, analyst, kind, form, beside):
+    (field, told), curator = beside, served.service.registry.open_dataset("people").curator
+    before = curator.budget.spent
+    refused = send_form(analyst, kind, form)
+    assert 400 <= refused.status_code < 500
+    assert told.lower() in re.sub("&#3[49];", "'", refused.text).lower()
+    assert "Nothing was spent" in refused.text
+    assert HOSTILE not in refused.text
+    assert (f'data-field="{field}"' in refused.text) if field else True
+    if kind in ("learn", "predict", "watch"):
+        seen = analyst.post(f"/page/datasets/people/preview-{kind}", data=form, headers={"HX-Request": "true"})
+        assert "Costs" not in seen.text
+    assert curator.budget.spent == before
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"path": "x"}, "name"),
+        ({"name": "town"}, "path"),
+        ({"name": "Town!", "path": "people.parquet", "queries": "300"}, "name"),
+        ({"name": "town", "path": "/etc/passwd", "queries": "300"}, "path"),
+        ({"name": "town", "path": "people.parquet"}, "queries"),
+        ({"name": "town", "path": "people.parquet", "queries": "many"}, "queries"),
+        ({"name": "town", "path": "people.parquet", "queries": "300", "beta": "2"}, "beta"),
+        ({"name": HOSTILE, "path": HOSTILE, "queries": "300"}, "name"),
+    ],
+)
+def test_a_dataset_that_cannot_be_registered_is_refused_beside_its_field(owner_page, form, field):
+    told = owner_page.post("/page/datasets", data=form, headers={"HX-Request": "true"})
+    assert 400 <= told.status_code < 500
+    assert f'data-field="{field}"' in told.text
+    assert HOSTILE not in told.text
+
+
+def test_the_owner_registers_a_dataset_from_the_page(served, analyst, owner_page):
+    form = {"name": "again", "path": "other.csv", "queries": "200", "epsilon": "1", "delta": "1e-6", "iid": "yes"}
+    (served.folder / "other.csv").write_text("age\n" + "\n".join(str(place % 90) for place in range(3_000)) + "\n")
+    assert analyst.post("/page/datasets", data=form, headers={"HX-Request": "true"}).status_code == 403
+    told = owner_page.post("/page/datasets", data=form, headers={"HX-Request": "true"})
+    assert (told.status_code, told.headers.get("hx-redirect")) == (200, "/datasets/again"), told.text
+    assert "200" in owner_page.get("/datasets/again").text

@@ -144,6 +144,77 @@ def test_sums_and_statistics_are_priced_asked_and_exported(demo):
     watched.close()
 
 
+def fill_in(page, form, **fields):
+    for field, text in fields.items():
+        page.fill(f"#{form}-{field}", text)
+
+
+def test_models_are_trained_and_asked_by_keyboard_and_distilled(demo, tmp_path):
+    public = tmp_path / "public.csv"
+    public.write_text("age,exercise\n" + "".join(f"{20 + place},{place % 7}\n" for place in range(40)))
+    watched = Watched(demo.browser, demo.url, width=390)
+    page = watched.open("/datasets/demo")
+    page.click("summary:has-text('Train a model')")
+    page.focus("#train-parts")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("100")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#said:has-text('100 parts vote')")
+    page.click("summary:has-text('Predict')")
+    page.fill("#predict-epsilon", "none")
+    page.focus("#predict button.main")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#predict-epsilon[aria-invalid]")
+    assert "epsilon are numbers" in words(page, "#predict .wrong-field").lower()
+    page.fill("#predict-epsilon", "")
+    page.wait_for_selector("#predict .preview:has-text('Costs at most')")
+    page.click("#predict button.main")
+    page.wait_for_selector("#said:has-text('more predictions like this are left') output")
+    assert re.search(r"In truth, 0\.\d{3} of the people with these values: bmi >= 26", words(page, "#said"))
+    page.click("summary:has-text('Label public rows')")
+    page.set_input_files("#distill-file", public)
+    page.fill("#distill-groups", "2")
+    page.click("#distill button.main")
+    page.wait_for_selector("#said:has-text('of 40 public rows have a label')")
+    watched.check()
+    watched.kept("models")
+    watched.close()
+
+
+def test_rules_are_learned_shares_watched_and_datasets_registered(demo):
+    watched = Watched(demo.browser, demo.url, width=390)
+    page = watched.open("/datasets/demo")
+    page.click("summary:has-text('Learn a rule')")
+    page.click("#learn button.main")
+    page.wait_for_selector("#said:has-text('In truth it errs on')")
+    page.click("#learn button:has-text('Least error')")
+    page.wait_for_selector("#said:has-text('The least error of stumps')")
+    page.click("summary:has-text('Watch a share')")
+    page.click("#watch button.main")
+    page.wait_for_selector("#watch-threshold[aria-invalid]")
+    fill_in(page, "watch", query="age >= 18", threshold="0.5")
+    page.click("#watch button.main")
+    page.wait_for_selector("#said:has-text('The truth is')")
+    for query in ("age >= 65", "age < 65"):
+        page.fill("#query", query)
+        page.press("#query", "Enter")
+    page.wait_for_selector("#preview:has-text('This already follows, for nothing')")
+    page.click("button:has-text('Verify')")
+    page.wait_for_selector("#verified:has-text('is whole')")
+    assert find_faults(page) == []
+    watched.check()
+    watched.kept("learn")
+    page = watched.open("/")
+    page.click("summary:has-text('Register a dataset')")
+    page.focus("#register-name")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#register-name[aria-invalid]")
+    assert find_faults(page) == []
+    watched.check()
+    watched.kept("register")
+    watched.close()
+
+
 def test_an_agent_climbs_and_axe_finds_no_serious_fault_on_any_page(demo):
     watched = Watched(demo.browser, demo.url)
     page = watched.open("/climb")

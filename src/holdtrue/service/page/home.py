@@ -12,14 +12,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import amount
+from holdtrue.ledgers import verify
 from holdtrue.ledgers.opening import open_ledger
 from holdtrue.ledgers.sqlite import export
+from holdtrue.requests import Register
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, report_text
+from holdtrue.service.http.bodies import decode_body, fields_of
 from holdtrue.service.identity import demand_role
 from holdtrue.service.identity.api_keys import Share, check_record, grant_allowances, share_of
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, number_of, text_of
-from holdtrue.service.page.form_fields import read_whole
+from holdtrue.service.page.form_fields import read_number, read_whole
 from holdtrue.service.page.rendering import asked_by_htmx, show_page
 from holdtrue.service.page.views import read_standing
 from holdtrue.service.settings import ROLES, Role
@@ -29,6 +32,7 @@ __all__ = ["router"]
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _LATEST = 4
+_LONGEST = 4096
 _LISTED = 2_000
 _LARGEST = 2**53
 _MOST = 1e12
@@ -43,6 +47,28 @@ async def show_front(request: Request, caller: Visitor) -> Response:
     standings = [await read_standing(dataset, caller) for dataset in datasets]
     shown = [(each, each.list_paid(_LATEST)) for each in standings]
     return show_page(request, "front.html", {"shown": shown, "ready": registry.ready})
+
+
+@router.post("/page/datasets")
+async def register_dataset(request: Request, caller: Visitor) -> Response:
+    """Register a file of the service's folders with a new ledger and a plan that cannot be changed."""
+    demand_role(caller, "owner")
+    form = await form_of(request)
+    numbers = {"queries": read_whole(form, "queries")} | {
+        each: read_number(form, each) for each in ("epsilon", "delta", "beta")
+    }
+    texts = {each: text_of(form, each, longest=_LONGEST).strip() for each in ("name", "path", "description")}
+    for field, words in (("name", "name the dataset, such as people"), ("path", "name a file in the service's folder")):
+        if not texts[field]:
+            raise InvalidParameter.saying(field, words)
+    if numbers["queries"] is None and numbers["epsilon"] is None:
+        raise InvalidParameter.saying("queries", "say how many questions it may answer, such as 300")
+    document = texts | {field: number for field, number in numbers.items() if number is not None}
+    body = decode_body(document | {"iid": bool(text_of(form, "iid", longest=8))}, Register)
+    terms = {field: value for field, value in fields_of(body).items() if field != "name"} | {"owner": caller.name}
+    await to_thread.run_sync(service_of(request).registry.register, body.name, terms)
+    place = f"/datasets/{body.name}"
+    return Response(headers={"HX-Redirect": place}) if asked_by_htmx(request) else RedirectResponse(place, 303)
 
 
 @router.get("/history")
@@ -71,6 +97,15 @@ async def send_report(request: Request, caller: Visitor, name: str) -> Response:
     dataset = await to_thread.run_sync(service_of(request).registry.open_dataset, name)
     text = await dataset.dispatcher.run_long(caller.name, report_text, dataset, caller)
     return HTMLResponse(text, headers={"Content-Disposition": f'attachment; filename="{dataset.name}-report.html"'})
+
+
+@router.post("/page/datasets/{name}/verify")
+async def verify_ledger(request: Request, caller: Visitor, name: str) -> Response:
+    """Recompute a ledger from its first entry, and say that it is whole."""
+    demand_role(caller, "owner", "auditor")
+    dataset = await to_thread.run_sync(service_of(request).registry.open_dataset, name)
+    found = await dataset.dispatcher.run_long(caller.name, verify, dataset.curator.ledger)
+    return show_page(request, "parts/verified.html", {"found": found})
 
 
 @router.get("/datasets/{name}/ledger")

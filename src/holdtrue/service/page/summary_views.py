@@ -23,6 +23,7 @@ __all__ = [
     "make_builder",
     "suggest_points",
     "suggest_step",
+    "write_csv",
 ]
 
 _PARTS = 5
@@ -221,7 +222,7 @@ def from_table(found: Table, *, where: str | None, questions: int, truths: Seque
         paid=_write_paid(questions, repeated=found.repeated),
         certificate=found.certificate,
         file=f"table-{found.certificate.entry}",
-        csv=_write_csv(found.to_columns()),
+        csv=write_csv(found.to_columns()),
         reason=found.reason,
     )
 
@@ -245,7 +246,7 @@ def from_means(found: Means, *, questions: int, truths: Sequence[float | None]) 
         paid=_write_paid(questions, repeated=found.repeated),
         certificate=found.certificate,
         file=f"{found.measure}-{found.certificate.entry}",
-        csv=_write_csv(found.to_columns()),
+        csv=write_csv(found.to_columns()),
         reason=found.reason,
     )
 
@@ -270,7 +271,7 @@ def from_quantiles(found: Quantiles, *, grid: tuple[float, float], truths: Seque
         paid=_write_paid(found.asks, repeated=found.repeated),
         certificate=found.certificate,
         file=f"quantile-{found.certificate.entry}",
-        csv=_write_csv(found.to_columns()),
+        csv=write_csv(found.to_columns()),
         reason=found.reason,
         levels=found.levels,
         grid=grid,
@@ -303,7 +304,7 @@ def from_statistic(found: Statistic, *, questions: int, truth: float | None) -> 
         paid=_write_paid(questions, repeated=found.repeated),
         certificate=found.certificate,
         file=f"{found.measure.replace(' ', '-')}-{found.certificate.entry}",
-        csv=_write_csv(columns),
+        csv=write_csv(columns),
         reason=None if found.interval is not None else found.reason,
     )
 
@@ -399,7 +400,7 @@ def _write_paid(questions: int, *, repeated: bool) -> str:
     return f"Cost {questions:,} question{'s' if questions != 1 else ''}."
 
 
-def _write_csv(columns: dict[str, list[Any]]) -> str:
+def write_csv(columns: dict[str, list[Any]]) -> str:
     """Return released numbers with their labels as a file, in an address that holds all of it: a link needs no script."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")

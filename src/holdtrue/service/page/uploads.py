@@ -6,6 +6,7 @@ A file is read in a folder of its own, which is gone afterwards; what is kept of
 import csv
 import io
 import json
+import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,16 @@ from holdtrue.holdouts.result_files import ResultChoice, Results, read_results
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.page.access import text_of
 
-__all__ = ["Upload", "UploadedForm", "read_choice", "read_result_file", "read_values", "upload_form_of"]
+__all__ = [
+    "Upload",
+    "UploadedForm",
+    "read_choice",
+    "read_result_file",
+    "read_rows",
+    "read_values",
+    "to_value",
+    "upload_form_of",
+]
 
 _BOUNDARY = re.compile(r'multipart/form-data;.*\bboundary="?([0-9A-Za-z\'()+_,./:=? -]{1,70})"?', re.IGNORECASE)
 _NAME = re.compile(r'[; ]name="([^"]*)"')
@@ -127,6 +137,32 @@ def read_values(upload: Upload, *, column: str | None = None) -> tuple[list[Any]
     if text.lstrip()[:1] in ("[", "{"):
         return _read_json(text)
     return _read_table(text, column)
+
+
+def read_rows(upload: Upload) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file with a header, one mapping from columns to values per row."""
+    try:
+        text = upload.content.decode("utf-8-sig")
+        rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+    except (UnicodeDecodeError, csv.Error):
+        rows = []
+    if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows) or len(set(rows[0])) < len(rows[0]):  # noqa: PLR2004 - a header and a row
+        raise InvalidParameter.saying("file", "the file must be CSV in UTF-8, with a header and one line per row")
+    heads = [name.strip() for name in rows[0]]
+    return [{name: to_value(cell.strip()) for name, cell in zip(heads, row, strict=True)} for row in rows[1:]]
+
+
+def to_value(cell: str) -> str | int | float | bool | None:
+    """Return what a cell of text says: a whole number, a number, yes or no, nothing, or the text itself."""
+    if cell.lower() in ("true", "false"):
+        return cell.lower() == "true"
+    if _WHOLE.fullmatch(cell):
+        return int(cell)
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell or None
+    return number if math.isfinite(number) else cell
 
 
 def _read_json(text: str) -> tuple[list[Any], list[str] | None]:

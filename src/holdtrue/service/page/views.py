@@ -20,10 +20,11 @@ from holdtrue.planning.plans import AnyPlan
 from holdtrue.queries.cards import Card, Column
 from holdtrue.queries.sql_words import QUOTED, quote_name, quote_text
 from holdtrue.queries.syntax_tree import Field, Query
-from holdtrue.records import Answer, Response
+from holdtrue.records import Answer, Prediction, Response
 from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
+from holdtrue.service.http.routes.verbs import ESTIMATORS
 from holdtrue.service.identity import Caller
 from holdtrue.service.identity.api_keys import Share, share_of
 from holdtrue.service.page.statistic_forms import list_statistics
@@ -195,6 +196,8 @@ def make_context(request: Request, now: DatasetStanding) -> dict[str, Any]:
         "seen": {},
         "form_field": "form-id",
         "summary": None,
+        "released": None,
+        "estimators": tuple(ESTIMATORS),
         "builder": make_builder(dataset.curator.card),
         "statistics": list_statistics(dataset.curator.card),
         "suggested": suggest_questions(dataset.curator.card),
@@ -227,6 +230,8 @@ def _make_asked(line: Line, question: str, response: Response | None, cost: floa
         said = response.brief if response is not None else "not answered" if cost else "free"
         if response is None and not cost and line.verb != "quantile":  # a search begins by binding its key, for nothing
             shared["question"] = "asked before"
+        if line.verb == "watch" and isinstance(response, Prediction):  # the random id of a run tells a reader nothing
+            said = "a run began"
         return AskedQuestion(said=said, **shared)
     ends, sample = response.interval, response.sample_interval
     return AskedQuestion(

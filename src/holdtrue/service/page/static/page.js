@@ -100,17 +100,19 @@ function clearWrong(form) {
   }
 }
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.elt.matches("form")) clearWrong(event.detail.elt);
+  if (event.detail.elt.matches("form, button")) clearWrong(event.detail.elt.closest("form"));
 });
 document.addEventListener("htmx:afterSettle", (event) => {
-  const form = event.detail.requestConfig?.elt;
+  const sender = event.detail.requestConfig?.elt;
   const problem = event.detail.target?.querySelector?.(".problem[data-field]");
-  if (!form?.matches?.("form") || !problem) return;
+  if (!sender?.matches?.("form, button") || !problem) return;
+  const form = sender.closest("form");
   const found = form.elements[problem.dataset.field];
   const field = found instanceof RadioNodeList ? found[0] : found;
   if (!field || field.type === "hidden") return;
   const told = document.createElement("p");
   told.className = "wrong-field";
+  told.setAttribute("role", "alert");
   told.id = `wrong-${form.id}-${problem.dataset.field}`;
   told.textContent = problem.querySelector("p").textContent;
   (field.closest(".field, fieldset") ?? field).append(told);

@@ -1,0 +1,375 @@
+"""Learning, training, predicting, distilling and watching on the page of a dataset: the price before, the outcome after."""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from holdtrue.codec import digest_of, encode
+from holdtrue.curator import Curator
+from holdtrue.errors import HoldtrueError, InvalidParameter
+from holdtrue.exact import amount, positive
+from holdtrue.mechanisms import AboveThreshold, Exponential, PermuteAndFlip
+from holdtrue.queries.cards import Card
+from holdtrue.records import Certificate
+from holdtrue.requests import BestError, Distill, Learn, Predict, Train, WatchQuestion
+from holdtrue.service import service_of
+from holdtrue.service.datasets import Dataset
+from holdtrue.service.http.bodies import decode_body
+from holdtrue.service.http.problems import detail_of
+from holdtrue.service.http.routes.verbs import make_estimator, read_classes, to_columns
+from holdtrue.service.identity import Caller, demand_role
+from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
+from holdtrue.service.page.form_fields import read_number, read_whole
+from holdtrue.service.page.rendering import asked_by_htmx, show_page
+from holdtrue.service.page.summary_views import write_csv
+from holdtrue.service.page.uploads import UploadedForm, read_rows, to_value, upload_form_of
+from holdtrue.service.page.views import find_dataset, make_context, read_standing
+from holdtrue.service.settings import Settings
+from holdtrue.verbs.distilling import buy_labels
+from holdtrue.verbs.predicting import offer_of
+from holdtrue.verbs.selecting import epsilon_of_use
+from holdtrue.verbs.training import Model
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_LONGEST = 4096
+_NAME = 64
+_STEPS = 20
+_MOST_COLUMNS = 64
+# What the models of the demonstration predict, so that the truth can stand beside a label.
+_TARGETS: WeakKeyDictionary[Curator, dict[str, str]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class ToldOutcome:
+    """What a verb told, as it is shown: the word, what follows it, and what was paid; ``csv`` is a file to save."""
+
+    title: str
+    said: str
+    after: str
+    paid: str
+    certificate: Certificate | None = None
+    csv: str | None = None
+    truth: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SentForm:
+    """A form that came: whose it is, what is in it, and under which key it is charged once."""
+
+    dataset: Dataset
+    form: UploadedForm
+    caller: Caller
+    key: str
+    settings: Settings
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        return self.form.fields
+
+    @property
+    def curator(self) -> Curator:
+        return self.dataset.curator
+
+
+_Run: TypeAlias = Callable[[_SentForm], ToldOutcome]
+_Price: TypeAlias = Callable[[_SentForm], tuple[int, str]]
+
+
+def _add_routes(kind: str, run: _Run, *, price: _Price | None, owner: bool = False) -> None:
+    """Add the routes of a form: its answer, charged once for each form, and its price, for nothing."""
+
+    async def answer(request: Request, caller: Visitor, name: str) -> Response:
+        demand_role(caller, "owner", *(() if owner else ("analyst",)))
+        sent = await _receive(request, caller, name, kind)
+        told = await sent.dataset.dispatcher.run_long(caller.name, run, sent)
+        if told.certificate is not None:
+            request.scope["entry"] = told.certificate.entry
+        context = make_context(request, await read_standing(sent.dataset, caller)) | {"released": told}
+        form = "learn" if kind == "best-error" else kind
+        page = "parts/released.html" if asked_by_htmx(request) else "dataset.html"
+        return show_page(request, page, context | {"form_field": f"{form}-form-id"})
+
+    place = f"/page/datasets/{{name}}/{kind}"
+    router.add_api_route(place, answer, methods=["POST"], response_model=None, name=kind)
+    if price is not None:
+        _add_price_route(kind, price)
+
+
+def _add_price_route(kind: str, price: _Price) -> None:
+    async def show_price(request: Request, caller: Visitor, name: str) -> Response:
+        sent = await _receive(request, caller, name, kind)
+        found = await sent.dataset.dispatcher.run_short(_find_price, sent, price)
+        return show_page(request, "parts/reserve_price.html", {"priced": found})
+
+    place = f"/page/datasets/{{name}}/preview-{kind}"
+    router.add_api_route(place, show_price, methods=["POST"], response_model=None, name=f"preview-{kind}")
+
+
+async def _receive(request: Request, caller: Caller, name: str, kind: str) -> _SentForm:
+    dataset = await find_dataset(request, name)
+    files = request.headers.get("content-type", "").startswith("multipart/")
+    form = await upload_form_of(request) if files else UploadedForm(await form_of(request), {})
+    asked = {field: text for field, text in form.fields.items() if field != "form"}
+    sent = {field: digest_of({"file": file.content.hex()}) for field, file in form.files.items()}
+    key = make_key(caller, form.fields, kind, encode(asked | sent))
+    return _SentForm(dataset, form, caller, key, service_of(request).settings)
+
+
+def _find_price(sent: _SentForm, price: _Price) -> dict[str, Any]:
+    """Return what a form would cost and how often the reserve still pays for it; no row is read."""
+    try:
+        cost, told = price(sent)
+        pipeline = sent.curator.pipeline
+        with pipeline.lock_index():
+            left = pipeline.left_beside_asks(sent.caller.name)
+    except HoldtrueError as error:
+        return {"wrong": detail_of(error)}
+    cap = amount(sent.curator.plan.cap_units) or 1.0
+    return {"share": amount(cost) / cap, "times": left // cost if cost else None, "told": told}
+
+
+def _read_text(form: Mapping[str, str], field: str, words: str) -> str:
+    text = text_of(form, field, longest=_LONGEST).strip()
+    if not text:
+        raise InvalidParameter.saying(field, words)
+    return text
+
+
+def _read_list(form: Mapping[str, str], field: str) -> list[str]:
+    return [word.strip() for word in re.split(r"[,\n]", text_of(form, field, longest=_LONGEST)) if word.strip()]
+
+
+def _read_privacy(form: Mapping[str, str]) -> float | None:
+    epsilon = read_number(form, "epsilon")
+    if epsilon is not None and not 0 < epsilon <= 1000:  # noqa: PLR2004 - as the request records have it
+        raise InvalidParameter.saying("epsilon", "epsilon is a number above 0 and at most 1,000; empty takes a share")
+    return epsilon
+
+
+def _read_class(card: Card, form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the document of the class that a form describes: thresholds on columns of numbers, or joined yes-or-no ones."""
+    given = _read_list(form, "columns")
+    columns = [card.column(name) for name in given] if given else list(card.columns)
+    size = read_whole(form, "size")
+    if size is not None and not 1 <= size <= 100_000:  # noqa: PLR2004 - far enough
+        raise InvalidParameter.saying("size", "steps is a whole number from 1 to 100,000")
+    if text_of(form, "class", longest=_NAME) == "conjunctions":
+        flags = [column.name for column in columns if column.type == "boolean"][:_MOST_COLUMNS]
+        if not flags or len(flags) < len(given):
+            raise InvalidParameter.saying("columns", "rules that join conditions read yes-or-no columns; name those")
+        return {"class": "conjunctions", "columns": flags, "width": min(size or 2, len(flags))}
+    target = text_of(form, "target", longest=_LONGEST)
+    numbers = [each for each in columns if each.bounds is not None and each.type in ("integer", "real")]
+    numbers = [each for each in numbers if given or each.name not in re.findall(r"\w+", target)]
+    if not numbers or len(numbers) < len(given):
+        message = "thresholds need columns of numbers with bounds on the card; name those, or have the owner declare bounds"
+        raise InvalidParameter.saying("columns", message)
+    bounds, names = [each.bounds for each in numbers], [each.name for each in numbers]
+    return {"class": "stumps", "columns": names, "bounds": bounds, "steps": size or _STEPS}
+
+
+def _read_learn(sent: _SentForm) -> Learn:
+    document: dict[str, Any] = {
+        "target": _read_text(sent.fields, "target", "write a yes-or-no question to predict, such as income > 50000"),
+        "hypotheses": _read_class(sent.curator.card, sent.fields),
+    }
+    return decode_body(document | {"epsilon": _read_privacy(sent.fields)}, Learn)
+
+
+def _learn(sent: _SentForm) -> ToldOutcome:
+    asked, curator = _read_learn(sent), sent.curator
+    classes = read_classes(sent.dataset, asked, sent.settings)
+    found = curator.learn(classes, target=asked.target, epsilon=asked.epsilon, key=sent.key, analyst=sent.caller.name)
+    behind = (
+        f"errs at most {found.excess_error:.3f} more often than the best of {found.size:,} rules, for the population"
+        if found.excess_error is not None
+        else f"errs on at most {found.shortfall:,.0f} rows more than the best of {found.size:,} rules; {found.reason}"
+    )
+    truth = None
+    if sent.dataset.truth is not None:
+        rule = found.text.removesuffix(" → 1").replace("≥", ">=")
+        wrong = f"(({rule}) AND NOT ({asked.target})) OR (NOT ({rule}) AND ({asked.target}))"
+        with suppress(HoldtrueError):  # what was paid for is shown whatever becomes of its truth
+            truth = f"In truth it errs on {sent.dataset.truth(wrong):.3f} of the population."
+    paid = "Asked before: free." if found.repeated else "Paid from the reserve."
+    return ToldOutcome(f"A rule for {asked.target}", found.text, behind, paid, found.certificate, truth=truth)
+
+
+def _price_learn(sent: _SentForm) -> tuple[int, str]:
+    asked = _read_learn(sent)
+    sent.curator.pipeline.parse(asked.target)
+    read_classes(sent.dataset, asked, sent.settings)
+    plan = sent.curator.plan
+    privacy = epsilon_of_use(plan) if asked.epsilon is None else positive("epsilon", asked.epsilon)
+    kind = PermuteAndFlip if plan.ledger == "pure" else Exponential
+    cost = sent.curator.pipeline.limit.cost(kind(epsilon=privacy, sensitivity=1).event)
+    return cost, f"epsilon {float(privacy):.3g}"
+
+
+def _find_best_error(sent: _SentForm) -> ToldOutcome:
+    asked = _read_learn(sent)
+    body = BestError(hypotheses=asked.hypotheses, target=asked.target)
+    classes = read_classes(sent.dataset, body, sent.settings)
+    found = sent.curator.best_error(classes, target=asked.target, key=sent.key, analyst=sent.caller.name)
+    ends = found.interval or found.sample_interval
+    paid = "Asked before: free." if found.repeated else "Cost 1 question."
+    after = f"between {ends.low:.3f} and {ends.high:.3f}, for {found.target}"
+    return ToldOutcome(f"The least error of {found.subject}", f"{found.value:.3f}", after, paid, found.certificate)
+
+
+def _train(sent: _SentForm) -> ToldOutcome:
+    form = sent.fields
+    parts = read_whole(form, "parts")
+    document: dict[str, Any] = {
+        "name": _read_text(form, "name", "name the model, in letters, digits, _ and -"),
+        "estimator": {"kind": text_of(form, "estimator", longest=_NAME) or "logistic-regression", "parameters": {}},
+        "target": _read_text(form, "target", "name a column with public labels or bounds, or write a yes-or-no question"),
+        "features": _read_list(form, "features") or None,
+        "parts": 200 if parts is None else parts,
+        "key": text_of(form, "keys", longest=_LONGEST).strip() or None,
+    }
+    asked = decode_body(document, Train)
+    estimator = make_estimator(asked.estimator.kind, asked.estimator.parameters)
+    given: dict[str, Any] = {"target": asked.target, "features": asked.features, "parts": asked.parts, "key": asked.key}
+    made = sent.curator.train(asked.name, estimator, **given)
+    if sent.dataset.truth is not None:
+        _TARGETS.setdefault(sent.curator, {})[asked.name] = asked.target
+    says = ", ".join(map(str, made.asked.labels)) if made.asked.labels else f"numbers in {made.asked.bounds}"
+    after = f"{made.asked.parts:,} parts vote; it reads {', '.join(made.columns)} and says {says}"
+    return ToldOutcome("A model was trained", asked.name, after, "Training releases nothing and costs nothing.")
+
+
+def _read_predict(sent: _SentForm) -> Predict:
+    form = sent.fields
+    lines = [line for line in re.split(r"[\n;]", text_of(form, "row", longest=_LONGEST)) if line.strip()]
+    pairs = [re.split(r"[=:]", line, maxsplit=1) for line in lines]
+    if not pairs or any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 - a column and a value
+        raise InvalidParameter.saying("row", "write a column and its value on each line: age = 71")
+    document: dict[str, Any] = {
+        "model": _read_text(form, "model", "name a model that was trained"),
+        "row": {name.strip(): to_value(value.strip()) for name, value in pairs},
+        "method": text_of(form, "method", longest=_NAME) or "soft-majority",
+        "epsilon": _read_privacy(form),
+        "screen": read_number(form, "screen"),
+    }
+    return decode_body({field: value for field, value in document.items() if value is not None}, Predict)
+
+
+def _find_model(sent: _SentForm, asked: Predict) -> Model:
+    """Return the model that a form asks; refuses a row that lacks a column which the model reads."""
+    model = sent.curator.model(asked.model)
+    if not set(model.reads) <= set(asked.row or ()):
+        raise InvalidParameter.saying("row", f"write a line for each column that the model reads: {', '.join(model.reads)}")
+    return model
+
+
+def _predict(sent: _SentForm) -> ToldOutcome:
+    asked, curator = _read_predict(sent), sent.curator
+    _find_model(sent, asked)
+    given: dict[str, Any] = {"epsilon": asked.epsilon, "method": asked.method, "screen": asked.screen}
+    found = curator.predict(asked.model, asked.row, key=sent.key, analyst=sent.caller.name, **given)
+    one = found[0] if isinstance(found, list) else found
+    left = curator.predictions_left(asked.model, epsilon=asked.epsilon)
+    paid = "Asked before: free." if one.repeated else f"Cost {one.certificate.cost:.3g} of the reserve."
+    title = f"{asked.model} for " + ", ".join(f"{name} = {value}" for name, value in (asked.row or {}).items())
+    after = f"{left:,} more predictions like this are left"
+    return ToldOutcome(title, one.brief, after, paid, one.certificate, truth=_find_truth(sent, asked))
+
+
+def _find_truth(sent: _SentForm, asked: Predict) -> str | None:
+    """Return how many of those with the values of a row meet the model's target, where the population is known."""
+    truth, target = sent.dataset.truth, _TARGETS.get(sent.curator, {}).get(asked.model)
+    if truth is None or target is None:
+        return None
+    with suppress(HoldtrueError):  # what was paid for is shown whatever becomes of its truth
+        alike = " AND ".join(f"{name} = {value!r}" for name, value in (asked.row or {}).items())
+        people = truth(alike)
+        if people:
+            return f"In truth, {truth(f'{alike} AND ({target})') / people:.3f} of the people with these values: {target}."
+    return None
+
+
+def _price_predict(sent: _SentForm) -> tuple[int, str]:
+    asked, curator = _read_predict(sent), sent.curator
+    model = _find_model(sent, asked)
+    model.read(model.read_points({name: [value] for name, value in (asked.row or {}).items()}))
+    offer = offer_of(curator.pipeline, model, epsilon=asked.epsilon, mu=None, method=asked.method)
+    return offer.price, "one label" if model.asked.labels else "one number"
+
+
+def _distill(sent: _SentForm) -> ToldOutcome:
+    form, curator = sent.fields, sent.curator
+    rows = read_rows(sent.form.find_file("file"))
+    document: dict[str, Any] = {
+        "model": _read_text(form, "model", "name a model that was trained"),
+        "rows": rows,
+        "labels": read_whole(form, "labels"),
+        "groups": read_whole(form, "groups"),
+        "epsilon": _read_privacy(form),
+    }
+    asked = decode_body({field: value for field, value in document.items() if value is not None}, Distill)
+    given: dict[str, Any] = {"labels": asked.labels, "groups": asked.groups, "epsilon": asked.epsilon}
+    given |= {"mu": None, "screen": None, "key": sent.key, "analyst": sent.caller.name}
+    bought = buy_labels(curator.pipeline, curator.model(asked.model), to_columns(asked.rows), **given)
+    labelled = {name: [row[name] for row in rows] for name in rows[0]} | {asked.model: bought.labels}
+    number = sum(label is not None for label in bought.labels)
+    new = sum(not told.repeated for told in bought.told)
+    after = f"of {len(rows):,} public rows have a label of {asked.model}; teach any student with them, at no further cost"
+    paid = f"Paid for {new:,} labels from the reserve." if new else "Bought before: free."
+    receipt = bought.told[-1].certificate
+    return ToldOutcome("Labels for public rows", f"{number:,}", after, paid, receipt, csv=write_csv(labelled))
+
+
+def _read_watch(sent: _SentForm) -> WatchQuestion:
+    threshold, alarms = read_number(sent.fields, "threshold"), read_whole(sent.fields, "alarms")
+    if threshold is None or not 0 <= threshold <= 1:
+        raise InvalidParameter.saying("threshold", "threshold is a share from 0 to 1, such as 0.1")
+    if alarms is not None and not 1 <= alarms <= 1000:  # noqa: PLR2004 - as the verb has it
+        raise InvalidParameter.saying("alarms", "alarms is a whole number from 1 to 1,000")
+    query = _read_text(sent.fields, "query", "write a question, such as age >= 65")
+    sent.curator.pipeline.parse(query)
+    return WatchQuestion(query=query, threshold=threshold, alarms=alarms or 1, epsilon=_read_privacy(sent.fields))
+
+
+def _watch(sent: _SentForm) -> ToldOutcome:
+    asked = _read_watch(sent)
+    watch = sent.curator.watch(
+        threshold=asked.threshold, alarms=asked.alarms, epsilon=asked.epsilon, analyst=sent.caller.name
+    )
+    found = watch.ask(asked.query, key=sent.key)
+    ends = found.interval or found.sample_interval
+    whom = "the population" if found.interval else "these rows"
+    alarms = f"{found.alarms_left} alarm{'s' if found.alarms_left != 1 else ''} left"
+    paid = "Asked before: free." if found.repeated else "A new run, from the reserve." if found.run_cost else "Free."
+    truth = None
+    if sent.dataset.truth is not None:
+        with suppress(HoldtrueError):
+            truth = f"The truth is {sent.dataset.truth(asked.query):.3f}."
+    after = f"{ends.low:.3f} to {ends.high:.3f} for {whom}; {alarms}"
+    return ToldOutcome(asked.query, found.brief, after, paid, found.certificate, truth=truth)
+
+
+def _price_watch(sent: _SentForm) -> tuple[int, str]:
+    asked = _read_watch(sent)
+    plan = sent.curator.plan
+    privacy = epsilon_of_use(plan, picks=asked.alarms) if asked.epsilon is None else positive("epsilon", asked.epsilon)
+    event = AboveThreshold(epsilon=privacy, threshold=1, sensitivity=1, one_sided=True).event
+    told = f"epsilon {float(privacy):.3g} for each run; a run lasts until its alarm, and further questions in it are free"
+    return sent.curator.pipeline.limit.cost(event), told
+
+
+_add_routes("learn", _learn, price=_price_learn)
+_add_routes("best-error", _find_best_error, price=None)
+_add_routes("train", _train, price=None, owner=True)
+_add_routes("predict", _predict, price=_price_predict)
+_add_routes("distill", _distill, price=None)
+_add_routes("watch", _watch, price=_price_watch)

@@ -226,7 +226,7 @@ def test_the_demonstration_shows_its_address_and_a_request_that_can_be_copied(ru
 def test_the_demonstration_in_the_terminal_needs_no_service(run, monkeypatch):
     told = []
     monkeypatch.setattr("holdtrue.command.serving.find_spec", lambda _: None)
-    monkeypatch.setattr("holdtrue.demo.tell_story", lambda: told.append(True))
+    monkeypatch.setattr("holdtrue.demo.tell_story", lambda **_: told.append(True))
     assert run("demo", "--terminal").code == 0
     assert told == [True]
 

@@ -259,9 +259,10 @@ def demo(
     Ask questions, see what they cost, and run the attack that fools a plain holdout. All data is deleted at the end.
     """
     if terminal:
+        from holdtrue.auditing import audit_privacy
         from holdtrue.demo import tell_story
 
-        tell_story()
+        tell_story(audit=audit_privacy)
         return
     if any(find_spec(package) is None for package in PACKAGES):
         raise MissingExtra("server", purpose="the demonstration's page")

@@ -1,13 +1,13 @@
 """The demonstration: a population with known truth, the attack that a plain holdout does not survive, and here its story.
 
-``tell_story`` asks, attacks and keeps a report in a terminal. It needs nothing of the service, which serves the same rows on
-a page (:mod:`holdtrue.service.http.serving`).
+``tell_story`` asks, chooses, learns, predicts, attacks, audits and keeps a report in a terminal. It needs nothing of the
+service, which serves the same rows on a page (:mod:`holdtrue.service.http.serving`).
 """
 
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,9 +26,12 @@ _LOW, _HIGH = 0.34, 0.66
 _WIDTH = 80
 
 
-def tell_story() -> Path:
-    """Tell the whole story on standard output, and return where the report is."""
+def tell_story(*, audit: Callable[..., Any]) -> Path:
+    """Tell the whole story on standard output, and return where the report is; ``audit`` is ``audit_privacy``."""
     from rich.console import Console
+
+    from holdtrue.demo.chapters import show_audit, show_holdout, show_model, show_rule, show_table
+    from holdtrue.ledgers import verify
 
     console = Console(highlight=False, width=None if Console().is_terminal else _WIDTH)
     folder = Path(tempfile.mkdtemp(prefix="holdtrue-demo-"))
@@ -37,13 +40,20 @@ def tell_story() -> Path:
         curator, population = _open_curator(folder)
     with curator:
         _show_answers(console, curator, population)
+        show_table(console, curator, population)
+        show_rule(console, curator, population)
+        show_model(console, curator, population)
+        show_holdout(console)
         _show_attack(console)
+        show_audit(console, audit)
+        checked = verify(curator.ledger)
         report = folder / "report.html"
         curator.report(report)
     console.rule(style="dim")
     console.print(
         "Next: [bold]holdtrue demo[/] asks the same people on a page; [bold]holdtrue open[/] starts with your own rows."
     )
+    console.print(f"The ledger was recomputed from its first entry and is whole: {checked.entries:,} entries.")
     console.print(f"The report of what was promised, asked and paid: [bold]{report}[/]", soft_wrap=True)
     return report
 

@@ -289,8 +289,36 @@ def _value(node: ast.expr, module: object) -> object:
     return getattr(module, node.id, None) if isinstance(node, ast.Name) else getattr(node, "value", None)
 
 
+def theorems() -> str:
+    """Return a table of every theorem: its item, whose it is, its function, and one example with what it gives."""
+    from holdtrue import plan
+    from holdtrue.command.theorems import THEOREMS
+    from holdtrue.mechanisms import Gaussian, Laplace
+
+    known = {"Gaussian": Gaussian, "Laplace": Laplace, "plan": plan}
+    lines = ["| item | name | lecture | example | gives |", "|---|---|---|---|---|"]
+    for each in THEOREMS:
+        home, _, name = each.function.rpartition(".")
+        shown, gives = f"`{home}`<br>`{name}({each.example or each.signature})`", "in Python, with objects of its own"
+        if each.example:
+            value = eval(f"call({each.example})", known | {"call": each.call})  # noqa: S307 - written in our own table
+            gives = f"`{_short(value)}`"
+        lines.append(f"| {each.item} | `{each.name}` | {each.lecture} | {shown} | {gives} |")
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: object) -> str:
+    """Return a number with six digits, and the first words of whatever else there is."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    words = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", " ".join(str(value).split()))
+    return (words if len(words) <= _WIDEST_VALUE else f"{words[:_WIDEST_VALUE]} …").replace("|", "\\|")
+
+
+_WIDEST_VALUE = 90
 _PARTS = {
     "command.md": {"help": help_texts},
+    "reference/theorems.md": {"theorems": theorems},
     "http.md": {"routes": routes, "documents": documents, "problems": problems},
 }
 

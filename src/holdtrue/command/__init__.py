@@ -21,6 +21,7 @@ from holdtrue.command import (
     predicting,
     scoring,
     serving,
+    theorems,
 )
 from holdtrue.errors import HoldtrueError, ReleaseError, printable
 
@@ -35,6 +36,9 @@ application = typer.Typer(
 )
 application.command(rich_help_panel="Begin")(serving.demo)
 application.add_typer(planning.application, name="plan", rich_help_panel="Begin")
+application.command(rich_help_panel="Begin", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    theorems.theorem
+)
 application.command(name="open", rich_help_panel="Ask")(opening.open_data)
 _PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Ask": (

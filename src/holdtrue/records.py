@@ -1389,7 +1389,17 @@ def _format_table(facts: Mapping[str, str], response: "Response") -> str:
 
 
 Response: TypeAlias = (
-    Answer | Choice | Hypothesis | Prediction | Table | Means | Quantiles | Statistic | WatchAnswer | Evaluation | FittedModel
+    Answer
+    | Choice
+    | Hypothesis
+    | Prediction
+    | Table
+    | Means
+    | Quantiles
+    | Statistic
+    | WatchAnswer
+    | Evaluation
+    | FittedModel
 )
 
 

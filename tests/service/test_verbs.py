@@ -11,7 +11,7 @@ from holdtrue import RefusedError, Stumps, Thresholds, verify
 from holdtrue.codec import convert, decode, plain
 from holdtrue.hypotheses.classes import MOST_STEPS
 from holdtrue.records import Answer, Choice, Hypothesis, Prediction
-from holdtrue.service.http import bodies
+from holdtrue.service.http import bodies, learners
 from holdtrue.service.http.problems import Refused
 from holdtrue.service.http.routes import verbs
 from holdtrue.service.settings import Settings
@@ -394,9 +394,9 @@ def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocate
 def test_a_class_that_takes_too_long_to_count_is_refused_before_anything_starts():
     given = [Thresholds(low=0, high=1, steps=50), Stumps(bounds=(0, 1), steps=10)]
     steps = given[0].count_steps(1000) + given[1].over(3).count_steps(1000)
-    verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps))
+    learners.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps))
     with pytest.raises(Refused) as refused:
-        verbs.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps - 1))
+        learners.check_size(given, columns=3, rows=1000, settings=Settings(home="home", work_limit=steps - 1))
     assert (refused.value.status, refused.value.title) == (422, "class too large")
     assert f"at most as many as {steps - 1:,} steps count on 1,000 rows" in refused.value.detail
 

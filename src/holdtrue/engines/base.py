@@ -259,6 +259,8 @@ class StreamedEngine(Engine):
                 for place, column in enumerate(piece[:-1]):
                     rows[start:end, place] = column
                 y[start:end], start = piece[-1], end
+            if start != self.rows:
+                raise ReleaseError(FAILED)
             return learn(rows, y)
 
         return self._run_masked(take)

@@ -245,7 +245,7 @@ class Mode(ABC, Generic[Told]):
     def _is_noted_elsewhere(self) -> bool:
         """Return whether a ledger in the same folder has an open gate on these cases, in whatever process."""
         folder = self._notes
-        if folder is None or not folder.is_dir():
+        if folder is None or not any(folder.glob("*.json")):  # notes of gates; those of looks have another ending
             return False
         from holdtrue.holdouts.open_gates import find_open_gate
 

@@ -21,8 +21,8 @@ from holdtrue.requests import BestError, Distill, Learn, Predict, Train, WatchQu
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset
 from holdtrue.service.http.bodies import decode_body
+from holdtrue.service.http.learners import make_estimator, read_classes, to_columns
 from holdtrue.service.http.problems import detail_of
-from holdtrue.service.http.routes.verbs import make_estimator, read_classes, to_columns
 from holdtrue.service.identity import Caller, demand_role
 from holdtrue.service.page.access import PageRoute, Visitor, form_of, make_key, text_of
 from holdtrue.service.page.form_fields import read_number, read_whole

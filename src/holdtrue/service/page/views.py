@@ -24,7 +24,7 @@ from holdtrue.records import Answer, Prediction, Response
 from holdtrue.reports import promise, questions_of
 from holdtrue.service import service_of
 from holdtrue.service.datasets import Dataset, visible_page
-from holdtrue.service.http.routes.verbs import ESTIMATORS
+from holdtrue.service.http.learners import ESTIMATORS
 from holdtrue.service.identity import Caller
 from holdtrue.service.identity.api_keys import Share, share_of
 from holdtrue.service.page.statistic_forms import list_statistics

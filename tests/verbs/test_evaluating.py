@@ -129,6 +129,21 @@ def test_a_model_is_evaluated_once_and_named_by_its_epsilon():
         assert later.bound is None or later.bound > found.bound
 
 
+def test_v4_4_rows_held_out_after_answers_have_no_bound_for_the_population(tmp_path):
+    with _opened(ledger=tmp_path / "rows.ledger") as curator:
+        _train(curator)
+        curator.ask("x > 0.5")
+        curator.train("other", LogisticRegression(C=2), target="y", features=["x"], parts=50, key="id", held_out=0.25)
+        curator.train("late", LogisticRegression(), target="y", features=["x"], parts=50, key="id", held_out=0.3)
+        assert curator.evaluate("other", at_most=0.45, epsilon=0.5, mu=0.5).bound is not None
+        late = curator.evaluate("late", at_most=0.45, epsilon=0.5, mu=0.5)
+        assert late.certified
+        assert late.bound is None
+        assert "held out after other answers" in late.reason
+    with Curator(_rows(), ledger=tmp_path / "rows.ledger") as again:
+        assert [again.model(name).asked.split_first for name in ("late", "other", "risk")] == [False, True, True]
+
+
 def test_rows_that_are_held_out_train_no_member_and_stay_with_the_model(tmp_path):
     data, ledger = _rows(), tmp_path / "rows.ledger"
     with _opened(data, ledger=ledger) as curator:

@@ -675,7 +675,8 @@ class Curator(PairVerbs):
 
         Guarantee (V4.4): mu-GDP for each level; "certified" is wrong with probability at most ``beta``, the plan's unless
         given. As the first charge of a ledger the bound is Chernoff's; later ones rest on the transfer theorem, since models
-        and levels may have been chosen after answers. Failure: PreconditionError without held-out rows, nothing spent.
+        and levels may have been chosen after answers. Rows held out after answers, by a rule that no earlier model had, get
+        none. Failure: PreconditionError without held-out rows, nothing spent.
         """
         self.pipeline.check_open()
         terms: dict[str, Any] = {"at_most": at_most, "epsilon": epsilon, "mu": mu, "beta": beta}

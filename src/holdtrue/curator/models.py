@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from holdtrue.codec import digest_of, encode
@@ -34,7 +35,8 @@ class Models:
     def train(self, name: str, estimator: Any, **facts: Any) -> Model:  # noqa: ANN401 - as the verb has them
         """Train a model on all rows and keep it under a name, in the place of any other; see :func:`plan_training`."""
         training = plan_training(self._pipeline, name, estimator, **facts)
-        model = training.run(self._pipeline)
+        asked = replace(training.asked, split_first=self._is_split_first(training.asked.cut))
+        model = replace(training, asked=asked).run(self._pipeline)
         self._store_model(model, training.made)
         self._held[name] = model
         return model
@@ -80,6 +82,16 @@ class Models:
         if self._store is not None:
             self._store.close()
 
+    def _is_split_first(self, cut: PartRule) -> bool:
+        """Return whether it was said before the first answer which rows a rule holds out, for this model or another."""
+        if not cut.held_out:
+            return False
+        ledger = self._pipeline.ledger
+        newest = ledger.newest()
+        if not newest or ledger.entries(newest)[0].charges == 0:
+            return True
+        return any(model.asked.split_first and model.asked.cut == cut for model in self.list_models())
+
     def _store_model(self, model: Model, made: Mapping[str, object]) -> None:
         """Store a model, sealed, replacing any other of its name; one that cannot be written also removes the other."""
         name = model.asked.name
@@ -89,7 +101,8 @@ class Models:
         if not model.ensemble.stored:
             self._store.remove(name)
             return
-        facts = encode({"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds})
+        kept: dict[str, object] = {"made": dict(made), "digest": model.asked.digest, "span": model.asked.bounds}
+        facts = encode(kept | ({"split_first": True} if model.asked.split_first else {}))
         sealed = seal_document(self._pipeline.ledger.terms.key, name, facts=facts, content=to_bytes(model.ensemble))
         self._store.write(name, sealed)
         self._seals[name] = sealed.seal
@@ -105,7 +118,8 @@ class Models:
             span = None if kept["span"] is None else (float(kept["span"][0]), float(kept["span"][1]))
             cut = PartRule(**made["rows"]) if "rows" in made else PartRule("position")
             about = {"target": str(made["target"]), "kind": str(made["estimator"])}
-            asked = ModelFacts(name, str(kept["digest"]), int(made["parts"]), labels, span, cut, **about)
+            first = kept.get("split_first") is True
+            asked = ModelFacts(name, str(kept["digest"]), int(made["parts"]), labels, span, cut, **about, split_first=first)
             chosen = tuple(map(str, made["features"]))
             model = Model.of(asked, from_bytes(stored.content, where=name), chosen, card=self._pipeline.card)
         except (HoldtrueError, ValueError, KeyError, TypeError, IndexError):

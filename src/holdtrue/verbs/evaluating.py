@@ -26,6 +26,7 @@ __all__ = ["EvaluationTask", "evaluate_model", "plan_evaluation"]
 
 _FIXED = "robust error on held-out rows, all fixed before the first answer (V4.4 v)"
 _TRANSFERRED = "robust error on held-out rows, after other answers (V4.4 ii, v; T6)"
+_LATE = "these rows were held out after other answers about them, and which rows they are may follow from those"
 _EASE = 0.01
 _NOISE_SHARE = 0.2
 _REACH, _MOST_STEPS = 16, 2048
@@ -88,7 +89,8 @@ class EvaluationTask:
         while rows and passed < len(self.levels) and distances[passed] >= least:
             passed += 1
         level = self.levels[max(passed - 1, 0)]
-        bound = self._bound_error(level, rows, standing, fixed=fixed) if passed and self.curation.plan.iid else None
+        reason = NOT_INDEPENDENT if not self.curation.plan.iid else None if self.model.asked.split_first else _LATE
+        bound = self._bound_error(level, rows, standing, fixed=fixed) if passed and reason is None else None
         found = Evaluation(
             model=self.model.asked.name,
             certified=passed > 0,
@@ -98,7 +100,7 @@ class EvaluationTask:
             rows=rows,
             about=self.about,
             certificate=certificate.with_theorem(None if bound is None else _FIXED if fixed else _TRANSFERRED),
-            reason=None if bound is not None or not passed else NOT_INDEPENDENT,
+            reason=reason if passed else None,
         )
         return [found]
 

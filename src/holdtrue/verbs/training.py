@@ -53,6 +53,7 @@ class ModelFacts:
 
     ``digest`` names what it was made of, so that a label is never taken from the answers of another model of this name.
     ``cut`` is how its rows were cut into parts, and so how many votes one row moves; ``kind`` is the estimator of each.
+    ``split_first``: which rows it holds out was said before the first answer about the rows, and cannot follow from one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ModelFacts:
     cut: PartRule
     target: str = ""
     kind: str = ""
+    split_first: bool = False
 
     def name_part(self, verb: str, point: Mapping[str, object], *, rule: Mechanism | None = None) -> str:
         """Return the name under which the response to a point is found again; by the rule too, where it decides."""

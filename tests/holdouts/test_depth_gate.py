@@ -312,7 +312,7 @@ def test_v1_clusters_are_the_cases():
         assert "on average over clusters" in yes.claim
         score = gate.certify("gain")
         assert score.value == pytest.approx(1 - np.mean([(START == TRUTH)[clusters == c].mean() for c in range(50)]))
-    for terms, name in (({"private": False}, "yes="), ({"yes": 3, "private": True}, "yes=")):
+    for terms, name in (({"overfits": 3, "train": TRUTH}, "cluster"), ({"yes": 3, "private": True}, "cluster")):
         with pytest.raises(ht.InvalidParameter, match=name):
             Holdout(TRUTH, looks=20, cluster=clusters, **terms)
     with pytest.raises(ht.InvalidParameter, match="cluster has 3 values"):

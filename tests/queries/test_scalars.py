@@ -7,7 +7,7 @@ import pytest
 
 from holdtrue.errors import RequestError
 from holdtrue.queries import parse
-from holdtrue.queries.evaluator import _Evaluation
+from holdtrue.queries.evaluator import _TreeEvaluation
 from holdtrue.queries.scalars import fits_integer, never_null, range_of
 from holdtrue.queries.syntax_tree import Arithmetic, Field, Number, Scalar, list_children
 from queries.generating import CARD, adversarial_rows, random_query_text
@@ -32,7 +32,7 @@ def test_every_value_lies_in_its_range(rng):
             continue
         for node in _scalars(tree):
             with np.errstate(all="ignore"):
-                held = _Evaluation(columns, None).find_values(node)
+                held = _TreeEvaluation(columns, None).find_values(node)
             found = range_of(node)
             values = held.data[held.there]
             seen += len(values)

@@ -386,7 +386,7 @@ def test_a_class_with_too_many_hypotheses_is_refused_before_anything_is_allocate
     assert refused.status_code == 422, refused.text
     assert "at most 1,000,000" in refused.json()["detail"]
     assert reached == []
-    monkeypatch.setattr(verbs, "check_size", lambda *_, **__: None)
+    monkeypatch.setattr(learners, "check_size", lambda *_, **__: None)
     assert analyst.post("/v1/datasets/people/learn", json=body, headers=key("large class")).status_code == 403
     assert reached == [True]
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,7 +168,7 @@ def certify(tasks: Iterable[Task], out: Path) -> None:
         held = PartRule("position", held_out=0.2).find_held_out(len(task.rows), None)
         parts = CERTIFIED_PARTS if len(task.rows) > _SMALL else CERTIFIED_PARTS // 10
         rows, points = _scale_gain(task, task.rows), _scale_gain(task, task.points)
-        facts = {"parts": parts, "labels": list(range(task.classes)), "bounds": (-1.0, 1.0)}
+        facts: dict[str, Any] = {"parts": parts, "labels": list(range(task.classes)), "bounds": (-1.0, 1.0)}
         ensemble = train(RidgeClassifier(alpha=2.0), rows[~held], task.labels[~held], **facts)
         votes, tested = ensemble.votes(rows[held]), ensemble.votes(points)
         for epsilon in CERTIFIED_EPSILONS:

@@ -557,7 +557,7 @@ class Remote:
 
     @property
     def models(self) -> list[ModelSummary]:
-        """Return what is public about every model: what it reads, says and costs. Free."""
+        """Return what every model reads, says and costs, in the order of names. Free, and public."""
         return self._transport.read(self._make_path("/models"), _ModelList).models
 
     def distill(  # noqa: PLR0913 - what is bought, and who is taught

@@ -715,7 +715,7 @@ class Curator(PairVerbs):
 
     @property
     def models(self) -> list[ModelSummary]:
-        """Return what is public about every model, in the order of names: what it reads, says and costs. Free."""
+        """Return what every model reads, says and costs, in the order of names. Free, and public."""
         self.pipeline.check_open()
         return summarize_models(self.pipeline, self._models.list_models())
 

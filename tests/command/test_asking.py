@@ -252,7 +252,7 @@ def test_a_watch_goes_on_through_its_questions(call):
         (("preview", DATA, "nope > 1"), 2, "nope"),
         (("preview", "nothing.parquet", "age > 1"), 2, "nothing.ledger"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 @pytest.mark.usefixtures("place")
 def test_what_is_refused_costs_nothing(call, words, code, said):

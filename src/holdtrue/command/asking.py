@@ -295,11 +295,15 @@ def _read_keys(text: str, card: "Card") -> "tuple[str, list[Label]]":
     name, sign, labels = text.partition("=")
     if not sign or not labels:
         raise InvalidParameter("--keys", text, "COLUMN=LABEL,LABEL")
+    from holdtrue.queries.parser import find_column, find_shared
+
+    shared = find_shared(name, card)
+    kind = find_column(name, card)[0] if shared is None else shared.kind
     read: dict[str, Any] = {"integer": int, "real": float}
     try:
-        return name, [read.get(card.column(name).type, str)(label) for label in labels.split(",")]
+        return name, [read.get(kind, str)(label) for label in labels.split(",")]
     except ValueError:
-        raise InvalidParameter("--keys", text, f"labels of the type {card.column(name).type}") from None
+        raise InvalidParameter("--keys", text, f"labels of the type {kind}") from None
 
 
 def quantile(

@@ -11,6 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import special
 
 import holdtrue as ht
+from holdtrue import events
 from holdtrue.accounting import event_privacy
 from holdtrue.accounting.composition import (
     Bound,
@@ -22,6 +23,8 @@ from holdtrue.accounting.composition import (
     optimal_epsilon,
 )
 from holdtrue.accounting.conversions import zero_concentrated_epsilon, zero_concentrated_epsilon_simple
+from holdtrue.accounting.filters import GaussianFilter, PureFilter, ZeroConcentratedFilter
+from holdtrue.accounting.purses import counted_mixture
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import (
     Approximate,
@@ -312,3 +315,36 @@ def test_delta_outside_its_range_is_refused(bad):
 def test_what_is_no_event_is_refused(bad):
     with pytest.raises(InvalidParameter, match="events"):
         compose(bad, delta=1e-6)
+
+
+# V6.4
+
+
+@pytest.mark.parametrize(("mu", "expected"), [(0.1, 0.03988), (0.5, 0.19741), (1, 0.38292)])
+def test_v6_4_total_variation_of_a_composition_in_mu_and_rho(mu, expected):
+    single = compose([events.GaussianNoise(mu)], delta=1e-6)
+    assert single.tv == pytest.approx(expected, abs=5e-6)
+    assert GaussianFilter.of(mu).tv == pytest.approx(expected, abs=5e-6)
+    assert compose([events.GaussianNoise(mu / 2)] * 4, delta=1e-6, adaptive=True).tv == pytest.approx(expected, abs=5e-6)
+    rho = mu * mu / 2
+    assert compose([events.ZeroConcentrated(rho)], delta=1e-6).tv == pytest.approx(mu / 2, abs=1e-9)
+    assert ZeroConcentratedFilter.of(rho).tv == pytest.approx(min(mu / 2, math.sqrt(-math.expm1(-rho))), abs=1e-9)
+
+
+def test_v6_4_total_variation_of_draws_of_bounded_range():
+    exact, by_mu = (0.2449, 0.3034, 0.3600, 0.4047), (0.2449, 0.3409, 0.4110, 0.4673)
+    for times, (least, most) in enumerate(zip(exact, by_mu, strict=True), start=1):
+        draws = [events.BoundedRange(1)] * times
+        assert least - 1e-4 <= compose(draws, delta=1e-6).tv <= least + 6e-4
+        assert compose(draws, delta=1e-6, adaptive=True).tv == pytest.approx(most, abs=5e-5)
+
+
+def test_v6_4_total_variation_of_other_events():
+    assert compose([events.Pure(1)], delta=1e-6).tv == pytest.approx(math.tanh(0.5), abs=1e-12)
+    assert PureFilter.of(1).tv == pytest.approx(math.tanh(0.5), abs=1e-12)
+    together = (math.exp(2) - 1 + 2 * 0.02) / (math.exp(2) + 1)
+    assert compose([events.Approximate(1, 0.01)] * 2, delta=0.1).tv == pytest.approx(together, abs=1e-9)
+    assert compose([], delta=0).tv == 0
+    assert compose([events.NonPrivate(), events.Pure(1)], delta=0).tv == 1
+    mixed = compose([events.GaussianNoise(0.3), events.BoundedRange(0.5)], delta=1e-6)
+    assert mixed.tv == pytest.approx(counted_mixture(0.5, 1, 0.3, 0.0))

@@ -116,7 +116,10 @@ def test_erratum_7_events_that_cannot_happen_are_skipped():
 @pytest.mark.parametrize("event", ANY_EVENT, ids=str)
 def test_a4_delta_falls_from_total_variation(event):
     values = [event_privacy.delta(event, epsilon) for epsilon in np.linspace(0, 4, 50)]
-    assert values[0] == event_privacy.tv(event)
+    if isinstance(event, events.ZeroConcentrated | events.DiscreteGaussian):  # what rho says of it may be less (V6.4)
+        assert event_privacy.tv(event) <= values[0]
+    else:
+        assert values[0] == event_privacy.tv(event)
     assert all(0 <= later <= earlier <= 1 for earlier, later in itertools.pairwise(values))
 
 

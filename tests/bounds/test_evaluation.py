@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from holdtrue.bounds import agnostic_prediction, generalization
+from holdtrue.bounds import agnostic_prediction, generalization, prediction
 from holdtrue.errors import InvalidParameter
 from laws import generator
 
@@ -27,6 +27,21 @@ def test_e18_expectations_of_close_variables(rng):
         epsilon = rng.random()
         slack = np.maximum(p - math.exp(epsilon) * q, 0).sum()
         assert p @ grid <= generalization.expectation_bound(float(q @ grid), epsilon=epsilon, delta=float(slack)) + 1e-12
+
+
+def test_e19_a_loss_of_a_private_prediction_is_private_and_its_fresh_mean_is_the_populations(rng):
+    losses = rng.random((2, 3))  # of each label, at each of three points
+    for epsilon in (0.1, 0.5, 2.0):
+        here, there = (prediction.vote_probabilities(votes, epsilon=epsilon) for votes in ([7, 3], [6, 4]))
+        most = [generalization.expectation_bound(float(there @ each), epsilon=epsilon) for each in losses.T]
+        assert np.all(here @ losses <= np.array(most))
+        doubled = prediction.vote_probabilities([7, 3], epsilon=4 * epsilon)  # a prediction that costs more is caught
+        assert np.abs(np.log(doubled / prediction.vote_probabilities([6, 4], epsilon=4 * epsilon))).max() > epsilon
+    weights = rng.dirichlet(np.ones(3))
+    fresh = [(np.prod(weights[list(s)]), losses[0, list(s)].mean()) for s in itertools.product(range(3), repeat=3)]
+    assert sum(chance * mean for chance, mean in fresh) == pytest.approx(float(weights @ losses[0]))
+    with pytest.raises(InvalidParameter):
+        generalization.expectation_bound(0.1, epsilon=1, bound=0)
 
 
 def test_e18_is_attained():

@@ -364,3 +364,33 @@ def test_e11_large_alpha_times_epsilon_takes_one_part():
     assert found.parts == 1
     with pytest.raises(InvalidParameter, match="limit"):
         agnostic_prediction.response_tau(3, epsilon=1, limit="odds")
+
+
+# V6.1
+
+
+@pytest.mark.parametrize(
+    ("alpha", "dimension", "rows"), [(0.1, 5, 14_181), (0.2, 5, 3_058), (0.1, 1, 4_614), (0.1, 20, 44_573)]
+)
+def test_v6_1_rows_of_a_class_of_a_dimension(alpha, dimension, rows):
+    assert prediction.agnostic_dimension_rows(dimension, alpha=alpha, beta=0.05) == rows
+    assert prediction.dimension_excess(rows, dimension=dimension, beta=0.05) <= alpha
+    assert prediction.dimension_excess(rows - 1, dimension=dimension, beta=0.05) > alpha
+    with pytest.raises(InsufficientSamples):
+        prediction.dimension_excess(dimension, dimension=dimension + 1, beta=0.05)
+
+
+def test_v6_1_thresholds_with_noisy_labels_never_miss(request):
+    """Exact minimisers of thresholds on a line, labels wrong three times in ten: none of 2,000 is beyond the bound."""
+    source, rows, misses, near = generator(request), 400, 0, 0
+    limit = prediction.dimension_excess(rows, dimension=1, beta=0.05)
+    for _ in range(2000):
+        x = np.sort(source.random(rows))
+        labels = (x > 0.5) ^ (source.random(rows) < 0.3)
+        errors = np.concatenate([[0], np.cumsum(np.where(labels, 1, -1))]) + (~labels).sum()
+        place = int(errors.argmin())
+        excess = 0.4 * abs((x[place - 1] if place else 0.0) - 0.5)
+        misses += excess > limit
+        near += excess > limit / 20
+    assert misses == 0
+    assert near > 0, "a bound twenty times smaller is refuted"

@@ -86,6 +86,15 @@ def test_e7_predictions_move_no_more_than_certified(rng):
         assert np.abs(at @ moved).max() <= gamma * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("gamma", "epsilon"), [(0.01, 0.5), (0.2, 2.0)])
+def test_e8_predictions_of_neighbours_have_densities_within_e_to_the_epsilon(gamma, epsilon):
+    scale = stability.laplace_noise(gamma, epsilon=epsilon).scale
+    at = np.linspace(-5, 5, 1001) * scale
+    apart = np.abs(np.abs(at - gamma) - np.abs(at)).max()
+    assert apart / scale <= epsilon
+    assert apart / (0.9 * scale) > epsilon  # a tenth less noise is not enough
+
+
 @pytest.mark.parametrize("smoothness", [0.25, 0.5, 1, 2])
 def test_e9_smooth_losses_rise_by_smoothness_times_gamma_squared(rng, smoothness):
     noise = stability.laplace_noise(1, epsilon=1)
@@ -294,3 +303,57 @@ def test_e16_longer_steps_are_refused():
         stability.descent_stability(rows=10, steps=3, step=9, lipschitz=1, smoothness=0.25)
     with pytest.raises(PreconditionError, match="2 / smoothness"):
         stability.one_pass_excess(rows=10, step=9, lipschitz=1, smoothness=0.25, radius=1)
+
+
+# V6.2, V6.3
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(10**4, 0.0354), (10**6, 0.0112)])
+def test_v6_2_epsilon_that_costs_as_much_as_sampling(rows, expected):
+    constants = {"radius": 1, "lipschitz": 1, "loss_smoothness": 0.25}
+    found = stability.free_descent_epsilon(rows=rows, **constants)
+    assert found == pytest.approx(expected, abs=5e-5)
+    travel = math.sqrt(rows) / 2
+    total = stability.descent_excess(rows=rows, epsilon=found, travel=travel, **constants)
+    assert total == pytest.approx(2 * 2 / math.sqrt(rows), rel=1e-9), "the noise costs as much as sampling"
+    half = stability.descent_excess(rows=rows, epsilon=found / 2, travel=travel, **constants)
+    assert half > 1.5 * total, "half of it does not"
+    with pytest.raises(NotCertified):
+        stability.free_descent_epsilon(rows=rows, **(constants | {"loss_smoothness": None}))
+
+
+def test_v6_3_error_of_a_uniformly_stable_learner():
+    assert stability.stable_error_gap(rows=10**4, stability=1e-4, beta=0.05) == pytest.approx(0.0368, abs=5e-5)
+
+
+def test_v6_3_bound_holds_for_a_stable_learner_and_not_for_a_lookup(rng):
+    """The mean of n bits is 1/n-stable; a table of its rows is not, and breaks the bound."""
+    rows, beta, runs = 50, 0.05, 4000
+    limit = stability.stable_error_gap(rows=rows, stability=1 / rows, beta=beta)
+    bits = rng.random((runs, rows)) < 0.3
+    mean = bits.mean(axis=1)
+    # The loss |mean - z|: of the rows against the population's.
+    seen = np.abs(mean[:, None] - bits).mean(axis=1)
+    expected = 0.3 * (1 - mean) + 0.7 * mean
+    assert np.mean(expected - seen > limit) <= beta
+    assert limit < 1, "a lookup of the rows, whose gap is 1, would break it"
+
+
+@pytest.mark.parametrize("rows", [10, 1000])
+def test_v6_3_stable_in_total_variation_is_not_enough(rng, rows):
+    """The lookup with probability tau: its gap is 1 with probability tau for every number of rows, and 0 otherwise."""
+    tau, runs = 0.05, 20_000
+    looked_up = rng.random(runs) < tau
+    fresh, sample = rng.random(runs), rng.random((rows,))
+    error_of_rows = np.where(looked_up, 0.0, 1.0)  # the label of every row is 1
+    error = np.where(looked_up & np.isin(fresh, sample), 0.0, 1.0)
+    gap = error - error_of_rows
+    exact = stability.lookup_gap(tau=tau, gap=1)
+    assert exact == tau
+    assert abs(np.mean(gap >= 1) - exact) <= 5 * math.sqrt(tau * (1 - tau) / runs)
+    assert gap.mean() <= tau + 5 * math.sqrt(tau * (1 - tau) / runs), "in expectation it holds, by tau"
+
+
+def test_v6_3_blocks_of_rows_need_a_term_in_delta_over_epsilon():
+    epsilon, delta = 0.05, 0.01
+    assert 1 - (1 - delta) ** round(1 / epsilon) == pytest.approx(0.182, abs=5e-4)

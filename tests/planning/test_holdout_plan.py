@@ -73,7 +73,7 @@ def test_too_few_cases_are_told_plainly_with_what_would_do():
     assert plan_holdout(cases=needed, looks=50).enough
     assert not plan_holdout(cases=round(0.98 * needed), looks=50).enough
     private = plan_holdout(cases=1000, looks=50, yes=2, private=True)
-    assert "private ladder with 2 changes of the lead is within" in private.advice
+    assert "1,000 cases are too few for private gate within 0.1" in private.advice
     assert str(private).endswith("Opened by Holdout(y_true, looks=50, yes=2, private=True).")
 
 
@@ -107,17 +107,17 @@ def shown():
 
 @pytest.mark.parametrize(
     ("mode", "alpha"),
-    [("private gate", 0.3305), ("gate", 0.0626), ("naive", 0.0192)],
+    [("private gate", 0.1092), ("gate", 0.0626), ("naive", 0.0192)],
 )
 def test_s3_s5_widths_of_the_sheet(shown, mode, alpha):
     assert shown[mode].alpha == pytest.approx(alpha, abs=1.5e-3)
 
 
 def test_s4_released_scores_have_a_width_of_their_own(shown):
-    assert shown["private gate"].alpha_released == pytest.approx(0.212, abs=1.5e-3)
-    assert shown["private gate"].alpha_released < shown["private gate"].alpha
-    assert f"±{shown['private gate'].alpha_released:.4f}" in str(shown["private gate"])
-    assert shown["gate"].alpha_released is None
+    assert shown["thresholdout"].alpha_released == pytest.approx(0.212, abs=1.5e-3)
+    assert shown["thresholdout"].alpha_released < shown["thresholdout"].alpha
+    assert f"±{shown['thresholdout'].alpha_released:.4f}" in str(shown["thresholdout"])
+    assert shown["gate"].alpha_released is shown["private gate"].alpha_released is None
 
 
 def test_every_mode_is_the_bound_it_names(shown):

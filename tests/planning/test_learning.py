@@ -140,3 +140,9 @@ def test_c4_lecture4_needs_one_half(method, name):
 def test_bad_parameters_are_named(change, word):
     with pytest.raises(InvalidParameter, match=word):
         plan_learning(**({"size": 10, "alpha": 0.1, "beta": 0.05, "epsilon": 1} | change))
+
+
+def test_v6_2_learning_plans_say_from_which_epsilon_privacy_is_free_in_rate():
+    made = plan_learning(size=10_000, alpha=0.1, beta=0.05, epsilon=0.5)
+    assert made.free_epsilon == pytest.approx(2 * math.atanh(0.1))
+    assert plan_learning(size=10_000, alpha=0.1, beta=0.05, epsilon=0.5, realizable=True).free_epsilon is None

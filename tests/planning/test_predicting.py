@@ -81,6 +81,23 @@ def test_e11_plan_keeps_alpha_and_beats_laplace_and_the_report(alpha, epsilon, l
     assert plan.rows < laplace.rows < seed.rows
 
 
+def test_e12_rows_of_vc_classes_grow_with_the_third_power_of_alpha_and_the_first_of_epsilon():
+    def rows(alpha, epsilon):
+        found = agnostic_prediction.agnostic_partition(
+            alpha=alpha, beta=0.05, epsilon=epsilon, base_rows=lambda a, b: math.ceil(2 * (5 + math.log(1 / b)) / a**2)
+        )
+        return found.rows
+
+    assert 7 < rows(0.01, 0.5) / rows(0.02, 0.5) < 10
+    assert 8 < rows(0.02, 0.05) / rows(0.02, 0.5) < 13
+
+
+def test_t14_the_share_of_each_prediction_falls_with_the_root_of_their_number():
+    shares = {k: prediction.epsilon_each(k, mu=1) for k in (100, 10_000)}
+    assert shares[100] / shares[10_000] == pytest.approx(10, rel=0.01)
+    assert shares[10_000] == pytest.approx(2 * math.sqrt(2 / math.pi) / 100, rel=0.01)
+
+
 def test_e11_no_other_number_of_parts_is_cheaper():
 
     plan = plan_prediction(epsilon=0.3, alpha=0.1, beta=0.05, size=1000, realizable=False)
@@ -167,7 +184,6 @@ def test_too_few_rows_say_how_many_would_do():
         ({"method": "x"}, "method"),
         ({"ledger": "x"}, "ledger"),
         ({"predictions": 0}, "predictions"),
-        ({"size": None, "dimension": 3, "realizable": False}, "dimension"),
         ({"epsilon": None, "mu": 1, "ledger": "pure"}, "ledger"),
         ({"epsilon": None, "mu": 1, "realizable": False, "method": "seed"}, "mu"),
     ],
@@ -175,3 +191,16 @@ def test_too_few_rows_say_how_many_would_do():
 def test_bad_parameters_are_named(change, word):
     with pytest.raises(InvalidParameter, match=word):
         plan_prediction(**({"epsilon": 1, "alpha": 0.1, "beta": 0.05, "size": 10} | change))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "epsilon", "rows", "parts"), [(0.2, 1, 64_472, 8), (0.2, 0.5, 133_740, 15), (0.1, 1, 603_690, 15)]
+)
+def test_v6_1_agnostic_predictions_of_a_class_of_a_dimension(alpha, epsilon, rows, parts):
+    given = {"dimension": 5, "realizable": False, "alpha": alpha, "beta": 0.05, "epsilon": epsilon}
+    plan = plan_prediction(**given, method="laplace")
+    assert (plan.rows, plan.parts) == (rows, parts)
+    best = plan_prediction(**given)
+    assert best.rows <= rows, "the response table adds less than Laplace noise"
+    assert "V6.1" in best.theorem
+    assert plan_prediction(**(given | {"alpha": None, "rows": best.rows})).alpha <= alpha

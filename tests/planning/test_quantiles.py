@@ -138,18 +138,35 @@ def test_u3_a_bisection_takes_the_half_where_the_quantile_is():
     lower, upper = (Bisection(0.5, upper=upper, low=-1, high=7) for upper in (False, True))
     sure, unsure, above = read_share(0.2, 0.1), read_share(0.45, 0.1), read_share(0.8, 0.1)
     assert lower.find_middle({}, whole=EVERYBODY, last=7, near=0.0) == 3
-    assert lower.narrow(sure, EVERYBODY) == lower._replace(low=3)
-    assert lower.narrow(unsure, EVERYBODY) == lower._replace(high=3)  # it may be reached already
-    assert upper.narrow(unsure, EVERYBODY) == upper._replace(low=3)  # it need not be
-    assert upper.narrow(above, EVERYBODY) == upper._replace(high=3)
+    assert lower.narrow(sure, EVERYBODY) == lower._replace(low=3, path=(3,))
+    assert lower.narrow(unsure, EVERYBODY) == lower._replace(high=3, path=(3,))  # it may be reached already
+    assert upper.narrow(unsure, EVERYBODY) == upper._replace(low=3, path=(3,))  # it need not be
+    assert upper.narrow(above, EVERYBODY) == upper._replace(high=3, path=(3,))
 
 
 def test_u3_a_search_is_over_at_neighbours_or_where_answers_are_near():
     known = {3: read_share(0.40), 7: read_share(0.43)}
     assert Bisection(0.4, upper=True, low=3, high=4).find_middle({}, whole=EVERYBODY, last=15, near=0.0) is None
-    search = Bisection(0.42, upper=True, low=3, high=7)
+    search = Bisection(0.42, upper=True, low=3, high=7, path=(7, 3))
     assert search.find_middle(known, whole=EVERYBODY, last=15, near=0.02) == 5
     assert search.find_middle(known, whole=EVERYBODY, last=15, near=0.05) is None
+
+
+def test_u3_a_search_is_over_where_noise_parts_answers_about_places_that_hardly_differ():
+    """Around 500 shares rise by .001 a place, so by .004 from 500 to 504: answers that differ by .03 differ by noise."""
+    slope = {300: read_share(0.3), 700: read_share(0.7), 500: read_share(0.49), 504: read_share(0.52)}
+    search = Bisection(0.5, upper=True, low=500, high=504, path=(300, 700, 500, 504))
+    assert search.find_middle(slope, whole=EVERYBODY, last=999, near=0.01) is None
+    # An atom among these places parts the answers by more than noise may, and a steep rise all around is no noise.
+    atom = slope | {504: read_share(0.62)}
+    steep = slope | {498: read_share(0.42), 506: read_share(0.58)}
+    for known in (atom, steep):
+        assert search._replace(path=tuple(known)).find_middle(known, whole=EVERYBODY, last=999, near=0.01) == 502
+    # Only its own path counts: what others asked about neighbours makes it neither stop nor go on.
+    assert search.find_middle(steep, whole=EVERYBODY, last=999, near=0.01) is None
+    # Nothing on the path around: the ends of the grid, and all who are looked at, are the places that differ clearly.
+    assert search._replace(path=(500, 504)).find_middle(slope, whole=EVERYBODY, last=999, near=0.01) is None
+    assert search.find_middle(slope, whole=EVERYBODY, last=999, near=0.0) == 502
 
 
 def test_u3_ends_by_hand():

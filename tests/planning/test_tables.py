@@ -21,6 +21,7 @@ from holdtrue.planning.tables import (
     knows_total,
     move_to_total,
     place_price,
+    price_marginal,
     price_means,
     price_table,
 )
@@ -159,13 +160,85 @@ def test_boxes_for_these_rows_hold_together_and_a_tenth_less_does_not(request):
     assert (largest > 0.9 * price.sample_box).mean() > failure + spare
 
 
+# Laplace noise (U1.3).
+
+
 @pytest.mark.parametrize(
     "wrong", [open_plan(rows=9_000, epsilon=1, delta=0, pure=True), plan(rows=9_000, queries=50, pure=True, epsilon=1)]
 )
-def test_plans_with_other_noise_have_no_price(wrong):
-    for price in (lambda: price_table(wrong, 10), lambda: price_means(wrong, 10, outside=False)):
+def test_means_and_declared_unions_have_no_price_under_laplace_noise(wrong):
+    prices = (
+        lambda: price_means(wrong, 10, outside=False),
+        lambda: price_table(wrong, 10, unions={2: 3}),
+        lambda: price_marginal(wrong, 10),
+    )
+    for price in prices:
         with pytest.raises(NotCertified, match="need normal noise"):
             price()
+
+
+def test_cells_need_normal_noise_where_laplace_noise_is_counted_in_rho():
+    made = plan(rows=9_000, queries=50, method="transfer-laplace")
+    if made.ledger == "zcdp":
+        with pytest.raises(NotCertified, match="need normal noise"):
+            price_table(made, 10)
+    assert price_table(plan(rows=9_000, queries=50, pure=True), 10).questions == 3
+
+
+@pytest.fixture(scope="module")
+def laplace():
+    return plan(rows=45_000, queries=500, pure=True, epsilon=5)
+
+
+@pytest.mark.parametrize(("cells", "questions"), [(3, 3), (10, 3), (100, 3), (1_000, 4), (10_000, 4), (100_000, 4)])
+def test_u1_3_cells_on_a_pure_ledger_cost_few_questions(laplace, cells, questions):
+    """The fewest c >= 2 with (2/c)(ln(g k/(c beta)) + 1) at most ln(k/beta) + 1, the box of one answer."""
+    price = price_table(laplace, cells)
+    one = math.log(laplace.queries / laplace.beta) + 1
+
+    def width(asked):
+        return 2 / asked * (math.log(cells * laplace.queries / (asked * laplace.beta)) + 1)
+
+    assert price.questions == questions
+    assert price.cost == questions * laplace.cost
+    assert width(questions) <= one < width(questions - 1)
+    assert price.sigma == pytest.approx(laplace.sigma * 2 / questions)
+
+
+def test_u1_3_the_largest_noise_of_cells_keeps_to_its_share_of_beta_and_two_questions_do_not(request):
+    """The mean of the largest noise over the worst c beta/k of its outcomes is within the plan's box (planted: 2 for 4)."""
+    made = plan(rows=45_000, queries=20, pure=True, epsilon=5)
+    price, cells = price_table(made, 300), 300
+    random, runs = np.random.default_rng(list(request.node.name.encode())), 40_000
+    scale = price.sigma / math.sqrt(2)
+    largest = np.sort([random.laplace(0, scale, cells).__abs__().max() for _ in range(runs)])
+
+    def worst(asked):
+        share = made.beta * asked / made.queries
+        return largest[-round(runs * share) :].mean() * price.questions / asked
+
+    assert price.questions > 2
+    assert worst(price.questions) <= made.transfer.noise < worst(2)
+
+
+def test_u1_3_two_cells_of_all_rows_are_one_question(laplace):
+    price = price_table(laplace, 2, whole=True)
+    assert (price.questions, price.cost, price.sigma, price.whole) == (1, laplace.cost, laplace.sigma, 0)
+    assert price.sample_box <= laplace.sample_alpha
+
+
+def test_u1_3_a_vector_on_an_open_pure_plan_takes_its_place_in_the_order(request):
+    made = open_plan(rows=9_000, epsilon=1, delta=0, pure=True, iid=True)
+    first, tenth = (place_price(made, price_table(made, 50), draw=draw, spent=2 * made.cost) for draw in (2, 20))
+    scale = made.sigma / math.sqrt(2)
+    for price, draw in ((first, 2), (tenth, 20)):
+        share = 6 / math.pi**2 / draw**2
+        assert price.terms[0] == pytest.approx(scale * (math.log(50 / (made.noise_beta * share)) + 1), rel=1e-3)
+        assert price.sample_box == pytest.approx(scale * math.log(50 / (made.beta * share)), rel=1e-3)
+    random, runs = np.random.default_rng(list(request.node.name.encode())), 20_000
+    largest = np.abs(random.laplace(0, scale, (runs, 50))).max(axis=1)
+    failure = made.beta * 6 / math.pi**2 / 4
+    assert (largest > first.sample_box).mean() <= failure + 6 * math.sqrt(failure / runs)
 
 
 # A known total (U1.5).

@@ -133,6 +133,14 @@ def bounded_range_rho(range_: float) -> float:
     return min(range_ * range_ / 8, (eta - 1 - math.log(eta)) * ROUNDING + 2.0**-51)
 
 
+def concentrated_tv(rho: float) -> float:
+    """Return min(sqrt(rho / 2), sqrt(1 - e^-rho)): no rho-zCDP pair is farther apart in total variation (V6.4).
+
+    By the inequalities of Pinsker and of Bretagnolle and Huber.
+    """
+    return min(1.0, math.sqrt(rho / 2) * ROUNDING, math.sqrt(-math.expm1(-rho)) * ROUNDING)
+
+
 def pure_rho(claimed: float) -> float:
     """Return epsilon tanh(epsilon / 2), attained by randomised response (T2)."""
     return claimed * math.tanh(claimed / 2) * ROUNDING

@@ -6,7 +6,7 @@ next event's parameters after seeing answers, only filters hold: the sum of epsi
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import get_args
 
@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.accounting import closed_forms, event_privacy
-from holdtrue.accounting.conversions import zero_concentrated_epsilon
+from holdtrue.accounting.closed_forms import concentrated_tv, gaussian_delta
+from holdtrue.accounting.conversions import private_tv, zero_concentrated_epsilon
 from holdtrue.accounting.loss_distributions import BoundedRangeLoss, DiscreteNormalLoss, LaplaceLoss, Law, NormalLoss
 from holdtrue.accounting.pld_composition import spectral_epsilon
+from holdtrue.accounting.purses import counted_mixture
 from holdtrue.errors import InvalidParameter
 from holdtrue.events import (
     Approximate,
@@ -37,6 +39,7 @@ _MOST_ATOMS = 1 << 15
 # Masses below this part of the largest can be left out without being seen in a float delta.
 _NEGLIGIBLE = -760.0
 _UNIT = 2.0**-52
+_MOST_COUNTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,18 @@ class Bound:
     epsilon: float
     delta: float
     method: str
+    _groups: tuple[tuple[Event, int], ...] = field(default=(), repr=False, compare=False)
+    _adaptive: bool = field(default=False, repr=False, compare=False)
+
+    @property
+    def tv(self) -> float:
+        """Return the total variation between neighbours that the composition keeps within, whatever delta (V6.4).
+
+        The smallest of delta(0) of the sum of squared mu, of the sum of rho, of the sum of (epsilon, delta); and, where the
+        list of events was fixed in advance, of draws of bounded range beside the normal noise (V3.1). In the mean over
+        samples, no answer is farther from the population (A1).
+        """
+        return min([1.0, *_variations(dict(self._groups), adaptive=self._adaptive)])
 
 
 def basic_epsilon(epsilons: Iterable[Number]) -> float:
@@ -124,10 +139,10 @@ def compose(events: Iterable[Event], *, delta: Number, adaptive: bool = False) -
     if not groups:
         return Bound(0.0, float(slack), "basic")
     if NonPrivate() in groups:
-        return Bound(math.inf, float(slack), "none")
+        return Bound(math.inf, float(slack), "none", tuple(groups.items()), adaptive)
     candidates = _filter_bounds(groups, slack) if adaptive else _theorem_bounds(groups, slack)
     epsilon, method = min(candidates, default=(math.inf, "none"))
-    return Bound(epsilon, float(slack), method if epsilon < math.inf else "none")
+    return Bound(epsilon, float(slack), method if epsilon < math.inf else "none", tuple(groups.items()), adaptive)
 
 
 def count_events(events: Iterable[Event]) -> dict[Event, int]:
@@ -257,6 +272,32 @@ def _total_bounds(groups: Mapping[Event, int], delta: float) -> list[tuple[float
         total = math.sqrt(math.fsum(times * (value or 0.0) ** 2 for value, times in mus)) * (1 + 2.0**-50)
         found.append((closed_forms.smallest_epsilon(lambda at: closed_forms.gaussian_delta(total, at), delta), "gdp"))
     return found
+
+
+def _variations(groups: Mapping[Event, int], *, adaptive: bool) -> Iterable[float]:
+    """Yield every total variation that holds for events, given how they were chosen; 0 for none."""
+    if not groups:
+        yield 0.0
+    if not groups or NonPrivate() in groups:
+        return
+    if sum(groups.values()) == 1:
+        yield event_privacy.tv(next(iter(groups)))
+    failing = sum((times * event.delta for event, times in groups.items() if isinstance(event, Approximate)), Fraction(0))
+    whole = _pure_sum(groups, Fraction(1))
+    if whole < math.inf and failing < 1:
+        yield private_tv(whole, delta=failing)
+    rhos = [(event_privacy.rho(event), times) for event, times in groups.items()]
+    if all(value is not None for value, _ in rhos):
+        yield concentrated_tv(math.fsum(times * (value or 0.0) for value, times in rhos) * ROUNDING)
+    mus = [(event_privacy.mu(event), times) for event, times in groups.items()]
+    if all(value is not None for value, _ in mus):
+        yield gaussian_delta(math.sqrt(math.fsum(times * (value or 0.0) ** 2 for value, times in mus)) * ROUNDING, 0.0)
+    spans = {event.epsilon: times for event, times in groups.items() if isinstance(event, BoundedRange)}
+    square = sum((times * event.mu**2 for event, times in groups.items() if isinstance(event, GaussianNoise)), Fraction(0))
+    alike = all(isinstance(event, (BoundedRange, GaussianNoise)) for event in groups)
+    if spans and alike and not adaptive and sum(spans.values()) <= _MOST_COUNTED:
+        mu = math.sqrt(round_up(square)) * ROUNDING if square else 0.0
+        yield counted_mixture(round_up(max(spans)), sum(spans.values()), mu, 0.0)
 
 
 def _pure_groups(groups: Mapping[Event, int]) -> list[tuple[float, int]] | None:

@@ -11,6 +11,7 @@ from holdtrue import events
 from holdtrue.accounting.closed_forms import (
     bounded_range_mu,
     bounded_range_rho,
+    concentrated_tv,
     gaussian_delta,
     pure_mu,
     pure_rho,
@@ -75,8 +76,9 @@ def _pure_epsilon(event: Event) -> float:
 
 
 def tv(event: Event) -> float:
-    """Return a bound on the total variation between neighbours: delta at epsilon = 0 (A1, A2, A6)."""
-    return delta(event, 0)
+    """Return a bound on the total variation between neighbours: delta at epsilon = 0 (A1, A2, A6); of zCDP by V6.4."""
+    cost = rho(event) if isinstance(event, events.ZeroConcentrated | events.DiscreteGaussian) else None
+    return delta(event, 0) if cost is None else min(delta(event, 0), concentrated_tv(cost))
 
 
 def rho(event: Event) -> float | None:

@@ -15,11 +15,29 @@ from typing import ClassVar
 
 from holdtrue import events
 from holdtrue.accounting import event_privacy
-from holdtrue.accounting.closed_forms import gaussian_delta, largest_float, zero_concentrated_delta
-from holdtrue.accounting.conversions import zero_concentrated_epsilon
+from holdtrue.accounting.closed_forms import (
+    concentrated_tv,
+    gaussian_delta,
+    largest_float,
+    smallest_epsilon,
+    zero_concentrated_delta,
+)
+from holdtrue.accounting.conversions import private_tv, zero_concentrated_epsilon
 from holdtrue.errors import BudgetExceeded, InvalidParameter, NotPrivate
 from holdtrue.events import Event
-from holdtrue.exact import UNIT, LedgerKind, Number, amount, count, positive, probability, round_up, units_down, units_up
+from holdtrue.exact import (
+    UNIT,
+    LedgerKind,
+    Number,
+    amount,
+    count,
+    positive,
+    probability,
+    round_down,
+    round_up,
+    units_down,
+    units_up,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +66,14 @@ class Filter(ABC):
     @abstractmethod
     def epsilon(self, delta: Number) -> float:
         """Return an epsilon for which the whole transcript is (epsilon, delta)-DP: that of the cap, whatever was spent."""
+
+    @property
+    @abstractmethod
+    def tv(self) -> float:
+        """Return the total variation that the whole transcript keeps within: that of the cap (V6.4).
+
+        In the mean over samples, no answer of any adaptive session is farther from the population than this (A1).
+        """
 
     def cost(self, event: Event) -> int:
         """Return what an event costs, in units, rounded up; raise NotPrivate if it has no finite cost in this currency."""
@@ -106,6 +132,11 @@ class PureFilter(Filter):
         probability("delta", delta, zero=True)
         return round_up(self.budget * UNIT)
 
+    @property
+    def tv(self) -> float:
+        """Return tanh(epsilon / 2) of the cap (A6)."""
+        return private_tv(self.budget * UNIT)
+
 
 @dataclass(frozen=True, slots=True)
 class ZeroConcentratedFilter(Filter):
@@ -133,6 +164,11 @@ class ZeroConcentratedFilter(Filter):
     def epsilon(self, delta: Number) -> float:
         """Return the conversion of the cap by T2."""
         return zero_concentrated_epsilon(self.budget * UNIT, delta=delta)
+
+    @property
+    def tv(self) -> float:
+        """Return min(sqrt(rho / 2), sqrt(1 - e^-rho)) of the cap."""
+        return concentrated_tv(round_up(self.budget * UNIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +200,76 @@ class GaussianFilter(Filter):
     def epsilon(self, delta: Number) -> float:
         """Return the epsilon of one Gaussian mechanism with the cap's mu (A7)."""
         return event_privacy.epsilon(events.GaussianNoise(self.mu), delta)
+
+    @property
+    def tv(self) -> float:
+        """Return 2 Phi(mu / 2) - 1, exact for the cap's mu (A2)."""
+        return event_privacy.tv(events.GaussianNoise(self.mu))
+
+
+@dataclass(frozen=True, slots=True)
+class RhoPurse(ZeroConcentratedFilter):
+    """The sum of rhos is at most the cap of a purse beside one in mu squared; the guarantee is that of both (V3.1)."""
+
+    def cost(self, event: Event) -> int:
+        """Return what an event costs, in units; raise InvalidParameter where it has no rho."""
+        try:
+            return ZeroConcentratedFilter.cost(self, event)
+        except NotPrivate:
+            told = f"this ledger's reserve is a purse in rho, which {type(event).__name__} has none of"
+            raise InvalidParameter.saying("event", told) from None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedFilter(Filter):
+    """At most so many draws, each of bounded range ``each`` at most, which is fixed at opening (V3.1).
+
+    A draw of a smaller range counts as a full one. What is epsilon-DP has a range of twice epsilon; an interactive run of
+    it is one randomised response, drawn at its opening. Nothing else is a draw.
+    """
+
+    each: Fraction = Fraction(0)
+    currency: ClassVar[str] = "draws"
+    _advice: ClassVar[str] = "a reserve in rho takes other events"
+    _power: ClassVar[int] = 0
+
+    def _single_cost(self, event: Event) -> Fraction | float | None:
+        match event:
+            case events.BoundedRange(epsilon=value):
+                span = value
+            case events.Pure(epsilon=value) | events.DiscreteLaplace(epsilon=value):
+                span = 2 * value
+            case events.Approximate(epsilon=value, delta=slack) if slack == 0:
+                span = 2 * value
+            case _:
+                told = (
+                    f"this ledger's reserve counts draws of epsilon {float(self.each):g}, and {type(event).__name__} is "
+                    "none; give epsilon where the verb takes one, or open a ledger whose reserve is in rho"
+                )
+                raise InvalidParameter.saying("event", told)
+        if span * self.group > self.each:
+            told = (
+                f"this ledger's reserve counts draws of epsilon {float(self.each):g} at most, and this one has a range of "
+                f"{float(span * self.group):g}; give a smaller epsilon"
+            )
+            raise InvalidParameter.saying("epsilon", told)
+        return Fraction(1)
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the epsilon of all draws together, without what questions spend."""
+        from holdtrue.accounting.purses import counted_mixture  # a ledger with one currency does without
+
+        target = round_down(probability("delta", delta))
+        return smallest_epsilon(
+            lambda at: counted_mixture(round_up(self.each), self.budget // UNIT.denominator, 0.0, at), target
+        )
+
+    @property
+    def tv(self) -> float:
+        """Return D_K(0), the total variation of all draws together."""
+        from holdtrue.accounting.purses import counted_mixture  # likewise
+
+        return counted_mixture(round_up(self.each), self.budget // UNIT.denominator, 0.0, 0.0)
 
 
 def _cap_units(name: str, exact: Fraction) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,18 @@ def laplace_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows
     )
 
 
+def best_laplace_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: BaseRows) -> Partition:
+    """Return the parts with the fewest rows r m(a, beta / r), a = alpha - 1 / (2 r epsilon): the best cut (V6.1)."""
+    target, failure = floor_probability("alpha", alpha), floor_probability("beta", beta)
+    privacy = floor_positive("epsilon", epsilon)
+
+    def option(parts: int) -> Partition | None:
+        excess = (target - 1 / (2 * parts * privacy)) / ROUNDING
+        return Partition(parts, excess, base_rows(excess, failure / parts)) if excess > 0 else None
+
+    return find_cheapest(option, least=lambda parts: parts * base_rows(target, failure / parts))
+
+
 def seed_agnostic_partition(*, alpha: Number, beta: Number, epsilon: Number, base_rows: BaseRows) -> Partition:
     """Return the report's Corollary 1, mended: r = ceil(2 / (alpha epsilon)), n = r m(alpha / 2, beta / r) (E11).
 
@@ -195,6 +207,13 @@ def constrained_errors(rows: Points, labels: Points, *, at: Points) -> tuple[npt
 
     They are exact counts of the rows: for the mechanism, never to be released.
     """
+    return find_constrained(*count_threshold_errors(rows, labels), at=at)
+
+
+def count_threshold_errors(
+    rows: Points, labels: Points
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the distinct points, and the fewest errors of a threshold at or before each and at or after it."""
     points, truth = np.asarray(rows), np.asarray(labels)
     order = np.argsort(points, kind="stable")
     values, firsts = np.unique(points[order], return_index=True)
@@ -202,8 +221,13 @@ def constrained_errors(rows: Points, labels: Points, *, at: Points) -> tuple[npt
     cuts = np.append(firsts, points.size)
     # Cut j puts the threshold at the j-th distinct value; the last one lies above them all.
     errors = ones[cuts] + (points.size - cuts) - (ones[-1] - ones[cuts])
-    from_left = np.minimum.accumulate(errors)
-    from_right = np.minimum.accumulate(errors[::-1])[::-1]
+    return values, np.minimum.accumulate(errors), np.minimum.accumulate(errors[::-1])[::-1]
+
+
+def find_constrained(
+    values: npt.NDArray[Any], from_left: npt.NDArray[np.int64], from_right: npt.NDArray[np.int64], *, at: Points
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return E_0 and E_1 at points from what :func:`count_threshold_errors` counted."""
     # A point between two values may have its threshold just at it or just after it: both are the cut of the next value.
     below = np.searchsorted(values, np.asarray(at), side="right")
     next_value = np.searchsorted(values, np.asarray(at), side="left")

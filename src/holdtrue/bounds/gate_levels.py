@@ -2,28 +2,33 @@
 
 A submitter who hears nothing of the cases but yes and no walks through a tree of looks. A look after j yes says yes if its
 p-value is at most l_j. Where the claim is true, a yes is no error, and l_j is passed on to the looks behind it; so l_j
-pays for the test and for the whole tree behind a yes, once. Nothing here keeps a secret.
+pays for the test and for the whole tree behind a yes, once. A gate that keeps secrets says yes only if its noisy count is
+above what the level asks for by more than noise ever adds (V1.4).
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import largest_float, smallest, smallest_float
+from holdtrue.accounting.closed_forms import gaussian_delta, largest_float, smallest, smallest_float, upper_quantile
 from holdtrue.bounds.accuracy import binary_divergence, binomial_tail
 from holdtrue.bounds.transcripts import log_choose
 from holdtrue.errors import PreconditionError
-from holdtrue.exact import Number, count, probability, round_down
+from holdtrue.exact import UNIT, Number, count, positive, probability, round_down, units_down
 
 __all__ = [
     "AT_ONCE",
     "AT_THE_END",
     "BOUND_STEPS",
+    "VALUE_UNIT",
+    "GateNoise",
+    "bet_surplus",
     "betting_end",
     "betting_tail",
     "depth_alpha",
@@ -31,9 +36,15 @@ __all__ = [
     "depth_level",
     "depth_levels",
     "depth_width",
+    "gaussian_margin",
     "pairs_tail",
+    "plan_gate_noise",
+    "private_gate_limits",
+    "sparse_margin",
+    "split_noise_share",
     "threshold_tail",
     "wins_needed",
+    "wins_table",
 ]
 
 AT_THE_END, AT_ONCE = "bounds at the end", "bounds"
@@ -50,6 +61,11 @@ _LONGEST = 690.0  # ln of the smallest level that the recursion holds in floats
 _MOST_STEPS = 1 << 24
 _MOST_TRIED = 1 << 16
 _DEEPEST = 650.0
+_NOISE_SHARE = Fraction(1, 5)
+_LOG_UNIT = 1 << 32  # logs of single bets are whole multiples of its inverse, rounded down
+_TAIL_ERROR = 2.0**-30  # relative, of SciPy's incomplete beta function, many times over
+VALUE_UNIT = 1 << 24
+"""The values that a private gate bets on are whole multiples of its inverse."""
 
 
 def depth_level(looks: int, *, yes: int, beta: Number, after: int = 0, tells: str | None = None) -> float:
@@ -228,3 +244,129 @@ def depth_alpha(cases: int, *, looks: int, yes: int, beta: Number, tells: str | 
     if depth_width(cases, level=first) is None:
         return 1.0
     return depth_width(cases, level=last) or 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GateNoise:
+    """The noise of a private gate: by which rule, what one run or one look costs, and what noise never adds.
+
+    ``cost`` is in units of epsilon for a run of the "sparse vector", of mu squared for a look of "gaussian" comparisons;
+    ``extra`` is in cases: with probability 1 - p no noise of the whole gate adds more.
+    """
+
+    rule: Literal["sparse vector", "gaussian"]
+    cost: int
+    extra: int
+
+
+def split_noise_share(beta: Number) -> tuple[float, float]:
+    """Return what of beta the levels of a private gate have, and what its noise has: a fifth of it."""
+    share = probability("beta", beta)
+    return round_down(share * (1 - _NOISE_SHARE)), round_down(share * _NOISE_SHARE)
+
+
+def private_gate_limits(epsilon: Number | None, delta: Number | None) -> tuple[float, float | None]:
+    """Return the privacy of a private gate: (1, 1e-6) where none is given, and pure where only an epsilon is."""
+    if epsilon is None and delta is None:
+        return 1.0, 1e-6
+    privacy = 1.0 if epsilon is None else round_down(positive("epsilon", epsilon))
+    return privacy, None if delta is None else round_down(probability("delta", delta))
+
+
+def sparse_margin(looks: int, *, yes: int, epsilon: Number, beta: Number) -> float:
+    """Return c in cases: (4 ln(2 k / p) + 2 ln(2 B / p)) / e, e = epsilon / B, for p = beta (V1.4).
+
+    With probability 1 - p, none of k comparisons has noise above (4/e) ln(2 k / p) and none of B thresholds noise below
+    -(2/e) ln(2 B / p). For discrete Laplace noise too: Pr[Z >= m] is at most exp(-m / scale).
+    """
+    number, most, share = count("looks", looks), count("yes", yes), math.log(round_down(probability("beta", beta)))
+    each = round_down(positive("epsilon", epsilon) / most)
+    return (4 * (math.log(2 * number) - share) + 2 * (math.log(2 * most) - share)) / each
+
+
+def gaussian_margin(looks: int, *, mu: float, beta: Number) -> float:
+    """Return c in cases: s z, s = sqrt(k) / mu, z the (p/k)-quantile from above, for p = beta (V1.4).
+
+    With probability 1 - p none of k comparisons, which together are mu-GDP, has noise above it.
+    """
+    number = count("looks", looks)
+    return math.sqrt(number) / mu * upper_quantile(round_down(probability("beta", beta)) / number)
+
+
+@lru_cache(maxsize=64)
+def plan_gate_noise(looks: int, *, yes: int, beta: float, epsilon: float, delta: float | None) -> GateNoise:
+    """Return the noise with the smaller extra margin, by public numbers; without a delta the sparse vector (V1.4).
+
+    ``beta`` is the share of the noise alone. Needs: a statistic that moves by at most one when one case is replaced.
+    """
+    run = units_down(positive("epsilon", epsilon) / count("yes", yes))
+    if not run:
+        message = "epsilon is too small for this many yes"
+        raise PreconditionError(message)
+    extra = sparse_margin(looks, yes=yes, epsilon=run * yes * UNIT, beta=beta)
+    sparse = GateNoise("sparse vector", run, math.ceil(extra * (1 + 2.0**-40)))
+    if delta is None:
+        return sparse
+    slack = round_down(probability("delta", delta))
+    mu = largest_float(lambda mu: gaussian_delta(mu, epsilon) <= slack, 0.0, 1e3)
+    look = units_down(Fraction(mu) ** 2 / count("looks", looks))
+    if not look:
+        return sparse
+    # Rounded noise above c comes from noise above c + 1/2.
+    spread = gaussian_margin(looks, mu=math.sqrt(look * looks * UNIT), beta=beta)
+    normal = GateNoise("gaussian", look, math.ceil(spread * (1 + 2.0**-40)))
+    return min(sparse, normal, key=lambda noise: noise.extra)
+
+
+@lru_cache(maxsize=64)
+def wins_table(cases: int, *, level: float) -> npt.NDArray[np.int64]:
+    """Return for 0, 1, .. ``cases`` differing cases how many wins are enough for a yes at a level, by exact pairs.
+
+    Law: from one number of differing cases to the next it rises by 0 or 1, so that wins minus wins needed move by at most
+    one with a case; true of the exact numbers, and made true of those found in floats by asking for more. At most one more
+    than differ where none are enough.
+    """
+    from scipy.special import betainc
+
+    differing = np.arange(count("cases", cases) + 1)
+    low, high = np.zeros_like(differing), differing + 1
+    target = math.exp(-level) * (1 - _TAIL_ERROR) if level < _DEEPEST else -1.0  # deeper than floats go: never a yes
+    while (high - low > 1).any():
+        middle = np.maximum((low + high) // 2, 1)
+        enough = betainc(middle, np.maximum(differing - middle + 1, 1), 0.5) <= target
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    high = np.maximum.accumulate(np.maximum(high, np.minimum((differing + 1) // 2 + 1, differing + 1)))
+    found: npt.NDArray[np.int64] = np.maximum.accumulate((high - differing)[::-1])[::-1] + differing
+    found.flags.writeable = False
+    return found
+
+
+def bet_surplus(
+    values: npt.NDArray[np.int64], *, level: float, margin: float, least: float = -1.0, planned: float | None = None
+) -> int:
+    """Return by how many cases a yes of betting is safe: how many must be replaced for a no; at a no, 1 - those for a yes.
+
+    Law: it moves by at most one when one value is replaced, and is above 0 only where :func:`betting_tail` is at most the
+    level, since one bet alone with its weight has won enough. ``values`` are whole multiples of 2^-24, so that the logs of
+    different ones differ by far more than floats err; each log is rounded down to a whole number, and sums are exact.
+    Needs: values in [least, 1]. The largest values lose most with every bet, so these are the ones to replace.
+    """
+    if not least <= margin < 1:
+        return -values.size
+    bets = (_BETS if planned is None else np.append(_BETS, planned)) / max(margin - least, _FLATTEST)
+    weights = np.full(bets.size, 1 / _BETS.size)
+    if planned is not None:
+        weights = np.append(weights[:-1] / 2, 0.5)
+    needed = np.ceil((level - np.log(weights)) * (1 + 2.0**-40) * _LOG_UNIT).astype(np.int64)
+    ends = np.array([least, 1.0])
+    numbers = np.concatenate([np.sort(values)[::-1] / VALUE_UNIT, ends])
+    logs = np.floor((np.log1p(bets[:, None] * (numbers - margin)) - _TERM_ERROR) * _LOG_UNIT).astype(np.int64)
+    logs, worst, best = logs[:, :-2], logs[:, -2:-1], logs[:, -1:]
+    number = values.size
+    sums = np.concatenate([np.zeros((bets.size, 1), dtype=np.int64), np.cumsum(logs, axis=1)], axis=1)
+    replaced = np.arange(number + 1)
+    lost = ((sums[:, -1:] - sums + replaced * worst) >= needed[:, None]).any(axis=0)
+    if lost[0]:
+        return int(np.argmin(lost)) if not lost.all() else number
+    won = ((sums[:, ::-1] + replaced * best) >= needed[:, None]).any(axis=0)
+    return 1 - int(np.argmax(won)) if won.any() else -number

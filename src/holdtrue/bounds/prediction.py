@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import bounded_range_mu, largest_float, log_cdf, logit, sigmoid
+from holdtrue.accounting.closed_forms import bounded_range_mu, largest_float, log_cdf, logit, sigmoid, smallest
 from holdtrue.bounds.accuracy import hoeffding_rows
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.exact import (
@@ -66,6 +66,31 @@ def dimension_base_rows(dimension: int, *, alpha: Number, beta: Number) -> int:
     error, failure = _share("alpha", alpha), floor_probability("beta", beta)
     width = 8 * count("dimension", dimension) / error * math.log2(13 / error)
     return rows_at_least(max(4 / error * math.log2(2 / failure), width))
+
+
+def dimension_excess(rows: int, *, dimension: int, beta: Number) -> float:
+    """Return sqrt(2 d ln(e m / d) / m) + sqrt(2 ln(1 / beta) / m): the excess of an exact minimiser, agnostic (V6.1, E12).
+
+    Law: with probability 1 - beta over m independent rows err(pick) <= min err + this, for a class of VC dimension d, finite
+    or not, and a pick with the fewest errors of all. By symmetrisation, Massart's and Sauer's lemmas, and McDiarmid's
+    inequality for the difference to the best. Needs: m >= d.
+    """
+    m, d = count("rows", rows), count("dimension", dimension)
+    if m < d:
+        message = f"the bound needs at least as many rows as the dimension, {d:,}; there are {m:,}"
+        raise InsufficientSamples(message, required=d)
+    deviation = math.sqrt(-2 * math.log(floor_probability("beta", beta)) / m)
+    return (math.sqrt(2 * d * (1 + math.log(m / d)) / m) + deviation) * ROUNDING
+
+
+def agnostic_dimension_rows(dimension: int, *, alpha: Number, beta: Number) -> int:
+    """Return the fewest rows with which :func:`dimension_excess` is at most alpha; it falls from m = d on (V6.1)."""
+    d, target = count("dimension", dimension), floor_probability("alpha", alpha)
+    found = smallest(lambda m: dimension_excess(m, dimension=d, beta=beta) <= target, 4 * d, least=d, most=2**62)
+    if found is None:
+        message = f"no number of rows below 2^62 is enough for an excess of {target:g}"
+        raise InsufficientSamples(message, required=None)
+    return found
 
 
 def uniform_base_rows(size: int, *, alpha: Number, beta: Number) -> int:
@@ -169,6 +194,38 @@ def soft_majority_error(parts: int, *, epsilon: Number, base_error: Number) -> f
     below = min(math.floor(mean), r - 1)
     low, high = _wrong(below, r, rate), _wrong(below + 1, r, rate)
     return min(1.0, (low + (mean - below) * (high - low)) * ROUNDING)
+
+
+def member_error(size: int, *, rows: int, parts: int, beta: Number) -> float:
+    """Return a = 1 - (beta / (r (|H| - 1)))^(1 / m), which no member's error exceeds but with probability beta (V4.1).
+
+    Each of r members is right on all of its own m rows. Needs: a hypothesis that is never wrong, the class fixed before any
+    row is seen, and parts of independent rows.
+
+    >>> round(member_error(100, rows=500, parts=20, beta=0.05), 4)
+    0.021
+    """
+    return -math.expm1(-_member_exponent(size, rows, parts, beta)) * ROUNDING
+
+
+def member_excess(size: int, *, rows: int, parts: int, beta: Number) -> float:
+    """Return sqrt(1 - (beta / (r (|H| - 1)))^(2 / m)): no member errs more above the best of the class (V4.1).
+
+    But with probability beta, where each of r members is the exact minimiser on its own m rows. It is N3's pair bound
+    without privacy, at rate atanh alpha, over all parts. Needs: the class fixed before any row is seen, and parts of
+    independent rows.
+
+    >>> round(member_excess(100, rows=500, parts=20, beta=0.05), 4)
+    0.2036
+    """
+    return min(1.0, math.sqrt(-math.expm1(-2 * _member_exponent(size, rows, parts, beta))) * ROUNDING)
+
+
+def _member_exponent(size: int, rows: int, parts: int, beta: Number) -> float:
+    members, m, r = count("size", size), count("rows", rows), count("parts", parts)
+    if members == 1:
+        return 0.0
+    return (math.log(r) + math.log(members - 1) - math.log(floor_probability("beta", beta))) / m * ROUNDING
 
 
 def largest_base_error(parts: int, *, epsilon: Number, alpha: Number) -> float:

@@ -7,7 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import ROUNDING, Number, count, floor_positive, floor_probability, nonnegative, positive, round_up
+from holdtrue.exact import (
+    ROUNDING,
+    Number,
+    count,
+    floor_positive,
+    floor_probability,
+    nonnegative,
+    positive,
+    probability,
+    round_up,
+)
+
+_NEAR = 1e-9
 
 
 def selection_shortfall(  # noqa: PLR0913 - the statement has these symbols
@@ -70,6 +82,27 @@ def selection_probabilities(scores: Sequence[float] | npt.NDArray[np.generic], *
     exponents = float(positive("rate", rate)) * _finite("scores", scores)
     weights = np.exp(exponents - exponents.max())
     return np.asarray(weights / weights.sum())
+
+
+def shared_agreement(
+    first: Sequence[float] | npt.NDArray[np.generic], second: Sequence[float] | npt.NDArray[np.generic]
+) -> float:
+    """Return sum over y of 1 / sum over z of max(p_z / p_y, q_z / q_y): how often two picks with shared coins agree (V6.5).
+
+    The picks are argmax ln p + G and argmax ln q + G with the same Gumbel noise G, every candidate its own. It is at least
+    :func:`least_agreement` of the total variation between p and q.
+    """
+    p, q = _finite("first", first), _finite("second", second)
+    if p.shape != q.shape or p.min() < 0 or q.min() < 0 or abs(p.sum() - 1) > _NEAR or abs(q.sum() - 1) > _NEAR:
+        raise InvalidParameter.saying("second", "give two lists of probabilities of the same candidates, each with sum 1")
+    shared = (p > 0) & (q > 0)
+    return float(sum(1 / np.maximum(p / p[y], q / q[y]).sum() for y in np.flatnonzero(shared)))
+
+
+def least_agreement(tv: Number) -> float:
+    """Return (1 - t) / (1 + t): picks with shared coins agree at least so often where their laws are t apart (V6.5)."""
+    apart = float(probability("tv", tv, zero=True, one=True))
+    return (1 - apart) / (1 + apart)
 
 
 def selection_tail(scores: Sequence[float] | npt.NDArray[np.generic], *, rate: Number, shortfall: Number) -> float:

@@ -14,7 +14,16 @@ from typing import Any
 
 from holdtrue.accounting.closed_forms import golden
 from holdtrue.errors import PreconditionError
-from holdtrue.exact import ROUNDING, Number, count, floor_positive, nonnegative, require_constant
+from holdtrue.exact import (
+    ROUNDING,
+    Number,
+    count,
+    floor_positive,
+    floor_probability,
+    nonnegative,
+    probability,
+    require_constant,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +157,17 @@ def regularised(
 
 @dataclass(frozen=True, slots=True)
 class FitExcess:
-    """The expected excess of a regularised minimiser with noise, and its terms (E13, E14, V5)."""
+    """The expected excess of a stable learner with noise, and its terms; ``bias`` is of regulariser or few steps (V5)."""
 
     stability: float
     generalisation: float
     noise: float
-    regulariser: float
+    bias: float
 
     @property
     def total(self) -> float:
         """Return the sum: how far the expected loss may be above the least of weights within the radius."""
-        return (self.generalisation + self.noise + self.regulariser) * ROUNDING
+        return (self.generalisation + self.noise + self.bias) * ROUNDING
 
 
 def fit_excess(  # noqa: PLR0913 - the statement has these symbols
@@ -198,6 +207,33 @@ def best_strength(**given: Any) -> float:  # noqa: ANN401 - as fit_excess takes 
 
 def _total_excess(given: "dict[str, Any]", log_strength: float) -> float:
     return fit_excess(strength=math.exp(log_strength), **given).total
+
+
+def travel_excess(  # noqa: PLR0913 - the statement has these symbols
+    *,
+    rows: int,
+    travel: Number,
+    radius: Number,
+    noise: Callable[[float], Noise],
+    loss_lipschitz: Number,
+    loss_smoothness: Number,
+    predictor_lipschitz: Number = 1,
+) -> FitExcess:
+    """Return L Gamma + (what the noise adds) + R^2 / (2 s), Gamma = 2 L s / n, of gradient steps that travel s (E16, V5).
+
+    As :func:`fit_excess`, for T steps of length s / T, at most 1 / smoothness in w, from a start within R of the minimiser.
+    """
+    n, s, steep = count("rows", rows), floor_positive("travel", travel), require_constant("loss_lipschitz", loss_lipschitz)
+    longest, reach = require_constant("predictor_lipschitz", predictor_lipschitz), require_constant("radius", radius)
+    gap = 2 * steep * longest * s / n * ROUNDING
+    drawn = noise(longest * gap)
+    added = min(drawn.lipschitz_excess(steep), drawn.smooth_excess(loss_smoothness))
+    return FitExcess(gap, steep * longest * gap * ROUNDING, added, reach * reach / (2 * s) * ROUNDING)
+
+
+def best_travel(**given: Any) -> float:  # noqa: ANN401 - as travel_excess takes them
+    """Return the travel s that makes :func:`travel_excess` least."""
+    return math.exp(golden(lambda log: travel_excess(travel=math.exp(log), **given).total, -30.0, 60.0, steps=70))
 
 
 def inexact_stability(stability: Number | None, *, distance: Number) -> float:
@@ -257,6 +293,50 @@ def descent_excess(  # noqa: PLR0913 - the statement has these symbols
     moved = 2 * slope * s / n
     noise = laplace_noise(moved, epsilon=epsilon).smooth_excess(loss_smoothness)
     return (optimisation + slope * moved + noise) * ROUNDING
+
+
+def free_descent_epsilon(
+    *,
+    rows: int,
+    radius: Number | None,
+    lipschitz: Number | None,
+    loss_smoothness: Number | None,
+    predictor_lipschitz: Number | None = 1,
+) -> float:
+    """Return sqrt(smoothness R L_f^2 / (2 L)) n^(-1/4): the epsilon of one prediction that costs as much as sampling (V6.2).
+
+    There the noise term of Corollary 4, smoothness R^2 L_f^2 / (n epsilon^2), equals its sampling term 2 R L / sqrt n, and
+    the bound is twice the one without privacy; far above it privacy is free in rate. It is per prediction: many compose.
+    """
+    reach, slope = require_constant("radius", radius), require_constant("lipschitz", lipschitz)
+    smooth, steep = (
+        require_constant("loss_smoothness", loss_smoothness),
+        require_constant("predictor_lipschitz", predictor_lipschitz),
+    )
+    return math.sqrt(smooth * reach * steep * steep / (2 * slope) / math.sqrt(count("rows", rows))) * ROUNDING
+
+
+def stable_error_gap(*, rows: int, stability: Number | None, beta: Number) -> float:
+    """Return gamma + (2 n gamma + 1) sqrt(ln(1/beta) / (2 n)): how far the population's loss may be above the rows' (V6.3).
+
+    Law: with probability 1 - beta over the rows, R(A(S)) <= R_S(A(S)) + this, for a loss in [0, 1]. Needs: rows that are
+    independent draws, and uniform stability for fixed coins: replacing one row moves the loss at *every* point by gamma at
+    most, for each value of the coins. A mechanism that is stable in total variation, or differentially private, has that in
+    expectation over its coins only; of what it released this theorem says nothing (:func:`lookup_gap`).
+    """
+    n, moved = count("rows", rows), require_constant("stability", stability)
+    deviation = math.sqrt(-math.log(floor_probability("beta", beta)) / (2 * n))
+    return (moved + (2 * n * moved + 1) * deviation) * ROUNDING
+
+
+def lookup_gap(*, tau: Number, gap: Number) -> float:
+    """Return Pr[R - R_S >= gap] of the mechanism that looks its rows up with probability tau, and else says 0 (V6.3).
+
+    It predicts 1[z in S] with probability tau, for rows from a law without atoms: tau-stable in total variation, and its gap
+    is 1 with probability tau whatever the number of rows. So no bound that falls with the rows holds for a realised output
+    of a mechanism that is stable in total variation only.
+    """
+    return float(probability("tau", tau, one=True)) if probability("gap", gap, zero=True, one=True) > 0 else 1.0
 
 
 def one_pass_stability(*, step: Number, lipschitz: Number | None, smoothness: Number | None) -> float:

@@ -10,12 +10,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from holdtrue.accounting.closed_forms import gaussian_delta, smallest_float, upper_quantile, zero_concentrated_delta
+from holdtrue.accounting.closed_forms import (
+    gaussian_delta,
+    golden,
+    smallest_float,
+    upper_quantile,
+    zero_concentrated_delta,
+)
 from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_quantile, hoeffding_alpha
 from holdtrue.errors import InvalidParameter
 from holdtrue.exact import (
@@ -32,11 +39,18 @@ from holdtrue.exact import (
     round_up,
 )
 
+if TYPE_CHECKING:
+    from holdtrue.accounting.purses import Currency, Purse
+
 _LARGEST_EPSILON = 700.0
 _NEAR_ONE = 1 - 2.0**-40
 _ITERATIONS = 100
 _HALVINGS = 52
 _CLOSE = 2.0**-44
+EDGE_RATES = (3.3, 4.2)
+"""At which epsilon, over mu, T6 is taken besides its best one, for shares near 0 and 1 (V4.2)."""
+EDGE_SHARE = 0.05
+"""The share of beta that each of them has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +360,29 @@ def level_shift(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: flo
     return _ledger_shift(kind, round_up(min(first << level, cap) * UNIT), _level_beta(level, beta))
 
 
+def level_pairs(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> tuple[Shift, ...]:
+    """Return several shifts that hold at once with failure beta, the first as :func:`level_shift` has it (V4.2 iii).
+
+    T6 at the best epsilon of the level with nine tenths of its share of beta, and at epsilon = 3.3 mu and 4.2 mu with a
+    twentieth each: these are far narrower for shares near 0 and 1, and all fail together at most as often as their shares
+    add up to. Needs: as :func:`level_shift`. An interval may then be the intersection of those by T6 at each.
+    """
+    whole = level_shift(kind, spent, first=first, cap=cap, beta=beta * (1 - 2 * EDGE_SHARE))
+    if kind == "pure":
+        return (whole,)
+    level = stitched_level(min(spent, cap), first=first)
+    total, share = round_up(min(first << level, cap) * UNIT), _level_beta(level, beta) * EDGE_SHARE
+    mu = math.sqrt(total if kind == "gdp" else 2 * total) * ROUNDING
+    curve = partial(gaussian_delta, mu) if kind == "gdp" else partial(zero_concentrated_delta, total)
+    return (whole, *(_shift_at(rate * mu, curve(rate * mu), share) for rate in EDGE_RATES))
+
+
+def meet_ends(ends: tuple[float, float], *, pairs: Sequence[Shift]) -> tuple[float, float]:
+    """Return the intersection of T6's intervals at several shifts that hold at once, for a v between two numbers."""
+    found = [transfer_ends(ends, epsilon=pair.epsilon, slacks=(pair.slack, pair.slack)) for pair in pairs]
+    return max(low for low, _ in found), min(high for _, high in found)
+
+
 def joint_gap(kind: LedgerKind, spent: int, *, first: int, cap: int, beta: float) -> tuple[float, float]:
     """Return tanh(e / 4) + delta(e) / b at the level of a total, and the share b of beta that the level has (S2, T7).
 
@@ -366,6 +403,35 @@ def _ledger_shift(kind: LedgerKind, total: float, beta: float) -> Shift:
     if kind == "gdp":
         return gaussian_shift(math.sqrt(total) * ROUNDING, beta=beta)
     return concentrated_shift(total, beta=beta)
+
+
+def purse_shift(purse: "Purse", mu: float, *, beta: float) -> Shift:
+    """Return T5's shift for everything released on a ledger with two purses, by the curve of both caps (V3.1).
+
+    There are no levels: ``mu`` is the cap of the questions' purse. The epsilon is about the best one, and depends on caps
+    and beta alone.
+    """
+    return _purse_shift(purse.currency, purse.cap_units, purse.epsilon, mu, beta)
+
+
+def purse_pairs(purse: "Purse", mu: float, *, beta: float) -> tuple[Shift, ...]:
+    """Return several shifts at both caps that hold at once with failure beta, as :func:`level_pairs` (V4.2 iii, V3.1)."""
+    whole, near = purse_shift(purse, mu, beta=beta * (1 - 2 * EDGE_SHARE)), math.sqrt(mu * mu + purse.square)
+    share = beta * EDGE_SHARE
+    return (whole, *(_shift_at(rate * near, purse.delta(mu, rate * near), share) for rate in EDGE_RATES))
+
+
+@lru_cache(1024)
+def _purse_shift(currency: "Currency", cap_units: int, each: Fraction, mu: float, beta: float) -> Shift:
+    from holdtrue.accounting.purses import Purse  # ledgers with one currency do without
+
+    purse = Purse(currency, cap_units, 1, each)
+
+    def at_log(log: float) -> Shift:
+        return _shift_at(math.exp(log), purse.delta(mu, math.exp(log)), beta)
+
+    best = golden(lambda log: at_log(log).gamma, math.log(max(mu, 1e-4) / 8), math.log(max(mu, 1e-4)) + 5, steps=30)
+    return at_log(best)
 
 
 def first_query(sigma: Number, *, rows: int, noise_beta: Number, sample_beta: Number) -> float:

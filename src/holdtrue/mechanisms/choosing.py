@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -18,7 +18,7 @@ from holdtrue.exact import Integers, Number, Rationals, count, integers, positiv
 from holdtrue.kernels.levels import count_levels, find_member
 from holdtrue.mechanisms.base import Array, Mechanism
 from holdtrue.noise.levels import count_needed, draw_by_flips, draw_by_weights
-from holdtrue.noise.samplers import BLOCK, bernoulli_exponential
+from holdtrue.noise.samplers import BLOCK, bernoulli_exponential, uniform_below
 from holdtrue.noise.selection import gumbel_argmax, permute_and_flip
 
 
@@ -155,6 +155,25 @@ class Exponential(ChoosingMechanism):
         weights = None if left is None else rationals("weights", left)
         found = _choose_by_level(scores, rate, draw_by_weights, self._bits) if weights is None else None
         return gumbel_argmax(scores, rate=rate, weights=weights, bits=self._bits) if found is None else found
+
+    def release_on_line(self, values: Array, ends: Sequence[int] | npt.NDArray[np.int64]) -> int:
+        """Return a point of a line of whole numbers, whose score is constant on each of several runs of points.
+
+        Law: that of the points as so many candidates, with probability proportional to e^(epsilon score / R); a run is drawn
+        with its length as its weight, then a point of it, each as likely (U3.3). Run i has the points from ends[i] on, up to
+        ends[i + 1] and without it; one without a point is never drawn. Runs may depend on rows: what must not move by more
+        than the sensitivity is the score at each point. The time depends on how many runs have points.
+        """
+        scores, rate = _whole_scores(values, self.rate)
+        lengths = np.diff(np.asarray(ends, dtype=np.int64))
+        if scores.ndim != 1 or len(lengths) != scores.size or (lengths < 0).any() or not lengths.any():
+            raise InvalidParameter.without_value("ends", "ends of runs that do not fall, one more than there are scores")
+        held = np.flatnonzero(lengths)
+        weights = rationals("weights", [Fraction(int(lengths[place])) for place in held])
+        left = np.delete(scores, np.flatnonzero(lengths == 0))
+        row: Integers = np.ascontiguousarray(left).reshape(1, -1)
+        place = int(held[int(gumbel_argmax(row, rate=rate, weights=weights, bits=self._bits)[0])])
+        return int(ends[place]) + int(uniform_below(int(lengths[place]), size=1, bits=self._bits)[0])
 
     def __repr__(self) -> str:
         measure = "" if self.weights is None else f", weights=<{len(self.weights)}>"

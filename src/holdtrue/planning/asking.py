@@ -2,11 +2,16 @@
 
 import math
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
+from msgspec import structs
+
 from holdtrue.accounting.closed_forms import gaussian_delta, smallest_epsilon, zero_concentrated_delta
 from holdtrue.accounting.filters import largest_cap
+from holdtrue.accounting.purses import Purse
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError
 from holdtrue.events import DiscreteLaplace, Event, GaussianNoise
 from holdtrue.exact import (
@@ -27,6 +32,7 @@ from holdtrue.noise.samplers import LARGEST_SCALE
 from holdtrue.planning.comparing import METHODS, MOST, fewest_rows, find_method, most_queries
 from holdtrue.planning.methods import SIDES, AskingMethod, AskingTask, CapRule, Design, Side
 from holdtrue.planning.plans import OpenPlan, Plan
+from holdtrue.planning.purses import PurseGaussian, PurseNoise, read_reserve
 from holdtrue.planning.transfer import NoiseOnly
 
 _MOST_BITS = 40
@@ -50,7 +56,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     beta: Number = 0.05,
     epsilon: Number | None = None,
     delta: Number | None = None,
-    reserve: Number = 0,
+    reserve: "Number | Mapping[str, object]" = 0,
     uses: int = 10,
     cap: CapRule | None = None,
     method: str | None = None,
@@ -64,7 +70,9 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     """Return a plan for asking: give two of rows, queries and alpha, and the third is computed.
 
     ``beta``: how often, over whole transcripts, any interval may miss. ``epsilon`` and ``delta``: caps on privacy.
-    ``reserve``: the share of the ledger that other verbs may spend, in ``uses`` equal parts unless they say otherwise.
+    ``reserve``: the share of the ledger that other verbs may spend, in ``uses`` equal parts unless they say otherwise; or a
+    number of predictions, {"predictions": 120, "epsilon": 0.1}, kept in mu squared, in a purse in rho, or counted in draws,
+    whichever leaves the questions most (V3.1), or as a "currency" says. ``purse`` of the plan has them all side by side.
     ``cap``: "validity" caps the ledger at what questions and reserve need, "privacy" at all that epsilon and delta allow,
     which makes population intervals wider. ``bits``: values are rounded to multiples of 2^-bits. ``iid``: whether rows are
     independent draws from one population; if not, alpha is about the sample, and privacy sets the cap. ``method``:
@@ -92,7 +100,7 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     task = AskingTask(
         queries=1 if queries is None else count("queries", queries, most=MOST),
         beta=round_down(probability("beta", beta)),
-        reserve=_check_reserve(how, reserve),
+        reserve=0.0 if isinstance(reserve, Mapping) else _check_reserve(how, reserve),
         bits=count("bits", bits, least=0, most=_MOST_BITS),
         rule=_check_rule(cap, privacy, iid=iid),
         epsilon=privacy,
@@ -104,17 +112,64 @@ def plan(  # noqa: PLR0913 - every public number of a plan, by name
     )
     size = None if rows is None else count("rows", rows, most=MOST)
     width = None if alpha is None else round_down(probability("alpha", alpha))
+    goal = _Goal(task, size, width, solve_queries=queries is None, uses=count("uses", uses), iid=iid)
+    return _plan_purses(how, goal, reserve) if isinstance(reserve, Mapping) else _solve(how, goal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """What is planned for: a task, and rows and alpha where they are given."""
+
+    task: AskingTask
+    rows: int | None
+    alpha: float | None
+    solve_queries: bool
+    uses: int
+    iid: bool
+
+    @property
+    def solved(self) -> str:
+        """Return the name of the number that is left out, by which plans for it are compared."""
+        return "rows" if self.rows is None else "queries" if self.solve_queries else "alpha"
+
+
+def _solve(how: AskingMethod, goal: _Goal) -> Plan:
+    """Return the plan by one method."""
+    task, size, width = goal.task, goal.rows, goal.alpha
     if size is not None:
         how.check(task, size)
     if size is None:
         size = _solve_rows(how, task, cast("float", width))
         how.check(task, size)
-    elif queries is None:
+    elif goal.solve_queries:
         task = task.asking(_solve_queries(how, task, size, cast("float", width)))
     design = how.design(task, size)
     if width is None:
         _refuse_vacuous(how, task, size, design)
-    return _freeze(how, task, size, design, alpha=design.alpha if width is None else width, uses=uses, iid=iid)
+    alpha = design.alpha if width is None else width
+    return _freeze(how, task, size, design, alpha=alpha, uses=goal.uses, iid=goal.iid)
+
+
+def _plan_purses(how: AskingMethod, goal: _Goal, reserve: Mapping[str, object]) -> Plan:
+    """Return the best of the plans that keep a reserve in each currency: the same promises, and the number sought (V3.1)."""
+    if how is not METHODS["joint-gaussian"] and goal.iid:
+        raise InvalidParameter.saying("reserve", f"give reserve as a share with the method {how.name}: it has one currency")
+    plans: list[Plan] = []
+    refusals: list[InsufficientSamples] = []
+    for purse in read_reserve(reserve):
+        pursed = PurseGaussian(purse) if goal.iid else PurseNoise(purse)
+        try:
+            plans.append(_solve(pursed, goal))
+        except InsufficientSamples as refusal:
+            refusals.append(refusal)
+    if not plans:
+        raise refusals[0]
+    solved, sign = goal.solved, -1 if goal.solved == "queries" else 1
+    found = tuple((plan.purse.currency, float(getattr(plan, solved))) for plan in plans if plan.purse is not None)
+    best = min(plans, key=lambda plan: sign * getattr(plan, solved))
+    if best.purse is None:
+        return best
+    return structs.replace(best, purse=structs.replace(best.purse, solved=solved, widths=found))
 
 
 def _choose_method(name: str | None, *, iid: bool, pure: bool) -> AskingMethod:
@@ -220,7 +275,9 @@ def _freeze(  # noqa: PLR0913 - what was solved, and what was said
         scale = Fraction(design.sigma) * rows * 2**task.bits
         if scale > LARGEST_SCALE or rows << task.bits > _LARGEST_SUM:
             raise InvalidParameter("bits", task.bits, f"smaller: sums and noise of {rows:,} rows must fit into 64 bits")
-    epsilon, delta = _privacy(task, rows, design)
+    purse = how.purse if isinstance(how, (PurseGaussian, PurseNoise)) else None
+    kept = purse.cap_units if purse is not None and not purse.is_second else 0
+    epsilon, delta = _privacy(task, rows, design, purse)
     return Plan(
         rows=rows,
         queries=task.queries,
@@ -233,9 +290,9 @@ def _freeze(  # noqa: PLR0913 - what was solved, and what was said
         event=design.event,
         ledger=design.ledger,
         cost=design.cost,
-        cap_units=design.cap,
-        reserve=task.reserve,
-        uses=count("uses", uses),
+        cap_units=design.cap + kept,
+        reserve=kept / (design.cap + kept) if kept else task.reserve,
+        uses=uses if purse is None else purse.predictions,
         rule=task.rule,
         iid=iid,
         bits=task.bits,
@@ -246,10 +303,11 @@ def _freeze(  # noqa: PLR0913 - what was solved, and what was said
         shares=task.shares,
         strict=task.strict,
         side=task.side,
+        purse=purse,
     )
 
 
-def _privacy(task: AskingTask, rows: int, design: Design) -> tuple[float | None, float | None]:
+def _privacy(task: AskingTask, rows: int, design: Design, purse: Purse | None) -> tuple[float | None, float | None]:
     """Return the privacy that was asked for; otherwise that of the cap, at a delta well below one over the rows."""
     if design.ledger is None:
         return None, None
@@ -263,6 +321,8 @@ def _privacy(task: AskingTask, rows: int, design: Design) -> tuple[float | None,
     delta = min(1e-6, 1 / (10 * rows))
     if design.ledger == "gdp":
         mu = math.sqrt(total) * ROUNDING
+        if purse is not None:
+            return purse.find_epsilon(mu, delta), delta
         return smallest_epsilon(lambda at: gaussian_delta(mu, at), delta), delta
     return smallest_epsilon(lambda at: zero_concentrated_delta(total, at), delta), delta
 

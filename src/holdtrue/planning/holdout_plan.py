@@ -10,7 +10,15 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from holdtrue.accounting.closed_forms import smallest
 from holdtrue.bounds.accuracy import hoeffding_alpha
-from holdtrue.bounds.gate_levels import AT_ONCE, AT_THE_END, depth_level, depth_width
+from holdtrue.bounds.gate_levels import (
+    AT_ONCE,
+    AT_THE_END,
+    depth_level,
+    depth_width,
+    plan_gate_noise,
+    private_gate_limits,
+    split_noise_share,
+)
 from holdtrue.bounds.sparse_vector import SparseVectorBound, above_threshold_alpha, private_ladder_alpha
 from holdtrue.bounds.transcripts import guess_and_check_alpha, ladder_alpha, rounding_alpha
 from holdtrue.errors import InsufficientSamples, InvalidParameter, PreconditionError, UnknownName
@@ -18,12 +26,15 @@ from holdtrue.exact import Number, count, probability, round_down, text_among, t
 from holdtrue.planning.asking import plan
 from holdtrue.planning.gate_power import POWER, cases_for_gain, find_gain, gate_power
 
-__all__ = ["GatePlan", "HoldoutPlan", "ModeWidth", "plan_holdout", "quiet_threshold"]
+__all__ = ["GatePlan", "HoldoutPlan", "ModeWidth", "describe_width", "plan_holdout", "quiet_threshold"]
 
 _WISH = 0.1
 _MOST_CASES = 1 << 40
 _YES_SHARE = 20
 _STEP = 0.01
+_HALF = 0.5
+_NARROW = 0.03
+_DISCORDANT = 0.1
 
 
 class ModeWidth(Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,6 +168,14 @@ class _Wish:
     overfits: int
     beta: float
     tells: str | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+    @property
+    def limits(self) -> str:
+        """Return the privacy that a private gate is opened with, where it was given."""
+        given = (("epsilon", self.epsilon), ("delta", self.delta))
+        return "".join(f", {name}={value:g}" for name, value in given if value is not None)
 
 
 def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
@@ -171,6 +190,8 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     gain: Number | None = None,
     discordant: Number | None = None,
     tells: str | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
 ) -> HoldoutPlan:
     """Return every mode's width for this many cases and looks, and the mode that fits what is wished for.
 
@@ -181,7 +202,8 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
 
     For a gate, ``discordant`` is the share of cases in which a submission and the incumbent are expected to differ: the plan
     then says which gain these cases find 80 % of the time. With a ``gain`` as well it says how often that one is found and
-    how many cases it needs; without ``cases`` that number is planned for. ``tells`` as in :class:`Holdout`.
+    how many cases it needs; without ``cases`` that number is planned for. ``tells`` as in :class:`Holdout`, and so are
+    ``epsilon`` and ``delta``, which decide the noise of a private gate: its width is what a yes needs with all of it (V1.4).
 
     >>> round(plan_holdout(cases=5000, looks=200, yes=10)["gate"].alpha, 3)
     0.063
@@ -199,11 +221,9 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
     if private is not None:
         truth("private", private)
     gated = yes is not None and not private
-    if tells is not None and not gated:
-        raise InvalidParameter.saying("tells", "tells is for a gate that is not private: give yes")
-    if tells is not None:
-        text_among("tells", tells, (AT_THE_END, AT_ONCE))
-    wish = _Wish(number, most, wrong, round_down(probability("beta", beta)), tells)
+    _check_tells(tells, gate=gated)
+    kept = private_gate_limits(epsilon, delta) if (epsilon, delta) != (None, None) else (None, None)
+    wish = _Wish(number, most, wrong, round_down(probability("beta", beta)), tells, *kept)
     pair = _read_pair(gain, discordant, gate=gated)
     size = _solve_cases(wish, pair) if cases is None else count("cases", cases)
     lines = tuple(_line(mode, size, wish) for mode in _MODES)
@@ -234,6 +254,48 @@ def plan_holdout(  # noqa: PLR0913 - every public number of a holdout, by name
         gate=gate,
         tells=tells or UNSET,
     )
+
+
+@lru_cache(maxsize=64)
+def describe_width(  # noqa: PLR0913 - every public number of a holdout, by name
+    mode: str,
+    *,
+    cases: int,
+    looks: int,
+    yes: int | None,
+    beta: float,
+    alpha: float,
+    tells: str | None = None,
+) -> str:
+    """Return in one sentence how wide a holdout is that is opened with these numbers, and what would be narrower.
+
+    >>> describe_width("private gate", cases=1200, looks=200, yes=5, beta=0.05, alpha=0.29)
+    '±0.29 per yes for these 1,200 cases; 26,109 cases would give ±0.03; a gate with 5 yes gives ±0.10'
+    """
+    most = yes or max(1, looks // _YES_SHARE)
+    wish = _Wish(looks, most, most, beta, tells)
+    if mode == "gate":
+        first, last = (depth_width(cases, level=level) for level in _levels(wish))
+        told = [f"{width:.2f}" if width is not None else "more than can be" for width in (first, last)]
+        words = f"for these {cases:,} cases a yes needs a score {told[0]} above what it must pass, {told[1]} at the last yes"
+        finds = find_gain(cases, discordant=_DISCORDANT, level=_levels(wish)[0])
+        found = f"gains of {finds:.3f}" if finds else "no gain"
+        return f"{words}; where a tenth of them differ it finds {found} 80% of the time"
+    said = "yes" if mode == "private gate" else "score"
+    words = f"±{alpha:.2f} per {said} for these {cases:,} cases"
+    start = math.ceil(min(cases * (alpha / _NARROW) ** 2, float(_MOST_CASES)))
+    needed = None if mode not in _MODES or alpha <= _NARROW else _cases_for(mode, wish, _NARROW, start=start)
+    if needed is not None:
+        words += f"; {needed:,} cases would give ±{_NARROW}"
+    gate = depth_width(cases, level=_levels(wish)[1])
+    return words if gate is None or gate >= alpha else f"{words}; a gate with {most:,} yes gives ±{gate:.2f}"
+
+
+def _check_tells(tells: str | None, *, gate: bool) -> None:
+    if tells is not None and not gate:
+        raise InvalidParameter.saying("tells", "tells is for a gate that is not private: give yes")
+    if tells is not None:
+        text_among("tells", tells, (AT_THE_END, AT_ONCE))
 
 
 def _read_pair(gain: Number | None, discordant: Number | None, *, gate: bool) -> tuple[float, float | None] | None:
@@ -365,6 +427,15 @@ def _thresholdout(cases: int, wish: _Wish) -> float:
     return found.alpha + quiet_threshold(cases, looks=wish.looks, scale=found.scale)
 
 
+def _private_gate(cases: int, wish: _Wish) -> float | None:
+    """Return by how much a score must be above one half for the last yes if noise takes away all that it may (V1.4)."""
+    levels, share = split_noise_share(wish.beta)
+    epsilon, delta = private_gate_limits(wish.epsilon, wish.delta)
+    extra = plan_gate_noise(wish.looks, yes=wish.yes, beta=share, epsilon=epsilon, delta=delta).extra / cases
+    width = depth_width(cases, level=depth_level(wish.looks, yes=wish.yes, beta=levels, after=wish.yes - 1))
+    return None if width is None or width + extra > _HALF else width + extra
+
+
 @lru_cache(maxsize=64)
 def _runs(cases: int, wish: _Wish, runs: int) -> SparseVectorBound:
     return above_threshold_alpha(cases, looks=wish.looks, runs=runs, beta=wish.beta)
@@ -393,12 +464,11 @@ _MODES = {
         opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes})",
     ),
     "private gate": _ModeRule(
-        "yes or no, and the score after a yes",
-        "above threshold, by position (S3, S4, T6b)",
+        "yes or no",
+        "levels by depth, and noise (V1.4)",
         private=True,
-        width=lambda cases, wish: _runs(cases, wish, wish.yes).alpha,
-        released=lambda cases, wish: _runs(cases, wish, wish.yes).alpha_released,
-        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True)",
+        width=_private_gate,
+        opened="Holdout(y_true, looks={wish.looks}, yes={wish.yes}, private=True{wish.limits})",
     ),
     "ladder": _ModeRule(
         "the best score so far, rounded",

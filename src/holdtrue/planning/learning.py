@@ -52,6 +52,15 @@ class LearningPlan(Struct, frozen=True, forbid_unknown_fields=True, tag_field="p
         task = _Task(self.size, self.beta, self.method, self.realizable)
         return task.rows(self.alpha, None) >= task.rows(self.alpha, self.epsilon)
 
+    @property
+    def free_epsilon(self) -> float | None:
+        """Return 2 atanh(alpha): from this epsilon on privacy costs nothing in rate, whatever the class (C5, V6.2).
+
+        The pair bound then asks for no more rows than without privacy; a bound with better constants still may. None where
+        some hypothesis is assumed to be never wrong: that rate has no such epsilon.
+        """
+        return None if self.realizable else bounds.free_epsilon(self.alpha)
+
     def compare(self) -> dict[str, int]:
         """Return the rows that each method asks for at this alpha, beta and epsilon.
 

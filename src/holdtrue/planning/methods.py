@@ -204,8 +204,12 @@ class GaussianMethod(AskingMethod):
 
     def most(self, task: AskingTask) -> float:
         """Return the largest mu that privacy allows, infinite where it sets no limit."""
-        limit = task.limit(self.ledger)
+        limit = self.limit(task)
         return math.inf if limit is None else math.sqrt(limit * self._weight * UNIT)
+
+    def limit(self, task: AskingTask) -> int | None:
+        """Return the most units that privacy leaves to the questions' purse, None where it sets no limit."""
+        return task.limit(self.ledger)
 
     def limit_mu(self, task: AskingTask, mu: float) -> float:
         """Return mu within what privacy allows, or all of that where the ledger may spend it."""
@@ -219,7 +223,7 @@ class GaussianMethod(AskingMethod):
 
     def _units(self, task: AskingTask, mu: float) -> tuple[int, int]:
         """Return the whole units of one ask and of the ledger's cap: the asks' share is fixed first, so that all fit."""
-        asks, limit = 1 - Fraction(task.reserve), task.limit(self.ledger)
+        asks, limit = 1 - Fraction(task.reserve), self.limit(task)
         cost = max(1, math.ceil(Fraction(mu) ** 2 / self._weight * asks / task.queries / UNIT))
         if limit is None:
             return cost, math.floor(cost * task.queries / asks)

@@ -4,19 +4,23 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
 from holdtrue import events
+from holdtrue.accounting.purses import Currency, Purse, purse_of
 from holdtrue.bounds.accuracy import gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
 from holdtrue.bounds.transfer import (
     Shift,
     interval,
     joint_gap,
+    level_pairs,
     level_shift,
     position_alpha,
     position_interval,
+    purse_pairs,
+    purse_shift,
     stitched_noise,
 )
 from holdtrue.codec import decode
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 _OPEN_THEOREM = "transfer theorem, stitched over levels of the budget (T5, T6, T7)"
 _NEAR = 1e-6  # relative; the box is read back from a sum that was rounded up
 _UNITS = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
+_RESERVES: dict[str, Currency | Literal["epsilon"]] = {"gdp": "mu", "zcdp": "rho", "pure": "epsilon"}
 
 
 @lru_cache(1024)
@@ -66,7 +71,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     ``shares``, where given, is up to which share answers were planned to be narrowest, ``strict`` whether others may lose a
     tenth at most (U6). ``side`` "low" or "high": only that end of every interval is promised, the other one is 1 or 0, and
     ``alpha`` is how far the promised end is from its answer at most (S6). ``group`` r: costs and privacy are those of
-    whoever owns up to r rows, and ``rows`` is how many rows there are over r (V6.6).
+    whoever owns up to r rows, and ``rows`` is how many rows there are over r (V6.6). ``purse`` is the reserve where it is
+    kept for a number of predictions: beside ``cap_units`` where it is a second purse, and within them otherwise (V3.1).
     """
 
     rows: int
@@ -94,6 +100,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     strict: bool = True
     side: Side = "both"
     group: int = 1
+    purse: Purse | None = None
+
+    @property
+    def second(self) -> Purse | None:
+        """Return the purse beside that of the questions; None where the ledger has one currency."""
+        return self.purse if self.purse is not None and self.purse.is_second else None
 
     @property
     def extent(self) -> str:
@@ -120,8 +132,13 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
     @property
     def reserve_units(self) -> int:
-        """Return the whole units that verbs other than ask may spend."""
-        return self.cap_units - self.cost * self.queries
+        """Return the whole units that verbs other than ask may spend: of the second purse, where there is one."""
+        return self.cap_units - self.cost * self.queries if self.second is None else self.second.cap_units
+
+    @property
+    def reserve_currency(self) -> Currency | Literal["epsilon"]:
+        """Return in what the reserve is counted."""
+        return _RESERVES[self.ledger or "pure"] if self.second is None else self.second.currency
 
     @property
     def use_units(self) -> int:
@@ -207,8 +224,27 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         frozen = self.transfer if self.iid else None
         return None if frozen is None else (frozen.noise, frozen.epsilon, frozen.slack)
 
+    def find_shift(self, beta: float, *, spent: int) -> Shift:
+        """Return T5's shift once this much is spent, with failure beta over all totals; at both caps with two purses."""
+        if self.second is not None and self.cap is not None:
+            return purse_shift(self.second, self.cap * ROUNDING, beta=beta)
+        if self.ledger is None:
+            return Shift(1.0, 0.0, 1.0)
+        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+
+    def find_pairs(self, beta: float, *, spent: int) -> tuple[Shift, ...]:
+        """Return several shifts that hold at once where :meth:`find_shift` has one (V4.2 iii)."""
+        if self.second is not None and self.cap is not None:
+            return purse_pairs(self.second, self.cap * ROUNDING, beta=beta)
+        if self.ledger is None:
+            return (Shift(1.0, 0.0, 1.0),)
+        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
+        if self.second is not None:
+            gap = self.find_shift(beta, spent=spent)
+            return position_alpha(noise=0.0, epsilon=gap.epsilon, slack=gap.slack), beta
         if self.ledger is None:
             return 1.0, beta
         return joint_gap(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
@@ -218,9 +254,18 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         from holdtrue.planning.comparing import compare_methods  # a plan that is kept or read does without all methods
 
         limits = (self.epsilon, self.delta) if self.limited else (None, None)
-        task = AskingTask(self.queries, self.beta, self.reserve, self.bits, self.rule, *limits, pure=self.ledger == "pure")
+        task = AskingTask(
+            self.queries, self.beta, self._share_in_mu(), self.bits, self.rule, *limits, pure=self.ledger == "pure"
+        )
         task = replace(task, shares=self.shares, strict=self.strict, side=self.side)
         return compare_methods(task, rows=self.rows, alpha=self.alpha, chosen=self.method)
+
+    def _share_in_mu(self) -> float:
+        """Return the share of a ledger in mu squared that the reserve would be."""
+        if self.second is None:
+            return self.reserve
+        kept = purse_of("mu", predictions=self.second.predictions, epsilon=self.second.epsilon).cap_units
+        return kept / (self.cap_units + kept)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:>10}  {value}" for name, value in self.lines())
@@ -228,6 +273,16 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th style='text-align:right'>{name}</th><td>{value}</td></tr>" for name, value in self.lines())
         return f"<table>{cells}</table>"
+
+    def _say_widths(self) -> list[str]:
+        """Return the other width in words: with and without rows that are declared independent draws."""
+        if self.ledger is None or self.side != "both":
+            return []
+        if self.iid:
+            return [f"{self.sample_alpha:.4g} of these rows, whether or not they are independent draws (iid)"]
+        other = _plan_with_draws(self)
+        wide = "no interval" if other is None else f"{other.alpha:.4g}"
+        return [f"{wide} of the population if rows were declared independent draws (iid), which they are not"]
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as names and words, a line each."""
@@ -252,6 +307,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
             width = max(self.alpha_at(self.shares), self.alpha_at(1 - self.shares))
             narrow = f"{width:.4g} where an answer is {self.shares:g}, as in all up to it or near 1"
             lines.insert(3, ("", narrow))
+        lines[3:3] = [("", each) for each in self._say_widths()]
         if self.alpha_otherwise is not None:
             other = "validity" if self.rule == "privacy" else "privacy"
             lines.insert(3, ("", f'{self.alpha_otherwise:.4g} with cap="{other}"; this plan has cap="{self.rule}"'))
@@ -259,10 +315,38 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         if self.ledger is not None:
             lines += [
                 ("noise", f"standard deviation {self.sigma:.4g} of one answer"),
-                ("ledger", f"{_UNITS[self.ledger]} up to {self.cap:.4g}; {self.reserve:.0%} of it reserved"),
+                ("ledger", f"{_UNITS[self.ledger]} up to {self.cap:.4g}{_say_reserve(self)}"),
                 ("privacy", f"everything released is ({self.epsilon:.4g}, {self.delta:.3g})-DP or better"),
             ]
-        return lines
+        return lines if self.purse is None else [*lines, *_say_purse(self.purse)]
+
+
+def _say_reserve(plan: "Plan") -> str:
+    second = plan.second
+    if second is None:
+        return f"; {plan.reserve:.0%} of it reserved"
+    beside = f"{second.predictions:,} draws" if second.currency == "draws" else f"rho up to {second.cap:.4g}"
+    return f" for questions; a purse beside it has {beside}"
+
+
+def _say_purse(purse: Purse) -> list[tuple[str, str]]:
+    """Return the lines of a reserve for predictions: what it pays for, and what the plan would be in every currency."""
+    words = {"mu": "in mu squared", "rho": "in rho", "draws": "counted in draws"}
+    said = ", ".join(f"{value:,.4g} {words[name]}" for name, value in purse.widths)
+    compared = [("", f"{purse.solved}: {said}")] if len(purse.widths) > 1 else []
+    return [("reserve", f"{purse}, {words[purse.currency]}"), *compared]
+
+
+def _plan_with_draws(plan: Plan) -> Plan | None:
+    """Return the plan for the same questions if rows were declared independent draws; None where there is none."""
+    from holdtrue.planning.asking import plan as make_plan  # a plan that is kept or read does without the solvers
+
+    limits = {"epsilon": plan.epsilon, "delta": plan.delta} if plan.ledger != "pure" else {"epsilon": plan.epsilon}
+    given = {"rows": plan.rows, "queries": plan.queries, "beta": plan.beta, "reserve": plan.reserve, "bits": plan.bits}
+    try:
+        return make_plan(**given, **limits, uses=plan.uses, pure=plan.ledger == "pure")  # type: ignore[arg-type]  # by name
+    except RequestError:
+        return None
 
 
 def refuse_one_side(plan: "AnyPlan", what: str) -> None:
@@ -307,6 +391,12 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     method = "open-ended"
     limited = True
     side: ClassVar[Side] = "both"
+    second: ClassVar[None] = None
+
+    @property
+    def reserve_currency(self) -> Currency | Literal["epsilon"]:
+        """Return in what the reserve is counted."""
+        return _RESERVES[self.ledger]
 
     @property
     def theorem(self) -> str | None:
@@ -385,8 +475,16 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         """Return the box, the epsilon and the slack of an answer by its number and by what was spent with it (T7)."""
         if not self.iid:
             return None
-        gap = self._shift(spent, self.transfer_beta)
+        gap = self.find_shift(self.transfer_beta, spent=spent)
         return self._noise(draw), gap.epsilon, gap.slack
+
+    def find_shift(self, beta: float, *, spent: int) -> Shift:
+        """Return T5's shift once this much is spent, with failure beta over all totals (T7)."""
+        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
+
+    def find_pairs(self, beta: float, *, spent: int) -> tuple[Shift, ...]:
+        """Return several shifts that hold at once where :meth:`find_shift` has one (V4.2 iii)."""
+        return level_pairs(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def joint_gap(self, beta: float, *, spent: int) -> tuple[float, float]:
         """Return how far sample and population may be apart once this much is spent, and its share of beta (S2)."""
@@ -398,9 +496,6 @@ class OpenPlan(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         else:
             width = self.sigma / math.sqrt(2) * laplace_maximum(1, beta=self.noise_beta * STITCH / draw**2)
         return (width + grid(self.rows, bits=self.bits)) * ROUNDING
-
-    def _shift(self, spent: int, beta: float) -> Shift:
-        return level_shift(self.ledger, spent, first=self.cost, cap=self.cap_units, beta=beta)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the plan as names and words, a line each."""

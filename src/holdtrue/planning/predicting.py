@@ -83,12 +83,14 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
 ) -> PredictionPlan:
     """Return the plan for private predictions by vote; give alpha or rows, and the other is computed.
 
-    The class is given by its ``size`` or, if realizable, by its VC ``dimension``. The budget is ``epsilon`` for one
+    The class is given by its ``size`` or by its VC ``dimension``, which may be that of an infinite class; unless realizable,
+    predictors must then have the fewest errors of all on their parts, exactly (V6.1). The budget is ``epsilon`` for one
     prediction, or ``mu`` (GDP) or ``rho`` (zCDP) for all ``predictions`` together; the ledger is GDP unless they or
     ``ledger`` say otherwise. Realizable: soft majority with the best
     number of parts (E5), or the report's (``method="seed"``). Otherwise: a response table (E11) on which one step of the
     votes moves the log-odds by epsilon, or on a pure ``ledger`` the probabilities by e^epsilon; "laplace" is noise of
-    scale 1 / (r epsilon), clipped, and "seed" the report's Corollary 1, mended.
+    scale 1 / (r epsilon), clipped, with the best number of parts where a dimension is given, and "seed" the report's
+    Corollary 1, mended.
 
     >>> import holdtrue.planning.predicting as planning
     >>> plan = planning.plan_prediction(epsilon=1.0, alpha=0.1, beta=0.05, size=1000)
@@ -101,7 +103,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
     noisy = not realizable and method != "best"
     book = _ledger(mu, rho, ledger, noisy=noisy)
     privacy = _budget(epsilon, mu, rho, times)
-    cut = _cut_parts(base, failure, privacy, method, book, realizable=realizable)
+    cut = _cut_parts(base, failure, privacy, method, book, realizable=realizable, infinite=dimension is not None)
     if (alpha is None) == (rows is None):
         given = "neither is" if alpha is None else "both are"
         raise InvalidParameter("plan", f"{given} given", "given exactly one of alpha and rows")
@@ -128,7 +130,7 @@ def plan_prediction(  # noqa: PLR0913 - each budget and each class can be given 
         mu=math.sqrt(times) * one[0] * ROUNDING,
         rho=times * one[1] * ROUNDING,
         lower_bound=_lower_bound(dimension, error, failure, privacy),
-        theorem=_THEOREMS[method, realizable],
+        theorem=_THEOREMS[method, realizable] + ("" if dimension is None or realizable else ", agnostic dimension (V6.1)"),
     )
 
 
@@ -183,10 +185,9 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
     if (size is None) == (dimension is None):
         raise InvalidParameter("size", size, "given, or dimension in its place, and not both")
     if dimension is not None:
-        if not realizable:
-            raise InvalidParameter("dimension", dimension, "left out, and size given, where realizable=False")
         width = count("dimension", dimension)
-        return lambda alpha, beta: prediction.dimension_base_rows(width, alpha=alpha, beta=beta)
+        needed = prediction.dimension_base_rows if realizable else prediction.agnostic_dimension_rows
+        return lambda alpha, beta: needed(width, alpha=alpha, beta=beta)
     members = count("size", size)
     agnostic = learning.learning_rows if method == "best" else prediction.uniform_base_rows
     rows: Callable[..., int] = prediction.finite_base_rows if realizable else agnostic
@@ -194,7 +195,7 @@ def _base(size: int | None, dimension: int | None, method: str, *, realizable: b
 
 
 def _cut_parts(  # noqa: PLR0913 - the parameters of every theorem
-    base: BaseRows, beta: float, epsilon: float, method: str, ledger: str, *, realizable: bool
+    base: BaseRows, beta: float, epsilon: float, method: str, ledger: str, *, realizable: bool, infinite: bool
 ) -> Cut:
     """Return the partition as a function of alpha."""
 
@@ -205,6 +206,8 @@ def _cut_parts(  # noqa: PLR0913 - the parameters of every theorem
                 return prediction.realizable_partition(**given, base_rows=base)
             case "seed", True:
                 return prediction.seed_partition(**given, base_rows=base)
+            case "laplace", _ if infinite:
+                return agnostic_prediction.best_laplace_partition(**given, base_rows=base)
             case "laplace", _:
                 return agnostic_prediction.laplace_partition(**given, base_rows=base)
             case "seed", _:

@@ -59,6 +59,8 @@ MOST_PICKED = 1 << 14
 _MOST_POINTS = 1 << 32
 _MOST_LEVELS = 100
 _MOST_ROWS = 1 << 29  # so that a released number has at most 54 bits, and no sum of products more than 63
+_NOISE = 5  # times as much as is near: what noise may part two answers by, half of alpha where near is a tenth of it
+_CLEAR = 10  # times as much: answers that differ by alpha differ by more than noise
 _HALF = 27
 _MANY_LEVELS = 4
 _SHORT_GRID = 1 << 10
@@ -199,28 +201,52 @@ class Bisection(NamedTuple):
 
     The lower end is after the highest place whose share is surely below the level; ``upper`` seeks the lowest place whose
     share surely reaches it. A wrong turn, which noise may cause, costs width and never validity.
+
+    Invariant: where it goes and when it stops follow from the answers on its own ``path`` alone. So the same search takes
+    the same path whatever else was asked in between, alone or beside other levels, and costs nothing the second time.
     """
 
     level: float
     upper: bool
     low: int
     high: int
+    path: tuple[int, ...] = ()
 
     def find_middle(self, known: Mapping[int, ShareReading], *, whole: ShareReading, last: int, near: float) -> int | None:
         """Return which place to ask about next; None once the search is over.
 
-        It is over when no place is left between, or when the answers at both ends differ by less than ``near``.
+        It is over when no place is left between, or when the answers at both ends differ by less than ``near``. So it is
+        when they differ by no more than their noise may, and the path around them says that shares rise by less than
+        ``near`` here: further answers would tell noise apart from noise. Either costs a little width, never validity.
         """
-        answers = {-1: 0.0, last: whole.value} | {each: known[each].value for each in (self.low, self.high) if each in known}
-        if self.high - self.low <= 1 or abs(answers[self.high] - answers[self.low]) < near:
+        if self.high - self.low <= 1:
+            return None
+        answers = {-1: 0.0, last: whole.value} | {place: known[place].value for place in self.path}
+        apart = abs(answers[self.high] - answers[self.low])
+        if apart < near:
+            return None
+        if apart < _NOISE * near and self._estimate_rise(answers, least=_CLEAR * near) < near:
             return None
         return (self.low + self.high) // 2
+
+    def _estimate_rise(self, answers: Mapping[int, float], *, least: float) -> float:
+        """Return how much shares rise between both ends, by the slope between the nearest places that differ clearly."""
+        below = sorted((place for place in answers if place <= self.low), reverse=True)
+        above = sorted(place for place in answers if place >= self.high)
+        low, high = below.pop(0), above.pop(0)
+        while answers[high] - answers[low] < least and (below or above):
+            if not above or (below and self.low - below[0] <= above[0] - self.high):
+                low = below.pop(0)
+            else:
+                high = above.pop(0)
+        return (answers[high] - answers[low]) * (self.high - self.low) / (high - low)
 
     def narrow(self, reading: ShareReading, whole: ShareReading) -> "Bisection":
         """Return the search after the answer about its middle."""
         middle = (self.low + self.high) // 2
+        path = (*self.path, middle)
         short = reading.low < self.level * whole.high if self.upper else reading.high < self.level * whole.low
-        return self._replace(low=middle) if short else self._replace(high=middle)
+        return self._replace(low=middle, path=path) if short else self._replace(high=middle, path=path)
 
 
 def bisect_levels(  # noqa: PLR0913 - what one search needs
@@ -234,11 +260,11 @@ def bisect_levels(  # noqa: PLR0913 - what one search needs
 ) -> None:
     """Search for both ends of each level: ``ask`` adds to ``known`` what it learns about places, all of them at once.
 
-    The searches start as narrow as the places that are known already let them be, and share what they learn; no level takes
-    more than 2 log2(points) places. Ends where all searches are over, or where ``ask`` has left out a place.
-    ``whole`` is the share of rows that are looked at, against which levels are measured; everybody's is 1.
+    The searches share what is known; no level takes more than 2 log2(points) places. Ends where all searches are over, or
+    where ``ask`` has left out a place. ``whole`` is the share of rows that are looked at, against which levels are
+    measured; everybody's is 1.
     """
-    searches = [each for level in levels for each in _start_searches(known, level, whole, last)]
+    searches = [Bisection(level, upper=upper, low=-1, high=last) for level in levels for upper in (False, True)]
     while searches:
         middles = [each.find_middle(known, whole=whole, last=last, near=near) for each in searches]
         wanted = sorted({place for place in middles if place is not None and place not in known})
@@ -248,18 +274,6 @@ def bisect_levels(  # noqa: PLR0913 - what one search needs
         searches = [
             each.narrow(known[place], whole) for each, place in zip(searches, middles, strict=True) if place is not None
         ]
-
-
-def _start_searches(
-    known: Mapping[int, ShareReading], level: float, whole: ShareReading, last: int
-) -> tuple[Bisection, Bisection]:
-    below, reached = _find_low(known, level, whole), _find_high(known, level, whole, last)
-    next_above = min((place for place in known if place >= below), default=last)
-    next_below = max((place for place in known if place < reached), default=-1)
-    return (
-        Bisection(level, upper=False, low=below - 1, high=next_above),
-        Bisection(level, upper=True, low=next_below, high=reached),
-    )
 
 
 def find_quantile_ends(known: Mapping[int, ShareReading], level: float, *, whole: ShareReading, last: int) -> QuantileEnds:

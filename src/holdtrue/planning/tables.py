@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
+from typing import NoReturn
 
 from holdtrue import events
-from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid
-from holdtrue.bounds.transfer import interval, intervals, level_shift, ratio_in_box, ratio_interval
+from holdtrue.bounds.accuracy import gaussian_maximum, gaussian_overshoot, gaussian_quantile, grid, laplace_maximum
+from holdtrue.bounds.transfer import interval, intervals, ratio_in_box, ratio_interval
 from holdtrue.errors import NotCertified
 from holdtrue.exact import ROUNDING, STITCH, UNIT
 from holdtrue.planning.methods import least_sigma
@@ -21,6 +22,7 @@ __all__ = [
     "SHARE_BITS",
     "CellEnds",
     "TablePrice",
+    "WorkloadPrice",
     "count_unions",
     "cut_to_whole",
     "find_boxes",
@@ -28,6 +30,7 @@ __all__ = [
     "find_ends",
     "find_ratio",
     "find_sample_ends",
+    "has_normal_noise",
     "knows_total",
     "loosen",
     "move_to_total",
@@ -35,6 +38,9 @@ __all__ = [
     "price_marginal",
     "price_means",
     "price_table",
+    "price_workload",
+    "pure_epsilon",
+    "refuse_laplace_noise",
 ]
 
 SHARE_BITS = 20
@@ -76,6 +82,21 @@ class TablePrice:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadPrice:
+    """The boxes of questions that are declared with marginals, in deviations of each: for these rows, and the population.
+
+    ``epsilon`` and ``slack`` are the transfer theorem's, and ``draws`` the places that the questions take in the order of
+    draws; they cost nothing beyond the tables.
+    """
+
+    sample: float
+    population: float | None
+    epsilon: float
+    slack: float
+    draws: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CellEnds:
     """Ends for these rows, and for the population, None where no theorem speaks of it."""
 
@@ -94,35 +115,86 @@ def price_table(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None =
     counts as one of the planned draws, at the cost of two (U1.4). On an open-ended plan a table costs two questions, and
     takes one place in the order of draws; :func:`place_price` has its boxes (U1.3, T7). ``whole`` says that the cells are
     all rows: two of them are one question and its complement, for the price of one (U1.5).
-    Failure: NotCertified where noise is not normal, or the plan promises one end only.
+    On a pure ledger one row moves the cells by 2 in all, so that Laplace noise of one question's scale costs two questions;
+    a release of c of the k questions has c/k of beta for the largest noise of its cells (U1.3). No unions are declared.
+    Failure: NotCertified where the plan promises one end only, or unions are declared and noise is not normal.
     """
-    _check_plan(plan)
+    refuse_one_side(plan, "cells of a table have")
+    if not has_normal_noise(plan):
+        if unions or plan.ledger != "pure":
+            refuse_laplace_noise("declared unions and means")
+        return _find_pure_price(plan, cells, whole=whole)
     return _find_price(plan, cells, tuple((unions or {}).items()), whole=knows_total(plan.rows, cells) if whole else False)
 
 
-def price_marginal(plan: AnyPlan, cells: int, *, unions: Mapping[int, int] | None = None, whole: bool = True) -> TablePrice:
-    """Return the price of one table among marginals: two questions, and the boxes that these pay for (V2.3).
+def price_marginal(  # noqa: PLR0913 - a table, and what it is released with
+    plan: AnyPlan,
+    cells: int,
+    *,
+    unions: Mapping[int, int] | None = None,
+    whole: bool = True,
+    questions: int = 2,
+    workload: bool = False,
+) -> TablePrice:
+    """Return the price of one table among marginals: two questions or more, and the boxes that these pay for (V2.3).
 
-    Needs: as :func:`price_table`. On a plan with one beta the release books its share 2/k of the plan's overshoot, and the
-    box of a cell is the narrowest for which the noise of all cells and declared unions together exceeds theirs by no more
-    than that in the mean (S1, by units): it may be wider than the plan's, and grows as the root of a logarithm. Without a
+    Needs: as :func:`price_table`. On a plan with one beta the release of q questions books its share q/k of the plan's
+    overshoot, and the box of a cell is the narrowest for which the noise of all cells and declared unions together exceeds
+    theirs by no more than that in the mean (S1, by units): it may be wider than the plan's, and grows as the root of a
+    logarithm. With a ``workload`` the cells have one half of that, and :func:`price_workload` the other. Without a
     theorem for the population, and on an open-ended plan, the boxes are those of a table of two questions; on a plan that
     splits beta each cell counts as one of the planned draws.
     Failure: NotCertified as for a table, and where another theorem than the transfer theorem promises the intervals.
     """
-    _check_plan(plan)
+    refuse_one_side(plan, "cells of a table have")
+    if not has_normal_noise(plan):
+        refuse_laplace_noise("marginals")
     if isinstance(plan, Plan) and plan.iid and plan.transfer is None:
         message = "marginals need a plan by the transfer theorem: ask for tables, or plan with another method"
         raise NotCertified(message)
-    known = knows_total(plan.rows, cells) if whole else False
-    return _find_marginal_price(plan, cells, tuple((unions or {}).items()), whole=cells if known else 0)
+    total = cells if whole and knows_total(plan.rows, cells) else 0
+    given = tuple((unions or {}).items())
+    return _find_marginal_price(plan, cells, given, whole=total, paid=questions, portion=0.5 if workload else 1.0)
 
 
-def _check_plan(plan: AnyPlan) -> None:
-    refuse_one_side(plan, "cells of a table have")
-    if not isinstance(plan.event, events.GaussianNoise):
-        message = "tables and means need normal noise, which pure ledgers do not have: leave out pure=True, or ask each cell"
+def price_workload(  # noqa: PLR0913 - questions, what they are released with, and their place
+    plan: AnyPlan, spreads: Mapping[float, int], *, sigma: float, questions: int, draw: int = 1, spent: int = 0
+) -> WorkloadPrice:
+    """Return the boxes of declared questions about marginals that cost ``questions`` together (V2.3).
+
+    ``spreads`` are the deviations of both ends of all questions, in those of a cell, and how many there are of each. Law:
+    noise is normal whatever cells a question adds up, so that all boxes hold at once by Šidák's inequality for these rows;
+    for the population the ends are members of the release, each with one direction (S1 c, S6 b), and have half of the
+    overshoot that it books, or on an open-ended plan a place of their own in the order of draws (U1.3 i). Needs: questions
+    and weights fixed before the draw.
+    Failure: NotCertified on a plan that splits beta, where each question would count as one of the planned draws.
+    """
+    number = sum(spreads.values())
+    if isinstance(plan, OpenPlan):
+        near, terms = find_boxes(plan, 1.0, number, 0.0, draw=draw, spent=spent)
+        noise, epsilon, slack = terms or (None, 0.0, 0.0)
+        return WorkloadPrice(near, noise, epsilon, slack, draws=1)
+    share = min(1.0, questions / plan.queries) / 2
+    sample = gaussian_quantile(number, beta=-math.expm1(math.log1p(-plan.beta) * share)) * ROUNDING
+    if not plan.iid or plan.transfer is None:
+        return WorkloadPrice(sample, None, 0.0, 0.0)
+    if not plan.transfer.overshoot:
+        message = "a workload needs a plan with one beta, which ht.plan makes unless another method is named"
         raise NotCertified(message)
+    weight = math.fsum(spread * each for spread, each in spreads.items()) / 2 * sigma * ROUNDING  # one side of each
+    _, epsilon, slack = plan.transfer_terms(draw=1, spent=plan.cost) or (0.0, 0.0, 1.0)
+    return WorkloadPrice(sample, _find_least_box(plan.transfer.overshoot * share / weight) * ROUNDING, epsilon, slack)
+
+
+def has_normal_noise(plan: AnyPlan) -> bool:
+    """Return whether questions have normal noise, and not that of Laplace."""
+    return isinstance(plan.event, events.GaussianNoise)
+
+
+def refuse_laplace_noise(what: str) -> NoReturn:
+    """Refuse what has no bound under Laplace noise; cells of a table have (U1.3)."""
+    message = f"{what} need normal noise, which pure ledgers do not have: leave out pure=True, or ask for a table"
+    raise NotCertified(message)
 
 
 def loosen(price: TablePrice, cells: int, *, bits: int) -> TablePrice:
@@ -159,20 +231,53 @@ def _find_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...]
 
 
 @lru_cache(256)
-def _find_marginal_price(plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...], *, whole: int) -> TablePrice:
+def _find_pure_price(plan: AnyPlan, cells: int, *, whole: bool) -> TablePrice:
+    """Return the price of cells on a pure ledger; two that are all rows are one question and what it leaves."""
+    if whole and cells == _ONE_ROW:
+        return _take(plan, 1, questions=1, paid=1, whole=0)
+    questions = _ONE_ROW
+    while isinstance(plan, Plan) and not _is_sharp_purely(plan, cells, questions):
+        questions += 1
+    return _take(plan, cells, questions=questions, paid=questions, whole=0)
+
+
+def _is_sharp_purely(plan: Plan, cells: int, questions: int) -> bool:
+    """Return whether every cell is within the plan's alpha, by the share of beta that this many questions have (U1.3 i)."""
+    if plan.transfer is None:
+        return _take(plan, cells, questions=questions, paid=questions, whole=0).sample_box <= plan.sample_alpha
+    share = plan.transfer.noise_beta * min(1.0, questions / plan.queries)
+    largest = laplace_maximum(cells, beta=share)
+    box = (_sigma_for(plan, questions) / math.sqrt(2) * largest + grid(plan.rows, bits=plan.bits)) * ROUNDING
+    return box <= plan.transfer.noise
+
+
+def pure_epsilon(plan: AnyPlan, price: TablePrice) -> Fraction:
+    """Return the epsilon of the noise on one cell of a table on a pure ledger: half of what the table costs."""
+    return Fraction(price.cost if price.questions == 1 else price.cost // _ONE_ROW) * UNIT / plan.group
+
+
+@lru_cache(256)
+def _find_marginal_price(  # noqa: PLR0913 - a table, and what it is released with
+    plan: AnyPlan, cells: int, declared: tuple[tuple[int, int], ...], *, whole: int, paid: int, portion: float
+) -> TablePrice:
     members, weight = _weigh_members(cells, declared)
     split = isinstance(plan, Plan) and plan.transfer is not None and not plan.transfer.overshoot
-    questions = max(_ONE_ROW, members) if split else _ONE_ROW
-    price = _take(plan, members, questions=questions, paid=_ONE_ROW, whole=whole)
+    questions = max(paid, members) if split else paid
+    price = _take(plan, members, questions=questions, paid=paid, whole=whole, portion=portion)
     if split or price.terms is None or not isinstance(plan, Plan) or plan.transfer is None:
         return price
-    share = plan.transfer.overshoot * min(1.0, _ONE_ROW / plan.queries) / (weight * price.sigma * ROUNDING)
+    share = plan.transfer.overshoot * min(1.0, paid / plan.queries) * portion / (weight * price.sigma * ROUNDING)
+    noise = (price.sigma * _find_least_box(share) + price.rounding) * ROUNDING
+    return replace(price, terms=(noise, *price.terms[1:]))
+
+
+def _find_least_box(most: float) -> float:
+    """Return the narrowest box, in deviations, that normal noise exceeds by no more than this in the mean."""
     low, high = 0.0, 64.0
     while high - low > _NEAR:
         middle = (low + high) / 2
-        low, high = (low, middle) if gaussian_overshoot(middle) <= share else (middle, high)
-    noise = (price.sigma * high + price.rounding) * ROUNDING
-    return replace(price, terms=(noise, *price.terms[1:]))
+        low, high = (low, middle) if gaussian_overshoot(middle) <= most else (middle, high)
+    return high
 
 
 def _weigh_members(cells: int, declared: tuple[tuple[int, int], ...]) -> tuple[int, float]:
@@ -197,7 +302,7 @@ def place_price(plan: AnyPlan, price: TablePrice, *, draw: int, spent: int) -> T
     """
     if not isinstance(plan, OpenPlan):
         return price
-    wide = math.sqrt(2) * ROUNDING if price.questions == 1 else 1.0
+    wide = math.sqrt(2) * ROUNDING if price.questions == 1 and price.whole else 1.0
     near, terms = find_boxes(plan, price.sigma, price.members, price.rounding, draw=draw, spent=spent)
     return replace(price, sample_box=near * wide, terms=terms and (terms[0] * wide, *terms[1:]))
 
@@ -207,11 +312,15 @@ def find_boxes(  # noqa: PLR0913 - a vector, and its place
 ) -> tuple[float, tuple[float, float, float] | None]:
     """Return the box for these rows of a vector's members, of deviation sigma at most, and the terms of T6 (U1.3 i, T7)."""
     share = STITCH / draw**2
-    near = (sigma * gaussian_quantile(members, beta=plan.beta * share) + rounding) * ROUNDING
+    near = (_find_quantile(plan, sigma, members, beta=plan.beta * share) + rounding) * ROUNDING
     if not plan.iid:
         return near, None
-    gap = level_shift(plan.ledger, spent, first=plan.cost, cap=plan.cap_units, beta=plan.transfer_beta)
-    far = (sigma * gaussian_maximum(members, beta=plan.noise_beta * share) + rounding) * ROUNDING
+    gap = plan.find_shift(plan.transfer_beta, spent=spent)
+    if has_normal_noise(plan):
+        largest = sigma * gaussian_maximum(members, beta=plan.noise_beta * share)
+    else:
+        largest = sigma / math.sqrt(2) * laplace_maximum(members, beta=plan.noise_beta * share)
+    far = (largest + rounding) * ROUNDING
     return near, (far, gap.epsilon, gap.slack)
 
 
@@ -344,11 +453,13 @@ def _intersect(first: tuple[float, float], second: tuple[float, float]) -> tuple
     return (low, high) if low <= high else first
 
 
-def _take(plan: AnyPlan, members: int, *, questions: int, paid: int, whole: int) -> TablePrice:
+def _take(  # noqa: PLR0913 - a vector, and its price
+    plan: AnyPlan, members: int, *, questions: int, paid: int, whole: int, portion: float = 1.0
+) -> TablePrice:
     sigma, rounding = _sigma_for(plan, paid), grid(plan.rows, bits=plan.bits)
     # Noise is fresh for each release, so that what all of them keep multiplies: (1 - beta)^(questions/k) for this one.
-    failure = -math.expm1(math.log1p(-plan.beta) * min(1.0, questions / plan.queries))
-    box = (sigma * gaussian_quantile(members, beta=failure) + rounding) * ROUNDING
+    failure = -math.expm1(math.log1p(-plan.beta) * min(1.0, questions / plan.queries) * portion)
+    box = (_find_quantile(plan, sigma, members, beta=failure) + rounding) * ROUNDING
     terms = plan.transfer_terms(draw=1, spent=plan.cost) if isinstance(plan, Plan) else None
     return TablePrice(questions, paid * plan.cost, sigma, box, rounding, members, terms, whole)
 
@@ -357,9 +468,18 @@ def _sigma_for(plan: AnyPlan, questions: int) -> float:
     """Return the standard deviation that this many questions pay for on a vector of disjoint cells; one: on one of them."""
     if questions == 1:
         return plan.sigma
+    if not has_normal_noise(plan):
+        return math.sqrt(2) / (plan.rows * float(questions * plan.cost // _ONE_ROW * UNIT)) * ROUNDING
     weight = 1 if plan.ledger == "gdp" else 2  # mu squared is twice rho
     # A ledger charges two equal events, each in whole units.
     return least_sigma(plan.rows, Fraction(questions * plan.cost // _ONE_ROW * weight) * UNIT)
+
+
+def _find_quantile(plan: AnyPlan, sigma: float, members: int, *, beta: float) -> float:
+    """Return what the noise of this deviation on so many members exceeds with probability beta at most."""
+    if has_normal_noise(plan):
+        return sigma * gaussian_quantile(members, beta=beta)
+    return sigma / math.sqrt(2) * (math.log(members) - math.log(beta)) * ROUNDING
 
 
 def _is_sharp(plan: Plan, members: int, weight: float, questions: int) -> bool:

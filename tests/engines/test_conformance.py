@@ -12,7 +12,7 @@ from engines.adversarial import TABLES
 from holdtrue.engines import Engine
 from holdtrue.ensembles.parts import PartRule, hash_contents
 from holdtrue.ensembles.training import make_recipe, train_by
-from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError
+from holdtrue.errors import CuratorClosed, InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.features import Numbers
 from holdtrue.queries.parser import parse
 from holdtrue.verbs.tables import cut, read_groups
@@ -134,7 +134,7 @@ def test_dates_are_counted_by_hand(opener, engine_name):
     engine.sort()
     assert engine.sums(queries, bits=BITS) == expected
     assert engine.sums([parse("(born - DATE '2024-02-28') / 2", engine.card)], bits=1) == [1 + 2]
-    assert engine.fingerprint(b"k" * 32) == opener("arrow", DATED).fingerprint(b"k" * 32)
+    assert engine.fingerprint(b"k" * 40) == opener("arrow", DATED).fingerprint(b"k" * 40)
 
 
 def test_dates_that_are_cut_are_counted_by_hand(opener, engine_name):
@@ -222,7 +222,7 @@ def test_a_closed_engine_answers_nothing(opener, engine_name):
     for ask in (
         lambda: engine.sums([query], bits=1),
         lambda: engine.sum_values([0] * 5, bits=1),
-        lambda: engine.fingerprint(b"k" * 32),
+        lambda: engine.fingerprint(b"k" * 40),
     ):
         with pytest.raises(CuratorClosed, match="closed"):
             ask()
@@ -235,3 +235,31 @@ def test_an_empty_table_sums_to_nothing(opener, engine_name):
     assert engine.sum_values([], bits=BITS) == 0
     engine.sort()
     assert engine.sums(queries, bits=BITS) == [0] * 5
+
+
+@pytest.mark.parametrize("name", ["parquet-2", "relation", "arrow"])
+def test_the_first_few_questions_are_one_pass_and_the_next_keep_bitmaps(opener, name):
+    """Integers are the same either way; only DuckDB's rows are scanned first, and more than a few are not."""
+    many = [f"age > {bound} OR region = 'N'" for bound in range(8)]
+    for first in (["age > 65 AND smoker"], many):
+        engine = opener(name, SMALL)
+        scans = []
+        scan = engine._scan_rows
+        engine._scan_rows = lambda *given, scan=scan, scans=scans: scans.append(given[0]) or scan(*given)
+        asked = [parse(text, engine.card) for text in first]
+        scanned = engine.sums(asked, bits=BITS)
+        assert len(scans) == (name != "arrow" and len(first) == 1)
+        assert engine.sums(asked, bits=BITS) == scanned
+        assert len(scans) == (name != "arrow" and len(first) == 1)
+
+
+def test_a_table_of_ten_thousand_columns_is_asked_as_any_other(opener):
+    """Sums are right, a column that is not there is named, and Parquet with a tenth of them gives the same fingerprint."""
+    wide = pa.table({f"c{number}": pa.array([number % 7, None, 3], pa.int64()) for number in range(10_000)})
+    tenth = wide.select(wide.column_names[::10])
+    whole, here, there = opener("arrow", wide), opener("arrow", tenth), opener("parquet-2", tenth)
+    asked = [parse(text, whole.card) for text in ("c6 > 4", "c9999 = 3 AND c13 < 9")]
+    assert whole.sums(asked, bits=0) == [1, 2]
+    assert here.fingerprint(b"k" * 40) == there.fingerprint(b"k" * 40) != whole.fingerprint(b"k" * 40)
+    with pytest.raises(UnknownColumn, match="no column 'c10000'"):
+        parse("c10000 > 1", whole.card)

@@ -40,7 +40,7 @@ def _every_way(engine):
     return [
         *ways,
         lambda: engine.sums(queries, bits=20, progress=lambda _: None),
-        lambda: engine.fingerprint(b"k" * 32),
+        lambda: engine.fingerprint(b"k" * 40),
         lambda: engine.sort(["age"]),
     ]
 

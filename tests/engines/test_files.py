@@ -1,10 +1,12 @@
 """Which files a path means, and what the first line of a CSV file is."""
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from holdtrue.engines import files, open_engine
+from holdtrue.engines.duckdb_engine import _list_names
 from holdtrue.engines.files import match_files
 from holdtrue.errors import InvalidParameter, RequestError, UnknownColumn
 from holdtrue.queries.parser import parse
@@ -123,6 +125,21 @@ def test_a_header_that_looks_like_a_row_is_taken_where_it_is_said(tmp_path):
     path.write_text("a,a\n1,2\n")
     with pytest.raises(RequestError, match="two columns have the name 'a'"):
         open_engine(path, header=True)
+
+
+def test_names_of_parquet_are_those_of_its_columns_alone(tmp_path):
+    """Fields inside of a column are no columns, and two columns of one name are refused before DuckDB renames one."""
+    inner = pa.array([{"x": 1, "y": {"x": [2], "a": 3}}])
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"x": inner, "l": pa.array([[1, 2]]), "a": [1], "b": [2]}), path)
+    elements = duckdb.execute("SELECT name, num_children FROM parquet_schema(?)", [str(path)]).fetchall()
+    assert _list_names(elements) == ["x", "l", "a", "b"]
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    with pytest.raises(RequestError, match="two columns have the name 'a'"):
+        open_engine(path)
+    pq.write_table(pa.table({"a": [1], "A": [2]}), path)
+    with pytest.raises(RequestError, match="differ only in case"):
+        open_engine(path)
 
 
 def test_the_check_of_the_first_line_is_what_keeps_a_row_off_the_card(tmp_path, monkeypatch):

@@ -9,12 +9,16 @@ import pytest
 
 from engines.adversarial import TABLES
 from engines.conftest import ENGINES
-from holdtrue.engines import open_engine
+from holdtrue.engines import fingerprints, open_engine
 from holdtrue.engines.fingerprints import Fingerprint
 from holdtrue.errors import InvalidParameter
+from holdtrue.kernels import row_words, row_words_compiled
+from holdtrue.kernels.row_words import LANES, mix_words
 from holdtrue.queries.evaluator import Values
 
-KEY = bytes(range(32))
+KEY = bytes(range(40))
+OLD_KEY = bytes(range(32))
+KEYS = pytest.mark.parametrize("key", [KEY, OLD_KEY], ids=["words", "blocks"])
 BASE = TABLES["mixed"].slice(0, 300)
 
 
@@ -22,27 +26,30 @@ def _print(table, key=KEY):
     return open_engine(table).fingerprint(key)
 
 
-def test_engines_give_one_fingerprint(opener):
-    assert len({opener(name, TABLES["mixed"]).fingerprint(KEY) for name in ENGINES}) == 1
-    assert len({opener(name, TABLES["empty"]).fingerprint(KEY) for name in ENGINES}) == 1
+@KEYS
+def test_engines_give_one_fingerprint(opener, key):
+    assert len({opener(name, TABLES["mixed"]).fingerprint(key) for name in ENGINES}) == 1
+    assert len({opener(name, TABLES["empty"]).fingerprint(key) for name in ENGINES}) == 1
 
 
-def test_order_of_rows_does_not_matter():
-    expected = _print(BASE)
+@KEYS
+def test_order_of_rows_does_not_matter(key):
+    expected = _print(BASE, key)
     assert len(expected) == 32
     for seed in range(5):
-        assert _print(BASE.take(np.random.default_rng(seed).permutation(BASE.num_rows))) == expected
+        assert _print(BASE.take(np.random.default_rng(seed).permutation(BASE.num_rows)), key) == expected
 
 
-def test_pieces_do_not_matter():
+@KEYS
+def test_pieces_do_not_matter(key):
     """The same rows in one batch or in many, as a stream would bring them."""
     pieces = pa.concat_tables([BASE.slice(start, 7) for start in range(0, 300, 7)])
     assert pieces.column(0).num_chunks > 1
-    assert _print(pieces) == _print(BASE)
+    assert _print(pieces, key) == _print(BASE, key)
     numbers, there = np.arange(1000), np.ones(1000, dtype=np.bool_)
     prints = set()
     for size in (1, 7, 500, 1000):
-        taken = Fingerprint(KEY, schema=[("a", "integer")])
+        taken = Fingerprint(key, schema=[("a", "integer")])
         for start in range(0, 1000, size):
             part = slice(start, start + size)
             taken.add([Values(numbers[part], there[part])], rows=numbers[part].size)
@@ -87,14 +94,98 @@ def _first(table, column, *, missing=False):
     return next(row for row, value in enumerate(table.column(column).to_pylist()) if (value is None) == missing)
 
 
+@KEYS
 @pytest.mark.parametrize("change", sorted(CHANGES))
-def test_any_change_shows(change):
-    assert _print(CHANGES[change](BASE)) != _print(BASE)
+def test_any_change_shows(change, key):
+    assert _print(CHANGES[change](BASE), key) != _print(BASE, key)
 
 
 def test_another_key_gives_another():
-    prints = {_print(BASE, bytes([number]) * 32) for number in range(20)}
-    assert len(prints) == 20
+    prints = {_print(BASE, bytes([number]) * size) for number in range(20) for size in (16, 32, 40, 64)}
+    assert len(prints) == 80
+
+
+def test_rows_hashed_together_do_not_matter(monkeypatch):
+    """More rows than are hashed together, in NumPy and in machine code: one fingerprint."""
+    rows = 50_000
+    table = pa.table(
+        {"a": np.arange(rows), "x": np.where(np.arange(rows) % 3 == 0, np.nan, 0.5), "t": ["x", "y"] * (rows // 2)}
+    )
+    prints = set()
+    for together in (7_000, 1 << 14, 1 << 20):
+        for kernels in (None, row_words_compiled):
+            monkeypatch.setattr(fingerprints, "_TOGETHER", together)
+            monkeypatch.setattr(row_words, "_COMPILED", lambda _, module=kernels: module)
+            prints.add(_print(table))
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 64, 65, 130])
+def test_a_missing_cell_shows_in_any_column(columns):
+    """Which cells are there is told by one word for every 64 columns."""
+    names = [f"c{number}" for number in range(columns)]
+    zeros = pa.table(dict.fromkeys(names, pa.array([0, 0], pa.int64())))
+    prints = {_print(zeros)}
+    for name in names:
+        missing = pa.array([0, None], pa.int64())
+        prints.add(_print(zeros.set_column(names.index(name), name, missing)))
+    assert len(prints) == columns + 1
+
+
+def test_rows_are_mixed_with_the_integers_of_exact_arithmetic(monkeypatch):
+    """Each lane is the sum of products of halves, a key added to either, modulo 2^64; a planted fault is seen."""
+    rng, rows = np.random.default_rng(27), 70
+    words = rng.integers(0, 2**64, (5, rows), dtype=np.uint64)
+    words[:, :4] = np.array([0, 2**32 - 1, 2**64 - 1, 2**63], dtype=np.uint64)
+    keys = rng.integers(0, 2**32, (5, 2, LANES), dtype=np.uint64)
+    exact = [
+        [
+            sum(
+                (int(word) + int(key[0, lane])) % 2**32 * (((int(word) >> 32) + int(key[1, lane])) % 2**32)
+                for word, key in zip(words[:, row], keys, strict=True)
+            )
+            % 2**64
+            for row in range(rows)
+        ]
+        for lane in range(LANES)
+    ]
+    for kernels in (None, row_words_compiled):
+        monkeypatch.setattr(row_words, "_COMPILED", lambda _, module=kernels: module)
+        lanes = np.zeros((LANES, rows), dtype=np.uint64)
+        for word, key in zip(words, keys, strict=True):
+            mix_words(word, key, lanes)
+        assert lanes.tolist() == exact
+        lanes[2, 69] += np.uint64(1)
+        assert lanes.tolist() != exact
+
+
+def test_two_rows_seldom_meet_in_a_lane(monkeypatch):
+    """With halves of 8 bits in place of 32, rows meet in one lane with probability at most 2^-8, however they differ.
+
+    Pairs that differ in one half, in both, in two words, and by swapped words; over 16,000 keys each, the bound has room of
+    more than six standard deviations. Without keys the last pair always meets, which shows.
+    """
+    monkeypatch.setattr(row_words, "_COMPILED", lambda _: None)
+    for name, value in {"_HALF": 8, "_LOW": 255}.items():
+        monkeypatch.setattr(row_words, name, np.uint64(value))
+    rng, trials = np.random.default_rng(8), 4_000
+    pairs = [((3, 0), (4, 0)), ((0x0300, 7), (0x0400, 7)), ((0x0101, 9), (0x0202, 10)), ((0x1234, 0x4321), (0x4321, 0x1234))]
+
+    def count_meetings(one, other, *, keyed):
+        met = 0
+        for _ in range(trials):
+            keys = (
+                rng.integers(0, 256, (2, 2, LANES), dtype=np.uint64) if keyed else np.zeros((2, 2, LANES), dtype=np.uint64)
+            )
+            lanes = np.zeros((LANES, 2), dtype=np.uint64)
+            for place in range(2):
+                mix_words(np.array([one[place], other[place]], dtype=np.uint64), keys[place], lanes)
+            met += int((lanes[:, 0] % 2**16 == lanes[:, 1] % 2**16).sum())
+        return met
+
+    for one, other in pairs:
+        assert count_meetings(one, other, keyed=True) <= LANES * trials / 256 + 6.5 * np.sqrt(LANES * trials / 256)
+    assert count_meetings(*pairs[-1], keyed=False) == LANES * trials
 
 
 @pytest.mark.parametrize("key", [b"", b"short", "a" * 32, None, bytearray(32)])
@@ -140,17 +231,19 @@ def test_fingerprints_stay_what_they_were():
             "t": pa.array([None if row % 9 == 0 else f"é{row % 4}" for row in rows]),
         }
     )
-    assert _print(table).hex() == "16721e1b199891ecc0452e3bf8ae42edb3f508fde9c157bd8f3e8a3620d0a57c"
+    assert _print(table).hex() == "38c64cf11a4e0054ebc9f1f5079f568a9ef88de9196e06e83f61134821d74dc0"
+    assert _print(table, OLD_KEY).hex() == "16721e1b199891ecc0452e3bf8ae42edb3f508fde9c157bd8f3e8a3620d0a57c"
 
 
-def test_random_edits_are_noticed():
+@KEYS
+def test_random_edits_are_noticed(key):
     """One cell of one row becomes another, two rows swap a cell, or a row stands twice: no total is as it was.
 
     Totals add up, so that an edit is what its rows come to after and before; `make soak` makes a million of them.
     """
     rng, rows = np.random.default_rng(5), 64
     cells = [rng.integers(-(2**40), 2**40, rows), rng.random(rows), rng.integers(0, 3, rows)]
-    taken = Fingerprint(KEY, schema=[("a", "integer"), ("x", "real"), ("k", "integer")])
+    taken = Fingerprint(key, schema=[("a", "integer"), ("x", "real"), ("k", "integer")])
 
     def total(row):
         there = np.ones(1, dtype=np.bool_)

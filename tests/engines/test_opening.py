@@ -87,7 +87,7 @@ def test_every_source_gives_the_same_card_rows_and_fingerprint(tmp_path, name):
     assert engine.card.column("age").bounds == (0, 120)
     assert engine.card.column("region").labels == ("N", "S")
     assert engine.sums([parse(COUNT, engine.card), parse("bmi / 63", engine.card)], bits=0) == [2, 1]
-    assert engine.fingerprint(b"k" * 32) == open_engine(pa.table(ROWS)).fingerprint(b"k" * 32)
+    assert engine.fingerprint(b"k" * 40) == open_engine(pa.table(ROWS)).fingerprint(b"k" * 40)
     engine.close()
 
 
@@ -151,7 +151,7 @@ def test_decimals_and_small_types_are_read_alike(tmp_path):
     texts = ["d = 0.1", "d >= 123456789.123456789", "u = 9223372036854775807", "s = 'x'", "h / 4"]
     sums = [engine.sums([parse(text, engine.card) for text in texts], bits=2) for engine in engines]
     assert sums[0] == sums[1] == sums[2] == [4, 4, 4, 8, 6]
-    assert len({engine.fingerprint(b"k" * 32) for engine in engines}) == 1
+    assert len({engine.fingerprint(b"k" * 40) for engine in engines}) == 1
 
 
 MOMENTS = ["2024-02-29 10:30:00.5", "0001-01-01 00:00:00", None, "1969-12-31 23:59:59.999999"]
@@ -217,7 +217,7 @@ def test_dates_are_read_alike_wherever_they_come_from(tmp_path, name):
     texts = ["day = '2024-02-29'", "day IS NULL AND at IS NULL", "at = '2024-02-29 10:30:00.5'", "at < '1970-01-01'"]
     texts += ["YEAR(day) = 9999 AND YEAR(at) = 1969", "CAST(at AS DATE) = day"]
     assert engine.sums([parse(text, engine.card) for text in texts], bits=0) == [1, 1, 1, 2, 1, 2]
-    assert engine.fingerprint(b"k" * 32) == open_engine(_dated(tmp_path, "arrow")).fingerprint(b"k" * 32)
+    assert engine.fingerprint(b"k" * 40) == open_engine(_dated(tmp_path, "arrow")).fingerprint(b"k" * 40)
 
 
 def test_what_no_calendar_has_is_null_on_every_engine():
@@ -408,7 +408,7 @@ def test_wide_integers_are_read_as_declared_whatever_the_rows_hold(tmp_path):
             whole, real = (open_engine(source, types={"a": kind}) for kind in ("integer", "real"))
             known = [parse(text, whole.card) for text in ("a > 0", "a IS NULL", "a = 2")]
             found.add((*whole.sums(known, bits=0), *real.sums([parse("a > 1e19", real.card)], bits=0)))
-            found.add(whole.fingerprint(b"k" * 32))
+            found.add(whole.fingerprint(b"k" * 40))
         assert len(found) == 2
         assert (3, 0, 1, 0) in found or (1, 2, 0, 1) in found
 
@@ -434,7 +434,7 @@ def test_categories_are_read_as_their_values_and_are_no_labels(tmp_path):
         ]
         texts = ["w = 'x'", "w IS NULL", "n = 3 AND f", f"w = '{CANARY}'"]
         assert engine.sums([parse(text, engine.card) for text in texts], bits=0) == [2, 1, 2, 0]
-        assert engine.fingerprint(b"k" * 32) == open_engine(plain).fingerprint(b"k" * 32)
+        assert engine.fingerprint(b"k" * 40) == open_engine(plain).fingerprint(b"k" * 40)
         with pytest.raises(RequestError, match=r"column 'w' has type .*, which cannot be read as integer") as caught:
             open_engine(source, types={"w": "integer"})
         assert CANARY not in str(caught.value)
@@ -558,7 +558,7 @@ import numpy as np
 import pyarrow.csv
 from holdtrue.engines import open_engine
 for data in ({{"a": np.arange(3.0), "b": np.array([True, False, True])}}, pyarrow.csv.read_csv({str(people)!r})):
-    open_engine(data).fingerprint(b"k" * 32)
+    open_engine(data).fingerprint(b"k" * 40)
 sys.exit("pandas" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0  # noqa: S603 - ours

@@ -20,13 +20,13 @@ from engines.conftest import write_postgres
 from holdtrue.engines import open_engine
 from holdtrue.engines.base import FAILED
 from holdtrue.engines.postgres import read_address
-from holdtrue.errors import InvalidParameter, NotCertified, ReleaseError, RequestError, UnknownColumn
+from holdtrue.errors import InvalidParameter, NotCertified, RefusedError, ReleaseError, RequestError, UnknownColumn
 from holdtrue.queries.parser import parse
 from queries.generating import CARD, adversarial_rows, arrow, random_query_text
 
 BITS = 30
 QUERIES = int(os.environ.get("HOLDTRUE_POSTGRES_QUERIES", "1000"))
-KEY = bytes(range(32))
+KEY = bytes(range(40))
 CHANGES = ["UPDATE base SET a = 2 WHERE a = 1", "DELETE FROM base WHERE a = 2; INSERT INTO base VALUES (9)"]
 
 
@@ -259,6 +259,18 @@ def test_a_curator_asks_rows_where_they_are(postgres, tmp_path):
             curator.ask("nothing > 1")
     with ht.Curator(held, ledger=ledger) as curator:
         assert curator.ask("age > 65").value == answer.value
+
+
+def test_a_second_budget_for_a_table_of_postgresql_must_be_wanted(postgres, tmp_path):
+    """The rows have no folder, so ledgers beside the new one are looked at; other rows have a budget of their own."""
+    planned = {"queries": 5, "epsilon": 1, "delta": 1e-6}
+    held, other = (write_postgres(postgres, pa.table({"age": np.arange(first, first + 2_000)})) for first in (0, 1))
+    ht.Curator(held, ledger=tmp_path / "one.ledger", **planned).close()
+    with pytest.raises(RefusedError, match="already have a budget in"):
+        ht.Curator(held, ledger=tmp_path / "two.ledger", **planned)
+    assert not (tmp_path / "two.ledger").exists()
+    ht.Curator(held, ledger=tmp_path / "two.ledger", second_budget=True, **planned).close()
+    ht.Curator(other, ledger=tmp_path / "three.ledger", **planned).close()
 
 
 def test_units_own_rows_of_postgresql(postgres):

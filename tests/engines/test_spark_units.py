@@ -30,12 +30,12 @@ def test_adversarial_bags_on_spark(spark_session, key):
 def test_partitions_make_no_difference(spark_session):
     table = make_table(make_many(np.random.default_rng(20261116))[:20_000])
     local = open_units("id", None, {"": open_rows_with("arrow", table, None)})
-    known, fingerprint = ask_all(local), local.fingerprint(b"k" * 16)
+    known, fingerprint = ask_all(local), local.fingerprint(b"k" * 40)
     for parts in (1, 7):
         engine = open_units("id", None, {"": _open(spark_session, table, parts)})
         assert engine.rows == local.rows
         assert ask_all(engine) == known
-        assert engine.fingerprint(b"k" * 16) == fingerprint
+        assert engine.fingerprint(b"k" * 40) == fingerprint
         engine.close()
     local.close()
 

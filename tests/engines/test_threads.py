@@ -97,8 +97,8 @@ def test_sums_return_while_a_class_is_counted(opener, name):
         assert found == engine.sums(asked, bits=20)
     assert engine.sums(_queries(engine), bits=20) == alone
     with _counting(engine) as (pool, _):
-        found = pool.submit(engine.fingerprint, b"k" * 32).result(PATIENCE)
-    assert found == engine.fingerprint(b"k" * 32)
+        found = pool.submit(engine.fingerprint, b"k" * 40).result(PATIENCE)
+    assert found == engine.fingerprint(b"k" * 40)
 
 
 class OneForAll:
@@ -166,7 +166,7 @@ def test_closing_lets_calls_under_way_end_and_no_other_begin(opener, name):
         with pytest.raises(CuratorClosed):
             engine.sums(_queries(engine), bits=20)
     assert counts == _expected()
-    for call in (lambda: engine.sums(_queries(engine), bits=20), lambda: engine.fingerprint(b"k" * 32)):
+    for call in (lambda: engine.sums(_queries(engine), bits=20), lambda: engine.fingerprint(b"k" * 40)):
         with pytest.raises(CuratorClosed):
             call()
     assert engine._under_way == 0

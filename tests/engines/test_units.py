@@ -242,12 +242,12 @@ def test_fingerprints_know_the_tables_and_the_unit_but_no_order():
         opened = open_units(
             "id", registry and open_registry(registry), {"visits": open_rows_with("arrow", make_table(rows), None)}
         )
-        return opened.fingerprint(b"k" * 16)
+        return opened.fingerprint(b"k" * 40)
 
     assert take(ROWS) == take(ROWS[::-1])
     assert take(ROWS, [1, 2]) == take(ROWS[::-1], [1, 2])
     different = [take(ROWS), take(ROWS[:-1]), take(ROWS, [1, 2]), take(ROWS, [1, 3])]
-    different.append(open_rows_with("arrow", make_table(ROWS), None).fingerprint(b"k" * 16))
+    different.append(open_rows_with("arrow", make_table(ROWS), None).fingerprint(b"k" * 40))
     assert len(set(different)) == len(different)
 
 

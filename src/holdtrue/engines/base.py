@@ -8,7 +8,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -46,6 +46,7 @@ CHUNK = 1 << 16
 FAILED = "the rows could not be read: the engine failed, or the data changed since they were opened"
 CLOSED = "the engine was closed; open the data again"
 NO_HELD_OUT = "held_out is for rows in this process or in DuckDB; train without it on Spark"
+_FEW = 4
 _NO_PAIRS = "this engine cannot bring any two rows together"
 
 T = TypeVar("T")
@@ -200,6 +201,11 @@ class StreamedEngine(Engine):
     def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
         """Yield all rows, a piece at a time: the named columns in order, and how many rows. Safe from several threads."""
 
+    def _yield_readers(self, names: Sequence[str]) -> Iterator[tuple[Callable[[], list[Values]], int]]:
+        """Yield the pieces, each to be read by whoever calls what stands for it, in a thread of its own choice."""
+        for cells, rows in self._yield_pieces(names):
+            yield partial(list, cells), rows
+
     def error_counts(
         self, hypotheses: HypothesisClass, features: Sequence[Feature], target: Query, *, progress: Progress | None = None
     ) -> Integers:
@@ -286,11 +292,15 @@ class StreamedEngine(Engine):
         """Return 32 bytes that stand for the schema and the rows in any order, under a secret key of 16 bytes or more."""
         taken = Fingerprint(key, schema=[(column.name, column.type) for column in self.card.columns])
 
+        def total(read: Callable[[], list[Values]], rows: int) -> tuple[int, int, int]:
+            return taken.total_rows(read(), rows=rows)
+
         def take() -> bytes:
             waiting: deque[Future[tuple[int, int, int]]] = deque()
             with ThreadPoolExecutor(processors := os.cpu_count() or 1, thread_name_prefix="holdtrue-rows") as pool:
-                for cells, rows in self._pass_over([column.name for column in self.card.columns], progress):
-                    waiting.append(pool.submit(taken.total_rows, cells, rows=rows))
+                pieces = self._yield_readers([column.name for column in self.card.columns])
+                for read, rows in self._tell_progress(pieces, progress):
+                    waiting.append(pool.submit(total, read, rows))
                     if len(waiting) > processors:
                         taken.merge(waiting.popleft().result())
             for totals in waiting:
@@ -333,20 +343,30 @@ class StreamedEngine(Engine):
             yield read_features(features, dict(zip(names, cells, strict=True)), rows=rows)
 
     def _pass_over(self, names: Sequence[str], progress: Progress | None) -> Iterator[tuple[list[Values], int]]:
+        return self._tell_progress(self._yield_pieces(names), progress)
+
+    def _tell_progress(self, pieces: Iterable[tuple[T, int]], progress: Progress | None) -> Iterator[tuple[T, int]]:
         done = 0
-        for cells, rows in self._yield_pieces(names):
-            yield cells, rows
+        for piece, rows in pieces:
+            yield piece, rows
             done += rows
             if progress is not None:
                 progress(done / self.rows)
 
 
 class LocalEngine(StreamedEngine):
-    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed."""
+    """An engine of this machine: a cache of bitmaps, and passes over rows that are held or streamed.
+
+    Where ``scans_first`` is true, the first few questions are one pass over the rows, which costs less than the bitmaps that
+    only pay from the next ones on: a process that asks once waits for nothing else.
+    """
+
+    scans_first: bool = False
 
     def __init__(self, card: Card, *, memory: int = MEMORY) -> None:
         super().__init__(card)
         self._bitmaps = Bitmaps(self, memory=memory)
+        self._asked = False
 
     @abstractmethod
     def mark_rows(self, atoms: Sequence[Boolean], words: Sequence[Words], *, progress: Progress | None) -> None:
@@ -371,6 +391,9 @@ class LocalEngine(StreamedEngine):
         return self._run_masked(lambda: self._sum_queries(list(queries), bits, progress))
 
     def _sum_queries(self, queries: list[Query], bits: int, progress: Progress | None) -> list[int]:
+        first, self._asked = not self._asked, True
+        if first and self.scans_first and len(queries) <= _FEW:
+            return self._scan_rows(queries, bits, progress)
         trees: list[Boolean] = [query.tree for query in queries if query.boolean]  # type: ignore[misc]  # what boolean says
         sums: list[int | None] = []
         if trees:
@@ -441,6 +464,7 @@ class LocalEngine(StreamedEngine):
 
         def sort() -> None:
             with self._lock:
+                self._asked = True
                 self._bitmaps.sort(name for name in chosen if name in known)
 
         self._run_masked(sort)

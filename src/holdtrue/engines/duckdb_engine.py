@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -97,6 +98,8 @@ class DuckDBEngine(LocalEngine):
     Every pass over the rows has a cursor of its own; statements whose progress is told share the connection, one at a time.
     """
 
+    scans_first = True
+
     def __init__(
         self,
         card: Card,
@@ -145,10 +148,18 @@ class DuckDBEngine(LocalEngine):
         return sums
 
     def _yield_pieces(self, names: Sequence[str]) -> Iterator[tuple[list[Values], int]]:
+        for read, rows in self._yield_readers(names):
+            yield read(), rows
+
+    def _yield_readers(self, names: Sequence[str]) -> Iterator[tuple[Callable[[], list[Values]], int]]:
         kinds = [self.card.column(name).type for name in names]
-        for _, batch in self._read_batches(", ".join(quote_name(name) for name in names)):
+
+        def read_batch(batch: "pa.RecordBatch") -> list[Values]:
             read = zip(names, batch.columns, kinds, strict=True)
-            yield [read_stored(name, column, kind) for name, column, kind in read], batch.num_rows
+            return [read_stored(name, column, kind) for name, column, kind in read]
+
+        for _, batch in self._read_batches(", ".join(quote_name(name) for name in names)):
+            yield partial(read_batch, batch), batch.num_rows
 
     def _release_rows(self) -> None:
         self._connection.close()
@@ -237,7 +248,7 @@ def open_files(
 
     def load(connection: "duckdb.DuckDBPyConnection") -> str:
         if streamed:
-            _check_schemas(files)
+            _check_schemas(connection, files)
             return table_function(files, types={})
         csv = files.format == "csv"
         # Dates are read as text, and then looked at.
@@ -368,16 +379,30 @@ def _make_view(connection: "duckdb.DuckDBPyConnection", source: str, *, declared
     return [(column.name, column.type) for column in columns]
 
 
-def _check_schemas(files: Files) -> None:
+def _check_schemas(connection: "duckdb.DuckDBPyConnection", files: Files) -> None:
     """Refuse Parquet files whose columns differ, which DuckDB would cast, or whose names it would change."""
+    listed = f"SELECT name, num_children FROM parquet_schema({quote_text(files.patterns[0])})"  # noqa: S608 - a quoted path
+    check_names(_list_names(connection.execute(listed).fetchall()), {})
+    others = dict.fromkeys(files.paths[1:])
+    if not others:
+        return
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     first = pq.read_schema(files.paths[0])
-    check_names(first.names, {})
-    for path in dict.fromkeys(files.paths[1:]):
+    for path in others:
         if not pq.read_schema(path).equals(first):
             message = f"{path}: the columns differ from those of {files.paths[0]}"
             raise RequestError(message)
+
+
+def _list_names(elements: Sequence[tuple[str, int | None]]) -> list[str]:
+    """Return the names of the columns of a Parquet schema, whose elements are a tree, each before its children."""
+    names, inside = [], 0
+    for name, children in elements[1:]:
+        if not inside:
+            names.append(name)
+        inside += (children or 0) - bool(inside)
+    return names
 
 
 class SpillFolder:

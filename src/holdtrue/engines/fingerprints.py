@@ -1,18 +1,26 @@
 """A fingerprint of a table under a secret key: schema, number of rows, and rows in any order.
 
-Law: for a key unknown to whoever makes the tables, two tables that differ in a name, a type, the order of columns, a
-cell, or the number of times a row occurs have the same fingerprint with probability below about 2^-80; tables that differ
-in the order of rows only always have the same. Without the key it tells nothing about the rows.
+Law: for a key unknown to whoever makes the tables, two tables of n rows or fewer that differ in a name, a type, the order of
+columns, a cell, or the number of times a row occurs have the same fingerprint with probability below about n^2 2^-125 (2^-76
+for 2 * 10^7 rows); tables that differ in the order of rows only always have the same. Without the key it tells nothing about
+the rows.
 
-Needs: AES-256 and BLAKE2b as pseudorandom functions. A row's cells, as blocks of 16 bytes, are chained through AES (all
-rows have the same number of blocks, so chaining is sound); the end is spread to two numbers of 128 bits, and those of all
-rows are added up. A block is a cell's 64 bits and a mark that it is there; for text it is a keyed hash of its UTF-8. The
-keys are derived from the secret and the schema. NULL and NaN are one cell, as they are to every query; 0 and -0 are two.
+Needs: AES-256 and BLAKE2b as pseudorandom functions. A cell is 64 bits, and a bit says whether it is there; a text is 128
+bits, a keyed hash of its UTF-8. A row's words are hashed to 256 bits by four products of halves with keys of their own
+(:func:`holdtrue.kernels.row_words.mix_words`): any two different rows of the tables meet with probability at most 2^-128,
+and there are at most 2 n^2 pairs of rows. Two blocks of AES, chained, turn different rows into independent numbers of 128
+bits, which are added up over all rows: a sum in which some row occurs c times more often in one table than in the other is
+zero with probability at most c 2^-128. Keys are derived from the secret and the schema. NULL and NaN are one cell, as they
+are to every query; 0 and -0 are two.
+
+A key shorter than 40 bytes is that of a ledger made before this was so, whose fingerprint is taken as it was then: the cells
+of a row, a block of AES each, are all chained, the end is spread to two numbers of 128 bits, and either is added up.
 """
 
 import hashlib
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +28,24 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from holdtrue.codec import encode
 from holdtrue.errors import InvalidParameter
+from holdtrue.kernels import Words
+from holdtrue.kernels.row_words import LANES, mix_words
 from holdtrue.queries.evaluator import Values
 
 __all__ = ["Fingerprint", "tables_in"]
 
 _SHORTEST_KEY = 16
+_WORDS_KEY = 40
 _BLOCK = 16
 _LIMB: Final = 32
 _HALVES = 4
 _BESIDE = 256
 _SIZE = 32
+_MASK = 64
+_TOGETHER = 1 << 14  # what is held for so many rows is small enough to be allocated again without the kernel's help
+
+ColumnWords: TypeAlias = tuple[list[Words], npt.NDArray[np.bool_] | None]
+"""The 64-bit words of a column's cells, 0 where there is none, and where they are; None for everywhere."""
 
 
 class Fingerprint:
@@ -45,6 +61,9 @@ class Fingerprint:
         self._text = self._derive_key(b"text")
         self._chain = self._make_cipher(b"chain")
         self._spread = self._make_cipher(b"left"), self._make_cipher(b"right")
+        texts = sum(kind == "text" for _, kind in schema)
+        words = len(schema) + texts + -(-len(schema) // _MASK)
+        self._word_keys = self._make_word_keys(words) if len(key) >= _WORDS_KEY else None
 
     def _derive_key(self, purpose: bytes) -> bytes:
         return hashlib.blake2b(purpose + b"\0" + self._schema, key=self._key, digest_size=32).digest()
@@ -52,37 +71,53 @@ class Fingerprint:
     def _make_cipher(self, purpose: bytes) -> "Cipher[modes.ECB]":
         return Cipher(algorithms.AES(self._derive_key(purpose)), modes.ECB())  # noqa: S305 - as a function of single blocks
 
+    def _make_word_keys(self, words: int) -> Words:
+        """Return keys of 32 bits for the halves of each word and each lane: AES of a counter."""
+        counter = np.zeros((2 * words, 2), dtype=np.uint64)
+        counter[:, 0] = np.arange(2 * words)
+        return _encrypt_blocks(self._make_cipher(b"words"), counter).view("<u4").astype(np.uint64).reshape(words, 2, LANES)
+
     def add(self, cells: Sequence[Values], *, rows: int) -> None:
         """Add rows: for every column of the schema in turn, its 64-bit values or text by its places, with their validity."""
         self.merge(self.total_rows(cells, rows=rows))
 
     def total_rows(self, cells: Sequence[Values], *, rows: int) -> tuple[int, int, int]:
         """Return what rows come to, without adding them: several threads may ask for their own rows at once."""
-        state = np.zeros((rows, 2), dtype=np.uint64)
-        blocks = np.empty((rows, 2), dtype=np.uint64)
-        for column in cells:
-            self._encode_column(column, blocks)
-            state ^= blocks
-            state = _encrypt_blocks(self._chain, state)
-        left, right = [_sum_blocks(_encrypt_blocks(cipher, state)) for cipher in self._spread]
-        return rows, left, right
+        texts = [None if column.dictionary is None else self._hash_texts(column.dictionary) for column in cells]
+        left, right = 0, 0
+        for start in range(0, rows, _TOGETHER):
+            part, size = slice(start, start + _TOGETHER), min(_TOGETHER, rows - start)
+            words = (_list_words(column, part, table) for column, table in zip(cells, texts, strict=True))
+            state = np.zeros((size, 2), dtype=np.uint64)
+            for block in _yield_blocks(words, size) if self._word_keys is None else self._mix_words(words, size):
+                state ^= block
+                state = _encrypt_blocks(self._chain, state)
+            ends = [state] if self._word_keys is not None else [_encrypt_blocks(cipher, state) for cipher in self._spread]
+            left, right = left + _sum_blocks(ends[0]), right + sum(map(_sum_blocks, ends[1:]))
+        return rows, left % (1 << 128), right % (1 << 128)
 
-    def _encode_column(self, column: Values, blocks: npt.NDArray[np.uint64]) -> None:
-        data, valid = column.data, np.ones(len(blocks), dtype=np.bool_) if column.valid is None else column.valid
-        if column.dictionary is not None:
-            # The last entry stands for NULL.
-            digests = [self._hash_text(text) for text in column.dictionary]
-            table = np.frombuffer(b"".join([*digests, bytes(_BLOCK)]), dtype="<u8").reshape(-1, 2)
-            np.take(table, np.where(valid, data, -1), axis=0, out=blocks, mode="wrap")
-            return
-        if data.dtype.kind == "f":
-            valid = valid & (data == data)  # noqa: PLR0124 - false for NaN only
-        held = data.astype("<i8" if data.dtype.kind in "bi" else "<f8", copy=False).view(np.uint64)
-        blocks[:, 0] = held if valid.all() else np.where(valid, held, np.uint64(0))
-        blocks[:, 1] = valid
+    def _mix_words(self, columns: Iterable[ColumnWords], rows: int) -> Iterator[Words]:
+        """Yield two blocks for each row: its words, mixed, and after every 64 columns which cells are there."""
+        lanes = np.zeros((LANES, rows), dtype=np.uint64)
+        keys = iter(self._word_keys if self._word_keys is not None else ())
+        for some in _take_batches(columns, _MASK):
+            there, everywhere = np.zeros(rows, dtype=np.uint64), 0
+            for place, (words, valid) in enumerate(some):
+                if valid is None:
+                    everywhere |= 1 << place
+                else:
+                    there |= valid.astype(np.uint64) << np.uint64(place)
+                for each in words:
+                    mix_words(each, next(keys), lanes)
+            there |= np.uint64(everywhere)
+            mix_words(there, next(keys), lanes)
+        for first in range(0, LANES, 2):
+            yield np.stack((lanes[first], lanes[first + 1]), axis=1)
 
-    def _hash_text(self, text: str) -> bytes:
-        return hashlib.blake2b(text.encode("utf-8"), key=self._text, digest_size=_BLOCK).digest()
+    def _hash_texts(self, texts: Sequence[str]) -> Words:
+        """Return 128 bits for each text, as two words, and zeros at the end for NULL."""
+        digests = [hashlib.blake2b(text.encode("utf-8"), key=self._text, digest_size=_BLOCK).digest() for text in texts]
+        return np.frombuffer(b"".join([*digests, bytes(_BLOCK)]), dtype="<u8").reshape(-1, 2)
 
     def totals(self) -> tuple[int, int, int]:
         """Return what all rows so far come to: how many, and the two sums. Totals of disjoint rows add up in any order."""
@@ -107,6 +142,36 @@ def tables_in(fingerprint: bytes) -> frozenset[bytes]:
     """Return the fingerprints of the tables that one is made of: itself, or for units all after the one of their names."""
     parts = [fingerprint[start : start + _SIZE] for start in range(0, len(fingerprint), _SIZE)]
     return frozenset(parts[1:] or parts)
+
+
+def _list_words(column: Values, part: slice, texts: Words | None) -> ColumnWords:
+    """Return the words of some rows of a column; of texts those of their hashes, the last of which stands for NULL."""
+    data, valid = column.data[part], None if column.valid is None else column.valid[part]
+    if texts is None and data.dtype.kind == "f":
+        numbers = data == data  # noqa: PLR0124 - false for NaN only
+        valid = numbers if valid is None else valid & numbers
+    if valid is not None and valid.all():
+        valid = None
+    if texts is not None:
+        places = data if valid is None else np.where(valid, data, len(texts) - 1)
+        return [np.take(half, places) for half in texts.T], valid
+    held = data.astype("<i8" if data.dtype.kind in "bi" else "<f8", copy=False).view(np.uint64)
+    return [held if valid is None else np.where(valid, held, np.uint64(0))], valid
+
+
+def _yield_blocks(columns: Iterable[ColumnWords], rows: int) -> Iterator[Words]:
+    """Yield a block for each cell of every row: its 64 bits and a mark that it is there, or the hash of its text."""
+    blocks = np.empty((rows, 2), dtype=np.uint64)
+    for words, valid in columns:
+        blocks[:, 0], blocks[:, 1] = words[0], words[1] if len(words) > 1 else 1 if valid is None else valid
+        yield blocks
+
+
+def _take_batches(columns: Iterable[ColumnWords], size: int) -> Iterator[list[ColumnWords]]:
+    """Yield columns in batches of a size; the last may be smaller."""
+    left = iter(columns)
+    while some := list(islice(left, size)):
+        yield some
 
 
 def _encrypt_blocks(cipher: "Cipher[modes.ECB]", blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -4,7 +4,6 @@ Every feature is total: a missing number is NaN, a question about a missing valu
 list is -1. So no row can make a pass over the rows fail.
 """
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -13,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from holdtrue.errors import InvalidParameter
-from holdtrue.exact import describe_array
 from holdtrue.queries.cards import Card
 from holdtrue.queries.columns import names_of, read_table
 from holdtrue.queries.evaluator import Values, compute, satisfies
 from holdtrue.queries.parser import parse
+from holdtrue.queries.row_keys import hash_keys
+from holdtrue.queries.sql_words import quote_text, spell_name
 from holdtrue.queries.syntax_tree import Boolean, Query
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "UnitFeature",
     "columns_of",
     "default_features",
-    "hash_bytes",
-    "hash_keys",
+    "expand_labels",
     "parse_feature",
+    "parse_labelled",
     "read_features",
     "read_given_rows",
     "read_matrix",
@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 _NUMBERS: Final = ("integer", "real", "boolean")
-_PERSON: Final = b"holdtrue parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,25 @@ def parse_feature(text: str, card: Card) -> Numbers | Query | UnitFeature:
     if not query.boolean:
         raise InvalidParameter("feature", text, "the name of a column, or a yes-or-no question about columns")
     return query
+
+
+def parse_labelled(text: str, card: Card) -> "Feature":
+    """Return the feature that a text names, also a text column whose labels are public: the places of its labels."""
+    column = card.named.get(text)
+    if column is not None and column.type == "text" and column.labels is not None:
+        return Labelled(text, column.labels)
+    return parse_feature(text, card)
+
+
+def expand_labels(text: str, card: Card) -> list[str]:
+    """Return the features that stand for a text: a question for each public label of a text column, or else itself."""
+    column = card.named.get(text)
+    if column is None or column.type != "text":
+        return [text]
+    if column.labels is None:
+        message = f"the values of {text} are not public; declare them when the data are opened: labels={{{text!r}: [...]}}"
+        raise InvalidParameter.saying("features", message)
+    return [f"{spell_name(text)} = {quote_text(label)}" for label in column.labels if isinstance(label, str)]
 
 
 def default_features(card: Card, used: Collection[str | None]) -> list[str]:
@@ -173,26 +191,6 @@ def _hash_column(values: Values) -> npt.NDArray[np.int64]:
         hashed = hash_keys(np.array(values.dictionary, dtype=np.str_), rows=len(values.dictionary))
         found[there] = hashed[values.data[there]]
     return found
-
-
-def hash_keys(keys: object, *, rows: int) -> npt.NDArray[np.int64]:
-    """Return a whole number of 63 bits for each row: the hash of its key, which is public.
-
-    Law: a fixed function of one key alone, the same for 7 and "7"; equal keys have equal hashes, so that all rows of one
-    person are in one part. Needs: keys that are public, and that stay when a row is replaced. Failure: InvalidParameter
-    unless there is one whole number or one string for every row.
-    """
-    array = np.asarray(keys)
-    if array.shape != (rows,) or array.dtype.kind not in "iuU":
-        raise InvalidParameter("keys", describe_array(array), f"{rows} public whole numbers or strings, one per row")
-    distinct, places = np.unique(array, return_inverse=True)
-    hashed = np.array([hash_bytes(str(key).encode("utf-8", "surrogatepass")) for key in distinct.tolist()], dtype=np.int64)
-    return hashed[places] if rows else np.zeros(0, dtype=np.int64)
-
-
-def hash_bytes(content: bytes) -> int:
-    """Return the 63-bit number that decides which part something belongs to."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8, person=_PERSON).digest(), "little") >> 1
 
 
 def read_given_rows(rows: Any, features: Sequence[Feature], card: Card) -> npt.NDArray[np.float64]:  # noqa: ANN401 - whatever is a table

@@ -10,6 +10,7 @@ __all__ = [
     "quote_text",
     "refusal_of",
     "refuse_aggregate",
+    "spell_name",
 ]
 
 # Words that name no column unless they stand in double quotes.
@@ -116,6 +117,11 @@ def refuse_aggregate(name: str) -> str:
 def quote_name(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def spell_name(name: str) -> str:
+    """Return a name as a query may write it: as it is where that is a name, else in quotes."""
+    return name if name.isidentifier() and name.upper() not in QUOTED else quote_name(name)
 
 
 def quote_text(text: str) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 import holdtrue as ht
 from holdtrue.curator import pipeline
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.holdouts import Holdout, Leaderboard, sparse
+from holdtrue.holdouts import Holdout, Leaderboard, private_gates, sparse
 from holdtrue.holdouts.submissions import Question
 from holdtrue.mechanisms import AboveThreshold
 
@@ -27,7 +28,8 @@ CASES, RUNS, MOST = 20_000, 60, 240
 CALM = 70  # the looks that a ledger has in the end, so that lives without a kill go on after the others
 STEPS = ("before the charge", "before the measurement", "before the response", "after the response")
 LOOKS_OF_A_RUN = 5
-RANDOM = np.random.default_rng(173)
+# Cases of their own for each ledger: gates of one database know of one another, and none opens beside another on its cases.
+RANDOM = np.random.default_rng([173, *(sys.argv[1].encode() if __name__ == "__main__" else b"")])
 TRUTH, TRAIN = RANDOM.integers(0, 2, (2, CASES))
 
 
@@ -41,7 +43,8 @@ def submission(number, *, good=False):
 def open_mode(mode, where):
     match mode:
         case "private gate":
-            return Holdout(TRUTH, looks=MOST, yes=RUNS, private=True, ledger=where)
+            given = {"looks": MOST, "yes": RUNS, "private": True, "epsilon": RUNS, "ledger": where}
+            return Holdout(TRUTH, incumbent=submission(MOST), **given)
         case "thresholdout":
             return Holdout(TRUTH, looks=MOST, train=TRAIN, overfits=RUNS, threshold=0.45, ledger=where)
         case _:
@@ -53,7 +56,7 @@ def look(mode, opened, number):
     loud = number % 7 == 6
     match mode:
         case "private gate":
-            return opened.gate(submission(number, good=loud), margin=0.0 if loud else 0.95)
+            return opened.gate(submission(number, good=loud), margin=-0.5 if loud else 0.3)
         case "thresholdout":
             return opened.score(submission(number), train=TRAIN if loud else submission(number))
         case _:
@@ -88,28 +91,34 @@ def arm(seen, place, step):
         return found
 
     def reading(self, name):
-        if name == "total":
+        if name in ("total", "values"):
             die(STEPS[1])
         return object.__getattribute__(self, name)
 
-    def responding(*fields):
-        *others, respond = fields
-
+    def before_the_response(respond):
         def dying(*given):
             die(STEPS[2])
             return respond(*given)
 
-        return Release(*others, dying)
+        return dying
+
+    def responding(*fields):
+        *others, respond = fields
+        return Release(*others, before_the_response(respond))
+
+    def replacing(release, *, respond, **others):
+        return replace(release, **others, respond=before_the_response(respond))
 
     Release = sparse.Release  # noqa: N806 - the class itself
-    Pipeline.run, Question.__getattribute__, sparse.Release = running, reading, responding
+    Pipeline.run, Question.__getattribute__ = running, reading
+    sparse.Release, private_gates.replace = responding, replacing
     AboveThreshold.watch = lambda self: (note(seen, "run"), watch(self))[1]
     sparse.Laplace.release = lambda self, *values: (note(seen, "release"), noise(self, *values))[1]
 
 
 def forget_names():
     """Name and answer looks as they were before runs had names."""
-    sparse._request_id_in_run = lambda part, _: sparse.request_id_of(part)
+    sparse.request_id_in_run = lambda part, _: sparse.request_id_of(part)
 
     def same_parts(entry, release):
         return entry.response is None and tuple(json.loads(entry.body)["parts"]) == tuple(release.parts)
@@ -163,7 +172,7 @@ def main():
         ended += os.WIFEXITED(status)
         failed += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
     with open_mode(mode, where) as opened:
-        charges = [entry for entry in opened.ledger.entries() if entry.kind == "charge"]
+        charges = [entry for entry in opened.ledger.entries() if entry.kind == "charge" and entry.verb != "incumbent"]
         told = {"paid": paid_runs(opened), "looks": len(charges), "lives": born, "failed": failed}
         told["silent"] = [json.loads(entry.body)["request"].get("run") for entry in charges if not entry.cost]
         told["opened"] = [json.loads(entry.body)["request"].get("run") for entry in charges if entry.cost]

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 from holdtrue.holdouts import Holdout, terms
-from holdtrue.holdouts.terms import Facts
+from holdtrue.holdouts.terms import Facts, sparse_numbers, sparse_plan, widen_for_rounding
 
 
 @contextmanager
@@ -25,3 +25,19 @@ def open_counted(*given, **known):
     """Return a new gate that counts transcripts."""
     with counting_transcripts():
         return Holdout(*given, **known)
+
+
+def _plan_with_releases(cases, common, given, *, yes, metric):
+    """Return the terms of a private gate as they were when every yes released a score."""
+    numbers = {"looks": common["looks"], "runs": yes, "beta": common["beta"]}
+    found = sparse_numbers(cases.number, **numbers, epsilon=given.epsilon)
+    theorem = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
+    plan = sparse_plan(cases.number, found, **numbers, method="private gate", theorem=theorem)
+    common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, cases.number)}
+    return Facts("private gate", private=True, yes=yes, metric=metric, **common), plan
+
+
+def open_releasing(*given, **known):
+    """Return a new private gate that releases a score with every yes."""
+    with mock.patch.object(terms, "_plan_private_gate", _plan_with_releases):
+        return Holdout(*given, private=True, **known)

@@ -109,8 +109,7 @@ def test_clusters_are_fixed_with_the_ledger(tmp_path):
     ("given", "words"),
     [
         ({"weights": np.ones(CLUSTERS.size)}, "leave out weights with cluster"),
-        ({"yes": 2, "private": True}, "a private gate count case by case"),
-        ({"train": TRUTH, "overfits": 3}, "a reusable holdout and a private gate count case by case"),
+        ({"train": TRUTH, "overfits": 3}, "a reusable holdout counts case by case"),
         ({"cluster": CLUSTERS[1:]}, "cluster has 1,199 values"),
         ({"cluster": np.full(CLUSTERS.size, np.nan)}, "finite"),
     ],

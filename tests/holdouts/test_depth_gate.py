@@ -11,6 +11,7 @@ from holdouts.interrupting import kill_during, when_measured
 from holdouts.old_gates import open_counted
 from holdtrue.bounds.gate_levels import depth_levels
 from holdtrue.holdouts import Holdout, holdout, mode
+from ledgers.conftest import server as postgres  # noqa: F401 - a fixture: the PostgreSQL server that the ledgers' tests start
 
 CASES = 500
 RANDOM = np.random.default_rng(101)
@@ -99,11 +100,11 @@ def test_v1_a_no_says_how_many_were_not_told_apart():
 
 def test_v1_an_unanswered_charge_counts_as_a_yes():
     gate = gate_of()
-    kill_during(lambda: gate.gate(winning(1, 2)))
-    assert gate.gate(winning(2, 1)).level == pytest.approx(LEVELS[1])
+    kill_during(lambda: gate.gate(winning(9, 10)))
+    assert gate.gate(winning(10, 9)).level == pytest.approx(LEVELS[1])
     # Its own answer comes at the level of its own charge, and the count is right again.
-    assert gate.gate(winning(1, 2)).level == pytest.approx(LEVELS[0])
-    assert gate.gate(winning(4, 1)).level == pytest.approx(LEVELS[0])
+    assert gate.gate(winning(9, 10)).level == pytest.approx(LEVELS[0])
+    assert gate.gate(winning(10, 10)).level == pytest.approx(LEVELS[0])
     gate.close()
 
 
@@ -111,11 +112,11 @@ def test_v1_looks_in_flight_are_judged_as_if_those_before_them_had_a_yes(tmp_pat
     path = tmp_path / "a.ledger"
     with gate_of(ledger=path) as one, Holdout(TRUTH, ledger=path) as other:
         told = []
-        with when_measured(lambda: told.append(other.gate(winning(2, 1)))):
-            told.append(one.gate(winning(1, 2)))
+        with when_measured(lambda: told.append(other.gate(winning(10, 9)))):
+            told.append(one.gate(winning(9, 10)))
         assert [said.level for said in told] == pytest.approx([LEVELS[1], LEVELS[0]])
-        assert one.gate(winning(2, 1)).level == pytest.approx(LEVELS[1])  # recorded for good
-        assert one.gate(winning(5, 1)).level == pytest.approx(LEVELS[0])
+        assert one.gate(winning(10, 9)).level == pytest.approx(LEVELS[1])  # recorded for good
+        assert one.gate(winning(10, 11)).level == pytest.approx(LEVELS[0])
     assert ht.verify(path)
 
 
@@ -177,6 +178,37 @@ def test_v1_an_open_gate_is_known_to_other_processes_by_its_ledger(tmp_path):
     with Holdout(TRUTH, ledger=tmp_path / "b.ledger") as scores:  # a gate whose ledger is gone can say nothing more
         mode._GATES.clear()
         scores.score(START)
+
+
+def test_v1_gates_of_one_postgresql_database_know_of_one_another(postgres):  # noqa: F811 - the fixture
+    """Ledgers in schemas of their own: a second gate, or a score, on the cases of an open gate is refused."""
+    first, second, third, fourth = (postgres.schema() for _ in range(4))
+    gate_of(ledger=first).close()
+    mode._GATES.clear()  # as in another process
+    with Holdout(TRUTH, looks=10, ledger=second) as scores:
+        for tell in (lambda: scores.score(TRUTH), lambda: gate_of(ledger=third)):
+            with pytest.raises(ht.RefusedError, match="a gate on these cases is open"):
+                tell()
+        assert scores.looks_left == 10
+        with Holdout(1 - TRUTH, looks=10, ledger=fourth) as others:  # the control: other cases
+            others.score(START)
+        with Holdout(TRUTH, ledger=first) as same:  # one ledger, one tree
+            same.gate(TRUTH)
+            same.certify()
+        assert scores.score(TRUTH).looks_left == 9
+    mode._GATES.clear()
+    with gate_of(ledger=postgres.schema()) as later:
+        assert later.facts.told_before
+        assert RESTS in later.gate(winning(80, 10)).claim
+
+
+def test_v1_gates_that_do_not_look_for_others_in_postgresql_are_two_trees(postgres, monkeypatch):  # noqa: F811 - the fixture
+    """The control: as it was, when ledgers in a database were not seen."""
+    monkeypatch.setattr("holdtrue.holdouts.open_gates.DatabaseNotes.list_others", lambda *_: iter(()))
+    with gate_of(ledger=postgres.schema()):
+        mode._GATES.clear()
+        with gate_of(ledger=postgres.schema()) as second:
+            assert not second.facts.told_before
 
 
 RESTS = "if submissions do not depend on what these cases told before"
@@ -312,9 +344,8 @@ def test_v1_clusters_are_the_cases():
         assert "on average over clusters" in yes.claim
         score = gate.certify("gain")
         assert score.value == pytest.approx(1 - np.mean([(START == TRUTH)[clusters == c].mean() for c in range(50)]))
-    for terms, name in (({"overfits": 3, "train": TRUTH}, "cluster"), ({"yes": 3, "private": True}, "cluster")):
-        with pytest.raises(ht.InvalidParameter, match=name):
-            Holdout(TRUTH, looks=20, cluster=clusters, **terms)
+    with pytest.raises(ht.InvalidParameter, match="cluster"):
+        Holdout(TRUTH, looks=20, cluster=clusters, overfits=3, train=TRUTH)
     with pytest.raises(ht.InvalidParameter, match="cluster has 3 values"):
         Holdout(TRUTH, looks=20, yes=3, cluster=[1, 2, 3])
 

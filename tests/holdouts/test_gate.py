@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import holdtrue as ht
+from holdouts.old_gates import open_releasing
 from holdtrue.bounds.gate_levels import depth_level
 from holdtrue.bounds.transcripts import gate_alpha, gate_cells, gate_gain, gate_interval, gate_level, gate_transcripts
 from holdtrue.events import NonPrivate
@@ -168,11 +169,13 @@ def test_a_charge_without_an_answer_counts_as_a_yes(monkeypatch):
             holdout.gate(with_error(0.2))
 
 
-def test_a_private_gate_is_paid_by_the_run_and_tells_a_noisy_score():
+def test_a_private_gate_of_an_old_ledger_is_paid_by_the_run_and_tells_a_noisy_score(tmp_path):
     truth = np.random.default_rng(1).integers(0, 2, 60_000)
     good = np.where(np.random.default_rng(2).random(60_000) < 0.1, 1 - truth, truth)
     coins = np.random.default_rng(3).integers(0, 2, (4, 60_000))
-    with Holdout(truth, looks=50, yes=2, private=True) as holdout:
+    path = tmp_path / "old.ledger"
+    open_releasing(truth, looks=50, yes=2, ledger=path).close()
+    with Holdout(truth, ledger=path) as holdout:
         said = [holdout.gate(row, margin=0.7) for row in coins]
         assert not any(said)
         spent = [verdict.certificate.spent for verdict in said]
@@ -187,8 +190,9 @@ def test_a_private_gate_is_paid_by_the_run_and_tells_a_noisy_score():
         assert holdout.plan.epsilon == pytest.approx(2 * spent[0])
         with pytest.raises(ht.RefusedError, match="told its incumbent"):
             holdout.certify()
+    assert ht.audit_ledger(path).breaches == ()
     with pytest.raises(ht.InvalidParameter, match="private gate"):
-        Holdout(truth, looks=50, yes=2, private=True, incumbent=good)
+        Holdout(truth, ledger=path, incumbent=good)
 
 
 def test_long_gates_are_planned_without_counting_their_transcripts(monkeypatch):

@@ -312,3 +312,47 @@ def test_holdouts_opened_side_by_side_pay_for_the_same_submission_once(tmp_path)
         assert holdout.looks_left == 19
     assert len(values) == 4
     assert len(set(values)) == 1
+
+
+def test_a_holdout_says_what_is_left_and_how_wide_it_is_without_a_look(tmp_path):
+    truth = np.random.default_rng(9).integers(0, 2, 1200)
+    with ht.Holdout(truth, looks=200, ledger=tmp_path / "a.ledger") as scores:
+        assert (
+            scores.width
+            == "±0.36 per score for these 1,200 cases; 161,136 cases would give ±0.03; a gate with 10 yes gives ±0.13"
+        )
+        scores.score(truth)
+        told = scores.budget
+        assert (told.looks_left, told.yes_left, told.private, told.unit) == (199, None, True, "mu squared")
+        assert str(told).startswith("scores: 199 of 200 looks left; ±0.36 per score")
+        assert [line.verb for line in scores.history] == ["score"]
+        scores.report(tmp_path / "a.html")
+        assert "differentially private" in (tmp_path / "a.html").read_text(encoding="utf-8")
+        assert scores.looks_left == 199
+    with ht.Holdout(1 - truth, looks=20, yes=3, private=True, incumbent=truth) as gate:
+        assert "per yes" in gate.width
+        assert (gate.budget.yes, gate.budget.yes_left, gate.budget.closed) == (3, 3, False)
+
+
+def test_wrong_ids_are_counted_and_shown():
+    truth, ids = np.arange(1200) % 2, np.arange(1200)
+    with ht.Holdout(truth, looks=5, ids=ids) as held:
+        with pytest.raises(
+            ht.InvalidParameter, match="7 are not: 1200, 1201, 1202 and 4 more; 7 of its 1,200 cases are missing"
+        ):
+            held.score(truth, ids=ids + 7)
+        assert held.looks_left == 5
+
+
+def test_a_comparison_that_can_tell_nothing_is_not_charged():
+    """Its width is public: two that differ in ten cases, where noise is larger than that, and two that are the same."""
+    truth = np.random.default_rng(19).integers(0, 2, 1200)
+    near, far = np.concatenate([1 - truth[:10], truth[10:]]), 1 - truth
+    with ht.Holdout(truth, looks=200) as held:
+        for other, words in ((near, "can differ in 0.83% of the cases"), (truth, "can differ nowhere")):
+            with pytest.raises(ht.InsufficientSamples, match=words):
+                held.compare(truth, other)
+        with pytest.raises(ht.InsufficientSamples, match="is not charged"):
+            held.compare_cases(np.ones(1200), np.zeros(1200), differ=np.arange(1200) < 10)
+        assert held.looks_left == 200
+        assert held.compare(truth, far).looks_left == 199

@@ -96,7 +96,7 @@ def learn_labels(opened, truth, kinds):
             said = nothing.copy()
             said[case] = label
             try:
-                verdict = opened.gate(cases=said == truth, margin=0.99)
+                verdict = opened.gate(cases=said == truth, margin=0.9)
             except ht.InvalidParameter:
                 refused += 1
                 continue

@@ -6,6 +6,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 import holdtrue as ht
+from holdouts import old_gates
+from holdouts.old_gates import open_releasing
 from holdtrue.codec import decode, encode
 from holdtrue.holdouts import Holdout, terms
 from holdtrue.planning.holdout_plan import HoldoutPlan, plan_holdout
@@ -13,6 +15,7 @@ from holdtrue.planning.holdout_plan import HoldoutPlan, plan_holdout
 CASES = 40_000
 RANDOM = np.random.default_rng(21)
 TRUTH = RANDOM.integers(0, 2, CASES)
+BEFORE = "above threshold and transfer, by position (T10, T6b)"
 
 
 def with_error(rate):
@@ -25,7 +28,7 @@ def passed(holdout):
 
 
 def test_s4_a_private_gate_quotes_released_scores_with_their_own_width():
-    with Holdout(TRUTH, looks=50, yes=3, private=True) as holdout:
+    with open_releasing(TRUTH, looks=50, yes=3) as holdout:
         first, second, worse = passed(holdout)
         near, wide = holdout.facts.alpha_released, holdout.plan.alpha
         assert near < 0.75 * wide
@@ -42,16 +45,15 @@ def test_s4_a_private_gate_quotes_released_scores_with_their_own_width():
 
 def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
     """The negative control: without a width of released scores in its facts, all are the plan's, on reopening too."""
-    path, plan_gate = tmp_path / "old.ledger", terms._plan_gate
+    path, plan_gate = tmp_path / "old.ledger", old_gates._plan_with_releases
 
     def plan_as_before(*given, **named):
         facts, plan = plan_gate(*given, **named)
-        return replace(facts, alpha_released=UNSET), plan
+        return replace(facts, alpha_released=UNSET), replace(plan, theorem=BEFORE)
 
     with monkeypatch.context() as patch:
-        patch.setattr(terms, "_plan_gate", plan_as_before)
-        patch.setattr(terms, "_SPARSE", "above threshold and transfer, by position (T10, T6b)")
-        Holdout(TRUTH, looks=50, yes=3, private=True, ledger=path).close()
+        patch.setattr(old_gates, "_plan_with_releases", plan_as_before)
+        open_releasing(TRUTH, looks=50, yes=3, ledger=path).close()
     with Holdout(TRUTH, ledger=path) as holdout:
         assert holdout.facts.alpha_released is UNSET
         first, second, worse = passed(holdout)
@@ -59,15 +61,14 @@ def test_s4_a_ledger_created_before_keeps_one_width(tmp_path, monkeypatch):
         assert first.interval.width == pytest.approx(2 * wide)
         assert (second.gain.low, second.gain.high) == (pytest.approx(0.01 - 2 * wide), 1.0)
         assert worse.gain.high == pytest.approx(0.01 + 2 * wide)
-        assert first.certificate.theorem == "above threshold and transfer, by position (T10, T6b)"
+        assert first.certificate.theorem == BEFORE
     assert ht.verify(path)
 
 
 def test_s4_plans_name_both_widths():
-    made = plan_holdout(cases=5000, looks=200, yes=10, overfits=None)
-    assert made["private gate"].alpha == pytest.approx(0.3305, abs=1e-3)
-    assert made["private gate"].alpha_released == pytest.approx(0.212, abs=1e-3)
-    assert "±0.3305" in str(made)
+    made = plan_holdout(cases=5000, looks=200, overfits=10)
+    assert made["thresholdout"].alpha == pytest.approx(0.449, abs=1e-3)
+    assert made["thresholdout"].alpha_released == pytest.approx(0.212, abs=1e-3)
     assert "±0.2120" in str(made)
     assert not made["scores"].alpha_released
     assert decode(encode(made), HoldoutPlan) == made

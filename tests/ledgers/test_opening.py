@@ -36,7 +36,7 @@ def test_reopening_gives_back_what_was_stored(lasting):
         )
         assert ledger.head == receipt
     assert len(terms.ledger_id) == 32
-    assert len(bytes.fromhex(terms.key)) == 32
+    assert len(bytes.fromhex(terms.key)) == 40
 
 
 def test_other_data_are_refused(lasting):

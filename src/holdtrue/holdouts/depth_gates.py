@@ -25,7 +25,7 @@ from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.events import NoCost
 from holdtrue.exact import round_up
 from holdtrue.holdouts.cases import BITS, Cases
-from holdtrue.holdouts.gating import Gate, GateState, had_yes, proved_bound
+from holdtrue.holdouts.gating import Gate, GateState, had_yes, is_look, proved_bound
 from holdtrue.holdouts.mode import Look, PlannedLook, Submission
 from holdtrue.holdouts.records import Verdict
 from holdtrue.holdouts.submissions import Question
@@ -61,7 +61,7 @@ class DepthGate(Gate):
         if number is None:
             return super().count_before(None)
         looks = [look for look in (*self.transcript.looks, *self.transcript.unanswered.values()) if look.number < number]
-        used = sum(look.verb == "gate" and (_was_open(look, number) or had_yes(look.told)) for look in looks)
+        used = sum(is_look(look) and (_was_open(look, number) or had_yes(look.told)) for look in looks)
         return used, any(look.verb == "certify" for look in looks)
 
     def release_opening(self, asked: Question, name: str, part: str) -> PlannedLook:
@@ -71,7 +71,7 @@ class DepthGate(Gate):
             del drawn, standing
             return [Prediction(_TAKEN, self.open_certificate(certificate))]
 
-        request = {"target": asked.name, "values": name, "private": False}
+        request = {"target": asked.name, "values": name, "private": self.facts.private}
         return PlannedLook(Release("incumbent", request, (part,), NoCost(), 0, 0, (), lambda _: [0], respond), list)
 
     def measure_look(self, given: Submission, against: Question | None, used: int) -> Measured:
@@ -79,16 +79,36 @@ class DepthGate(Gate):
         values = given.asked.values()
         if against is not None:
             values -= against.values()
-        if not self._are_whole:
+        if not self.are_whole:
             return np.concatenate([[used], self.cases.sum_clusters(values)])
         wins, losses = int(np.count_nonzero(values > 0)), int(np.count_nonzero(values < 0))
         if self.facts.pairs == "public" and against is not None:
             losses = self._count_differing(given.asked, against) - wins
         return [used, wins, losses]
 
+    def is_vacuous(self, given: Submission, against: Question | None) -> bool:
+        """Return whether a look's best outcome, a win in every case that may differ, would be no yes.
+
+        It depends on the submission, on how many yes there were, and on numbers of the plan: on nothing of the cases.
+        """
+        used, closed = self.count_before(None)
+        differing = self._count_differing(given.asked, against)
+        open_ = not closed and used < self.most
+        return open_ and not self.can_pass(given.margin, self.level_after(used), differing, paired=against is not None)
+
+    def can_pass(self, margin: Fraction, level: float, differing: int, *, paired: bool) -> bool:
+        """Return whether winning all cases that may differ would be a yes at a level."""
+        numbers: Measured = self.best_sums() if not self.are_whole else [differing, 0]
+        return self._log_p(margin, numbers, paired=paired) <= -level
+
+    def best_sums(self) -> npt.NDArray[np.int64]:
+        """Return the sums of clusters, or cases, that were all won."""
+        sizes = np.ones(self.cases.number, dtype=np.int64) if self.cases.sizes is None else self.cases.sizes
+        return sizes << BITS
+
     def prove_bound(self, given: Submission, against: Question | None, measured: Measured) -> Fraction | None:
         """Return the margin if its p-value is at most the level, or the largest step above it up to which all are."""
-        level, proved = self._level(int(measured[0])), None
+        level, proved = self.level_after(int(measured[0])), None
         for step in BOUND_STEPS if self.facts.tells == AT_ONCE else BOUND_STEPS[:1]:
             if self._log_p(given.margin + step, measured[1:], paired=against is not None) > -level:
                 break
@@ -100,28 +120,28 @@ class DepthGate(Gate):
         least_gain = round_up(bound)
         if least_gain >= 1:
             return 0.0
-        if not self._are_whole:
+        if not self.are_whole:
             return self._bet(np.asarray(numbers), least_gain, least=-1.0 if paired else 0.0)
         if not paired:
             return threshold_tail(int(numbers[0]), cases=self.cases.number, threshold=least_gain)
         wins, losses = (int(number) for number in numbers)
-        if self._uses_pairs(bound):
+        if self.uses_pairs(bound):
             return pairs_tail(wins, wins + losses)
         often = [wins, losses, self.cases.number - wins - losses]
-        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=least_gain, planned=self._planned)
+        return betting_tail([1.0, -1.0, 0.0], counts=often, margin=least_gain, planned=self.planned_bet)
 
     @property
-    def _planned(self) -> float | None:
+    def planned_bet(self) -> float | None:
         """Return the bet that was planned for when the gate was opened."""
         return self.facts.bet or None
 
     def _bet(self, sums: npt.NDArray[np.int64], margin: float, *, least: float) -> float:
         """Return ln p for sums of each case or cluster; results that were rounded to the grid are off by a unit at most."""
-        least_gain = margin + (0.0 if self._are_exact else 2.0**-BITS)
+        least_gain = margin + (0.0 if self.are_exact else 2.0**-BITS)
         return (
             0.0
             if least_gain >= 1
-            else betting_tail(self._means(sums), margin=least_gain, least=least, planned=self._planned)
+            else betting_tail(self._means(sums), margin=least_gain, least=least, planned=self.planned_bet)
         )
 
     def _means(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -130,21 +150,25 @@ class DepthGate(Gate):
         return found
 
     @property
-    def _are_exact(self) -> bool:
+    def are_exact(self) -> bool:
         """Return whether the value of a case is its score itself, and no rounded one."""
         return self.facts.metric != "cases"
 
     @property
-    def _are_whole(self) -> bool:
+    def are_whole(self) -> bool:
         """Return whether scores are 0 or 1, one per case, by what is public."""
-        return self._are_exact and self.cases.sizes is None
+        return self.are_exact and self.cases.sizes is None
 
-    def _uses_pairs(self, margin: Fraction) -> bool:
+    def uses_pairs(self, margin: Fraction) -> bool:
+        """Return whether scores are compared by exact pairs at a margin."""
         return bool(self.facts.pairs) and not margin
 
-    def _level(self, used: int) -> float:
+    def level_after(self, used: int) -> float:
+        """Return ln(1/l_j), after j yes."""
         facts, after = self.facts, min(used, self.most - 1)
-        return depth_level(facts.looks, yes=self.most, beta=facts.beta, after=after, tells=facts.tells or None)
+        return depth_level(
+            facts.looks, yes=self.most, beta=facts.beta_levels or facts.beta, after=after, tells=facts.tells or None
+        )
 
     def plan_certificate(self, given: Submission, part: str, state: GateState, what: str) -> PlannedLook:
         """Return the release of the incumbent's score, or of its gain over the first one, at the level of its charge."""
@@ -172,7 +196,7 @@ class DepthGate(Gate):
             return np.concatenate([[used], self.cases.sum_clusters(values)])
 
         def draw(measured: Measured) -> list[int]:
-            ends = self._certify_ends(np.asarray(measured[1:]), self._level(int(measured[0])), gain=first is not None)
+            ends = self._certify_ends(np.asarray(measured[1:]), self.level_after(int(measured[0])), gain=first is not None)
             return [round(ends[0] * _SCALE), math.floor(ends[1] * _SCALE), math.ceil(ends[2] * _SCALE)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
@@ -200,13 +224,13 @@ class DepthGate(Gate):
             return np.concatenate([[self.count_before(look.number)[0]], self.cases.sum_clusters(values)])
 
         def draw(measured: Measured) -> list[int]:
-            level, sums = self._level(int(measured[0])), np.asarray(measured[1:])
-            if self._are_whole and not paired:
+            level, sums = self.level_after(int(measured[0])), np.asarray(measured[1:])
+            if self.are_whole and not paired:
                 found = binomial_end(int(np.count_nonzero(sums)), rows=self.cases.number, level=level)
             else:
-                off = 0.0 if self._are_exact else 2.0**-BITS
+                off = 0.0 if self.are_exact else 2.0**-BITS
                 least = -1.0 if paired else 0.0
-                found = betting_end(self._means(sums), level=level, least=least, planned=self._planned) - off
+                found = betting_end(self._means(sums), level=level, least=least, planned=self.planned_bet) - off
             return [math.floor(max(Fraction(found), margin) * _SCALE)]
 
         def respond(drawn: Sequence[int], certificate: Certificate, standing: Standing) -> list[Response]:
@@ -222,12 +246,12 @@ class DepthGate(Gate):
         """Return the mean and an interval for its truth, each side at half of the level's failure."""
         side, means = level + math.log(2), self._means(sums)
         value = float(means.mean())
-        if self._are_whole and not gain:
+        if self.are_whole and not gain:
             hits, rows = int(np.count_nonzero(sums)), self.cases.number
             return value, binomial_end(hits, rows=rows, level=side), 1 - binomial_end(rows - hits, rows=rows, level=side)
         least, off = (-1.0, 2.0**-BITS) if gain else (0.0, 2.0**-BITS / 2)
-        off = 0.0 if self._are_exact else off
-        low = max(least, betting_end(means, level=side, least=least, planned=self._planned) - off)
+        off = 0.0 if self.are_exact else off
+        low = max(least, betting_end(means, level=side, least=least, planned=self.planned_bet) - off)
         turned = betting_end(-means if gain else 1 - means, level=side, least=least) - off
         return value, low, min(1.0, (-turned if gain else 1 - turned))
 
@@ -239,15 +263,15 @@ class DepthGate(Gate):
     def say_verdict(self, verdict: Verdict, look: Look, end: int) -> Verdict:
         """Return the verdict with its level, what it claims, and the wins it needs where these are public."""
         sure, against = 1 - self.facts.beta, look.request["against"]
-        level = self._level(self.count_before(look.number)[0])
+        level = self.level_after(self.count_before(look.number)[0])
         gain = None
         if against is not None:
             gain = Interval(float(proved_bound(look)) if verdict.yes else -1.0, 1.0, sure, "population")
         needed = None
         if against is not None and self.facts.pairs == "public":
-            cases = None if self._uses_pairs(Fraction(str(look.request["margin"]))) else self.cases.number
-            needed = wins_needed(
-                int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin, planned=self._planned
+            cases = None if self.uses_pairs(Fraction(str(look.request["margin"]))) else self.cases.number
+            needed = (self.facts.extra or 0) + wins_needed(
+                int(look.request["differing"]), level=level, cases=cases, margin=verdict.margin, planned=self.planned_bet
             )
         claim = self._claim_yes(look, sure) if verdict.yes else self._claim_no(look, end)
         return replace(
@@ -268,6 +292,9 @@ class DepthGate(Gate):
 
     def _claim_no(self, look: Look, end: int) -> str:
         against = look.request["against"]
+        if not is_look(look):
+            which = f"all {int(look.request['differing']):,} cases in which it may differ"
+            return f"not even winning {which} would be a yes here, so no look was charged; a no is no claim that it is worse"
         met = {
             each.request["values"]
             for each in self.transcript.until(end)

@@ -30,13 +30,14 @@ from holdtrue.planning.plans import Plan
 from holdtrue.records import Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Measured, Release, Standing
 
-__all__ = ["NO", "UNKNOWN", "YES", "Gate", "GateState", "Known", "had_yes", "proved_bound"]
+__all__ = ["NO", "UNKNOWN", "YES", "Gate", "GateState", "Known", "had_yes", "is_look", "proved_bound"]
 
 YES, NO = "yes", "no"
 _CONDITION = ", if submissions do not depend on what these cases told before under another ledger"
 _HUNDRED = 100  # bounds that are told at once lie whole hundredths above the margin
 _ABOVE = f"{YES} above "
 _FIRST = "the first incumbent"
+_VACUOUS = "vacuous"
 
 
 Known: TypeAlias = tuple[Fraction, Fraction, int]
@@ -77,6 +78,11 @@ class GateState:
         return replace(self, incumbent=name, beaten=against, means=means, yes=(*self.yes, look.number))
 
 
+def is_look(look: Look) -> bool:
+    """Return whether a charge is a look at the cases; a no that follows from public numbers is none."""
+    return look.verb == "gate" and not look.request.get(_VACUOUS)
+
+
 def had_yes(told: Response | None) -> bool:
     """Return whether a look was answered with yes."""
     return isinstance(told, Prediction) and str(told.label).startswith(YES)
@@ -93,8 +99,8 @@ class Gate(Mode[Verdict]):
 
     What is charged and unanswered counts as a yes, since nobody knows what it said. The state is a fold over the ledger, so
     it is the same for any number of processes and after crashes. Needs: nothing else about these cases is told anyone
-    before the gate has closed, and one name means one submission. It keeps no privacy, and says so. Fails: BudgetExceeded
-    when looks or yes are used up, with nothing spent.
+    before the gate has closed, and one name means one submission. It keeps no privacy unless its rule says so. Fails:
+    BudgetExceeded when looks or yes are used up, with nothing spent.
 
     The ledger names the incumbent. What it submitted is kept beside a ledger that lasts, before its yes is stored, so that
     any process goes on with the gate; results are as private as the labels, and so is what is kept.
@@ -198,6 +204,24 @@ class Gate(Mode[Verdict]):
         if met is None and given.margin < 0:
             raise InvalidParameter("margin", float(given.margin), "0 or above while there is no incumbent: a score to pass")
         against = self._find_opponent(met, known)
+        mine = self.transcript.find_unanswered(given.request_id(part))
+        if mine.request.get(_VACUOUS) if mine is not None else self.is_vacuous(given, against):
+            return self._plan_vacuous(given, part, met, against)
+        return self.plan_new(given, part, met, against)
+
+    def is_vacuous(self, given: Submission, against: Question | None) -> bool:
+        """Return whether a look could be no yes whatever the cases say, where a rule knows that from public numbers."""
+        del given, against
+        return False
+
+    def _plan_vacuous(self, given: Submission, part: str, met: str | None, against: Question | None) -> PlannedLook:
+        """Return the release of a no that follows from public numbers: nothing is measured, and no look is charged."""
+        plain = self._release(given, part, met, against)
+        free = replace(plain, request=plain.request | {_VACUOUS: True}, cost=0, draws=0, draw=lambda _: [0, 0])
+        return PlannedLook(free, list)
+
+    def plan_new(self, given: Submission, part: str, met: str | None, against: Question | None) -> PlannedLook:
+        """Return the release of a look that was not answered before."""
         measure = self._measure(given, given.request_id(part), against)
         return PlannedLook(self._release(given, part, met, against), measure)
 
@@ -317,7 +341,7 @@ class Gate(Mode[Verdict]):
         """
         last = math.inf if number is None else number
         waiting = [look for look in self.transcript.unanswered.values() if look.number < last]
-        used = sum(entry < last for entry in self._state.yes) + sum(look.verb == "gate" for look in waiting)
+        used = sum(entry < last for entry in self._state.yes) + sum(map(is_look, waiting))
         closed = any(entry < last for entry in self._state.closed) or any(look.verb == "certify" for look in waiting)
         return used, closed
 
@@ -326,7 +350,7 @@ class Gate(Mode[Verdict]):
         waiting = [look for look in self.transcript.unanswered.values() if look.number <= end]
         waiting += [look for look in self.transcript.looks if look.number <= end < look.told_at]
         closed = bool(state.closed) or any(look.verb == "certify" for look in waiting)
-        return len(state.yes) + sum(look.verb == "gate" for look in waiting), closed
+        return len(state.yes) + sum(map(is_look, waiting)), closed
 
     def _find_opponent(self, name: str | None, known: Entry | None) -> Question | None:
         """Return the question of whom a look is against; refuse where this process cannot find what it submitted."""
@@ -412,7 +436,7 @@ class Gate(Mode[Verdict]):
                 "margin": str(given.margin),
                 "against": met,
                 "differing": self._count_differing(asked, against),
-                "private": False,
+                "private": self.facts.private,
             },
             parts=(part,),
             event=NoCost(),
@@ -460,6 +484,7 @@ class Gate(Mode[Verdict]):
             gain=None,
             about=self.about,
             certificate=found.certificate,
+            private=self.facts.private,
             repeated=found.repeated,
             submission=given.name,
         )

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from holdtrue.curator.history import Line
 from holdtrue.errors import InvalidParameter, RefusedError
 from holdtrue.exact import Number, probability, rational, round_up
 from holdtrue.holdouts.cases import BITS, Cases, array_of, cases_of
@@ -14,14 +16,15 @@ from holdtrue.holdouts.depth_gates import DepthGate
 from holdtrue.holdouts.gating import Gate
 from holdtrue.holdouts.mode import Transcript, name_of
 from holdtrue.holdouts.open_gates import was_told
-from holdtrue.holdouts.records import Score, Verdict
+from holdtrue.holdouts.private_gates import PrivateDepthGate
+from holdtrue.holdouts.records import HoldoutBudget, Score, Verdict
 from holdtrue.holdouts.scoring import GuessAndCheck, Rounding, Scoring, ends_of
 from holdtrue.holdouts.sparse import PrivateGate, Thresholdout
 from holdtrue.holdouts.submissions import Metric, Question, case_comparison, comparison, given_cases, question
-from holdtrue.holdouts.terms import facts_and_plan, open_pipeline
+from holdtrue.holdouts.terms import facts_and_plan, open_pipeline, say_width
 from holdtrue.ledgers import Ledger
 from holdtrue.ledgers.sealed_store import store_beside
-from holdtrue.records import Answer, Interval
+from holdtrue.records import Answer, Interval, Listing
 from holdtrue.requests import HoldoutTerms
 
 __all__ = ["Holdout", "Scorer"]
@@ -119,7 +122,7 @@ class Holdout:
                 kind = DepthGate if self.facts.rule == "depth" else CountedGate
                 return kind(*parts, store=self._store)
             case "private gate":
-                return PrivateGate(*parts)
+                return PrivateDepthGate(*parts, store=self._store) if self.facts.rule == "depth" else PrivateGate(*parts)
             case "thresholdout":
                 return Thresholdout(*parts)
             case "guess-and-check":
@@ -330,6 +333,34 @@ class Holdout:
         return self._mode.looks_left
 
     @property
+    def budget(self) -> HoldoutBudget:
+        """Return how many looks and yes are left, what is spent, and how wide what is told is. Free."""
+        from holdtrue.holdouts.ledger_views import read_budget
+
+        self._pipeline.check_open()
+        return read_budget(self.ledger)
+
+    @property
+    def history(self) -> Listing[Line]:
+        """Return every look and what it said, oldest first, as they stand in the ledger. Free."""
+        from holdtrue.holdouts.ledger_views import list_looks
+
+        self._pipeline.check_open()
+        return list_looks(self.ledger)
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write a page with what is promised and every look that was taken: only what was told already. Free."""
+        from holdtrue.holdouts.ledger_views import make_report
+
+        self._pipeline.check_open()
+        Path(path).write_text(make_report(self.ledger, title=Path(self.path or "holdout").stem), encoding="utf-8")
+
+    @property
+    def width(self) -> str:
+        """Return how wide what is told here is, in words, and what would be narrower: from public numbers. Free."""
+        return say_width(self.facts, self.plan)
+
+    @property
     def incumbent(self) -> Interval:
         """Return what is known of the true score of a gate's incumbent. Free."""
         return self._require_gate().incumbent
@@ -355,7 +386,7 @@ class Holdout:
 
     def close(self) -> None:
         """Let go of cases and ledger; nothing is lost."""
-        self._pipeline.close()
+        (getattr(self, "_mode", None) or self._pipeline).close()
         if self._store is not None:
             self._store.close()
 
@@ -381,7 +412,8 @@ class Holdout:
         state = "closed" if self._pipeline.closed else "durable" if self._pipeline.ledger.durable else "not durable"
         kept = "private" if self.facts.private else "not private"
         number = f"{self._cases.number:,} cases" + (f" in {self._cases.units:,} clusters" if self.facts.clusters else "")
-        return f"<Holdout of {number}; {self.facts.looks:,} looks by {self.facts.mode}, {kept}; ledger {state}>"
+        looks = f"{self.facts.looks:,} looks by {self.facts.mode} within ±{self.plan.alpha:.2g}"
+        return f"<Holdout of {number}; {looks}, {kept}; ledger {state}>"
 
 
 def _public_name(name: str | None, results: object, key: str | None) -> str | None:

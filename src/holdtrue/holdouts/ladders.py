@@ -16,7 +16,7 @@ from holdtrue.exact import ROUNDING
 from holdtrue.holdouts.cases import Array, Cases
 from holdtrue.holdouts.mode import BestSoFar, Mode, Moment, PlannedLook, Submission
 from holdtrue.holdouts.records import Score
-from holdtrue.holdouts.sparse import Runs
+from holdtrue.holdouts.sparse import Runs, await_answer
 from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import Entry
 from holdtrue.planning.plans import Plan
@@ -152,7 +152,7 @@ class PrivateLadder(Runs[Score]):
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of the score that leads from now on, or of the one that still does."""
-        self.await_answer(known)
+        await_answer(self.pipeline, known)
         asked, step = given.asked, Fraction(self.facts.threshold or 0)
         self._shown.follow()
         best = self._shown.best

@@ -153,7 +153,7 @@ class Leaderboard:
 
     def close(self) -> None:
         """Let go of cases and ledger; nothing is lost."""
-        self._pipeline.close()
+        self._mode.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
 
 from msgspec import Struct
@@ -29,6 +29,9 @@ from holdtrue.ledgers import Entry, Ledger
 from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Interval, Response
 from holdtrue.verbs import Measured, Release, plan_single
+
+if TYPE_CHECKING:
+    from holdtrue.holdouts.open_gates import Notes
 
 __all__ = [
     "NOTES",
@@ -113,9 +116,7 @@ def request_id_of(part: str) -> str:
 
 def used_up(words: str, unit: str) -> BudgetExceeded:
     """Return the refusal of one more of what was planned to be few, in words of its own."""
-    refusal = BudgetExceeded(requested=1, left=0, unit=unit)
-    refusal.args = (words,)
-    return refusal
+    return BudgetExceeded.saying(words, requested=1, left=0, unit=unit)
 
 
 def was_told_here(cases: Cases) -> bool:
@@ -185,24 +186,22 @@ class Mode(ABC, Generic[Told]):
         made = self._note_cases(gate=True)
         try:
             self._refuse_beside_gate()
-            if made is not None and not self.facts.told_before and not self.pipeline.index.draws:
+            if made and not self.facts.told_before and not self.pipeline.index.draws:
                 self._refuse_told()
         except RefusedError:
-            if made is not None:
-                made.unlink(missing_ok=True)
+            if self._notes is not None:
+                if made:
+                    self._notes.remove("json")
+                self._notes.close()
             raise
         with _GATES_LOCK:
             _GATES.add(self)
 
-    def _note_cases(self, *, gate: bool) -> Path | None:
+    def _note_cases(self, *, gate: bool) -> bool:
         from holdtrue.holdouts.open_gates import note_cases
 
-        ledger = self.pipeline.ledger
-        return (
-            None
-            if self._notes is None
-            else note_cases(self._notes, Path(ledger.store.where), ledger.terms.key, self.cases, gate=gate)
-        )
+        key = self.pipeline.ledger.terms.key
+        return self._notes is not None and note_cases(self._notes, key, self.cases, gate=gate)
 
     def _note_look(self) -> None:
         """Note, before the first look of this object, that something is told of these cases."""
@@ -216,16 +215,27 @@ class Mode(ABC, Generic[Told]):
         """Refuse a new gate where others told of its cases since its terms were fixed, which say that nobody had."""
         from holdtrue.holdouts.open_gates import find_told
 
-        if self._notes is not None and find_told(self._notes, Path(self.pipeline.ledger.store.where), self.cases):
+        if self._notes is not None and find_told(self._notes, self.cases):
             message = "another ledger told of these cases while this gate was opened; open the gate under a new ledger"
             raise RefusedError(message)
 
     @cached_property
-    def _notes(self) -> Path | None:
-        """Return where gates are noted whose ledgers are files in the same folder as this one."""
-        ledger = self.pipeline.ledger
-        where = ledger.store.where
-        return Path(where).parent / NOTES if ledger.durable and Path(where).is_file() else None
+    def _notes(self) -> "Notes | None":
+        """Return where gates are noted whose ledgers are files in the same folder, or in the same database."""
+        from holdtrue.holdouts.open_gates import DatabaseNotes, FolderNotes
+
+        store = self.pipeline.ledger.store
+        if not self.pipeline.ledger.durable:
+            return None
+        url = getattr(store, "url", None)
+        return DatabaseNotes(url) if url else FolderNotes(Path(store.where)) if Path(store.where).is_file() else None
+
+    def close(self) -> None:
+        """Let go of the ledger, and of where gates are noted."""
+        self.pipeline.close()
+        notes = vars(self).get("_notes")
+        if notes is not None:
+            notes.close()
 
     def _refuse_beside_gate(self) -> None:
         """Refuse whatever is told of cases on which another ledger has an open gate."""
@@ -243,13 +253,13 @@ class Mode(ABC, Generic[Told]):
             raise RefusedError(message)
 
     def _is_noted_elsewhere(self) -> bool:
-        """Return whether a ledger in the same folder has an open gate on these cases, in whatever process."""
-        folder = self._notes
-        if folder is None or not any(folder.glob("*.json")):  # notes of gates; those of looks have another ending
-            return False
+        """Return whether a ledger in the same folder or database has an open gate on these cases, in whatever process."""
+        store, notes = self.pipeline.ledger.store, self._notes
+        if notes is None or not (hasattr(store, "url") or any((Path(store.where).parent / NOTES).glob("*.json"))):
+            return False  # no gate at all: notes of looks have another ending
         from holdtrue.holdouts.open_gates import find_open_gate
 
-        return find_open_gate(folder, Path(self.pipeline.ledger.store.where), self.cases) is not None
+        return find_open_gate(notes, self.cases)
 
     def run(self, planned: PlannedLook, request_id: str, *, bound: bool = False, analyst: str | None = None) -> Response:
         """Return the response to a planned look: the stored one, or one that is paid for once, whoever asks for it.

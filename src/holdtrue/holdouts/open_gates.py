@@ -1,9 +1,10 @@
 """Gates and looks, noted beside their ledgers, so that other processes know of which cases nothing may be told (V1.1).
 
 A gate is noted when it is opened, any other holdout before its first look: a gate that is opened on its cases afterwards
-says what it rests on. A note names a ledger in the same folder, and its cases by a digest under that ledger's own key:
-whoever cannot read the ledger cannot check a guess of the cases. Whether the gate is still open stands in the ledger.
-Ledgers in other folders, in databases and in memory have no notes here.
+says what it rests on. A note names a ledger in the same folder, or stands in a table of a ledger in the same database, and
+has its cases by a digest under that ledger's own key: whoever cannot read the ledger cannot check a guess of the cases.
+Whether the gate is still open stands in the ledger. Ledgers in other folders, in other databases and in memory have no
+notes here.
 """
 
 import hashlib
@@ -13,74 +14,149 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from holdtrue.codec import convert
 from holdtrue.errors import HoldtrueError
 from holdtrue.holdouts.cases import Cases
-from holdtrue.holdouts.gating import had_yes
+from holdtrue.holdouts.gating import had_yes, is_look
 from holdtrue.holdouts.mode import NOTES, Transcript, was_told_here
 from holdtrue.holdouts.terms import Facts
 from holdtrue.ledgers import open_ledger
+from holdtrue.ledgers.sealed_store import SealedDocument, TableStore
+from holdtrue.records import Answer
 
-__all__ = ["find_open_gate", "find_told", "note_cases", "was_told"]
+__all__ = ["DatabaseNotes", "FolderNotes", "count_looks", "find_open_gate", "find_told", "note_cases", "was_told"]
 
-_GATE, _TOLD = ".json", ".told"
+_GATE, _TOLD = "json", "told"
 
 
-def note_cases(folder: Path, ledger: Path, key: str, cases: Cases, *, gate: bool) -> Path | None:
-    """Write the note of a gate or of looks, unless nothing tells its cases from others; return it where it is new."""
+class Notes(Protocol):
+    """Where ledgers note their cases for one another."""
+
+    def add(self, kind: str, document: dict[str, Any]) -> bool:
+        """Write the note of this ledger; return whether there was none."""
+        ...
+
+    def remove(self, kind: str) -> None:
+        """Take the note of this ledger back."""
+        ...
+
+    def list_others(self, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+        """Return the place and the note of every other ledger."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened for it."""
+        ...
+
+
+class FolderNotes:
+    """Notes in a folder beside ledgers that are files."""
+
+    def __init__(self, ledger: Path) -> None:
+        self._ledger, self._folder = ledger, ledger.parent / NOTES
+
+    def _place(self, kind: str) -> Path:
+        return self._folder / f"{self._ledger.name}.{kind}"
+
+    def add(self, kind: str, document: dict[str, Any]) -> bool:
+        """Write the note of this ledger; return whether there was none."""
+        path = self._place(kind)
+        if path.exists():
+            return False
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump({"ledger": self._ledger.name} | document, file)
+        return True
+
+    def remove(self, kind: str) -> None:
+        """Take the note of this ledger back."""
+        self._place(kind).unlink(missing_ok=True)
+
+    def list_others(self, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+        """Return the place and the note of every other ledger."""
+        for path in self._folder.glob("*"):
+            if path.suffix[1:] in kinds and path.stem != self._ledger.name:
+                with suppress(OSError, ValueError, KeyError, TypeError):  # half written: nothing was told yet
+                    note = json.loads(path.read_text(encoding="utf-8"))
+                    yield self._folder.parent / note["ledger"], note
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+
+class DatabaseNotes:
+    """Notes in a table of each ledger of one PostgreSQL database, as far as its role may read the others."""
+
+    def __init__(self, url: str) -> None:
+        self._table = TableStore(url, "cases")
+
+    def add(self, kind: str, document: dict[str, Any]) -> bool:
+        """Write the note of this ledger; return whether there was none."""
+        if self._table.read_seal(kind) is not None:
+            return False
+        self._table.write(kind, SealedDocument(json.dumps(document), b"", ""))
+        return True
+
+    def remove(self, kind: str) -> None:
+        """Take the note of this ledger back."""
+        self._table.remove(kind)
+
+    def list_others(self, kinds: tuple[str, ...]) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+        """Return the place and the note of every other ledger."""
+        for url, kind, facts in self._table.list_elsewhere():
+            if kind in kinds:
+                with suppress(ValueError):
+                    yield url, json.loads(facts)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._table.close()
+
+
+def note_cases(notes: Notes, key: str, cases: Cases, *, gate: bool) -> bool:
+    """Write the note of a gate or of looks, unless nothing tells its cases from others; return whether it is new."""
     known = cases.identify()
-    path = folder / f"{ledger.name}{_GATE if gate else _TOLD}"
-    if known is None or path.exists():
-        return None
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump({"ledger": ledger.name, "cases": cases.number, "digest": _digest(key, known)}, file)
-    return path
+    if known is None:
+        return False
+    return notes.add(_GATE if gate else _TOLD, {"cases": cases.number, "digest": _digest(key, known)})
 
 
-def find_open_gate(folder: Path, ledger: Path, cases: Cases) -> str | None:
-    """Return the ledger of another gate that is open on these cases; None where there is none."""
-    for name, facts, looks in _read_noted(folder, ledger, cases, (_GATE,)):
-        if _is_open(facts, looks):
-            return name
-    return None
+def find_open_gate(notes: Notes, cases: Cases) -> bool:
+    """Return whether another ledger has a gate that is open on these cases."""
+    return any(_is_open(facts, looks) for facts, looks in _read_noted(notes, cases, (_GATE,)))
 
 
-def find_told(folder: Path, ledger: Path, cases: Cases) -> bool:
+def find_told(notes: Notes, cases: Cases) -> bool:
     """Return whether another ledger has had looks at these cases, whatever it told of them."""
-    noted = _read_noted(folder, ledger, cases, (_GATE, _TOLD))
-    return any(look.verb != "incumbent" for _, _, looks in noted for look in (*looks.looks, *looks.unanswered.values()))
+    noted = _read_noted(notes, cases, (_GATE, _TOLD))
+    return any(look.verb != "incumbent" for _, looks in noted for look in (*looks.looks, *looks.unanswered.values()))
 
 
 def was_told(cases: Cases, ledger: str | None) -> bool:
     """Return whether anything was told of these cases before, as far as it is known here and beside a ledger's place."""
     if was_told_here(cases):
         return True
-    if ledger is None or "://" in ledger:
+    if ledger is None:
         return False
-    place = Path(ledger)
-    folder = place.parent / NOTES
-    return folder.is_dir() and find_told(folder, place, cases)
+    with closing(DatabaseNotes(ledger) if "://" in ledger else FolderNotes(Path(ledger))) as notes:
+        return find_told(notes, cases)
 
 
-def _read_noted(
-    folder: Path, ledger: Path, cases: Cases, kinds: tuple[str, ...]
-) -> Iterator[tuple[str, dict[str, Any], Transcript]]:
-    """Return every other ledger that is noted with these cases: its name, the facts on its card, and its looks."""
-    notes = [path for path in folder.glob("*") if path.suffix in kinds and path.stem != ledger.name]
-    known = cases.identify() if notes else None
-    for path in notes if known is not None else ():
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a note half written is of nothing that was told yet
-            note = json.loads(path.read_text(encoding="utf-8"))
-            same = note["cases"] == cases.number
-            found = _read_looks(folder.parent / note["ledger"], note["digest"], known or b"") if same else None
-            if found is not None:
-                yield str(note["ledger"]), *found
+def _read_noted(notes: Notes, cases: Cases, kinds: tuple[str, ...]) -> Iterator[tuple[dict[str, Any], Transcript]]:
+    """Return every other ledger that is noted with these cases: the facts on its card, and its looks."""
+    known = None
+    for place, note in notes.list_others(kinds):
+        if note.get("cases") != cases.number:
+            continue
+        known = known or cases.identify()
+        found = None if known is None else _read_looks(place, str(note.get("digest")), known)
+        if found is not None:
+            yield found
 
 
-def _read_looks(ledger: Path, digest: str, known: bytes) -> tuple[dict[str, Any], Transcript] | None:
+def _read_looks(ledger: str | Path, digest: str, known: bytes) -> tuple[dict[str, Any], Transcript] | None:
     """Return the facts and the looks of a ledger; None where it is gone, or of other cases."""
     try:
         account = open_ledger(ledger)
@@ -96,11 +172,17 @@ def _read_looks(ledger: Path, digest: str, known: bytes) -> tuple[dict[str, Any]
 
 def _is_open(card: dict[str, Any], looks: Transcript) -> bool:
     """Return whether a gate may still say yes."""
-    facts, waiting = convert(card, Facts), list(looks.unanswered.values())
-    asked = [look for look in (*looks.looks, *waiting) if look.verb == "gate"]
-    used = sum(look.told is None or had_yes(look.told) for look in asked)
-    closed = any(look.verb == "certify" for look in (*looks.looks, *waiting))
-    return not closed and len(asked) < facts.looks and used < (facts.yes or 1)
+    facts = convert(card, Facts)
+    asked, used, closed = count_looks(looks)
+    return not closed and asked < facts.looks and used < (facts.yes or 1)
+
+
+def count_looks(looks: Transcript) -> tuple[int, int, bool]:
+    """Return how many looks a gate had, how many yes these may have had, and whether it was closed."""
+    every = (*looks.looks, *looks.unanswered.values())
+    asked = [look for look in every if is_look(look)]
+    used = sum(look.told is None or had_yes(look.told) or isinstance(look.told, Answer) for look in asked)
+    return len(asked), used, any(look.verb == "certify" for look in every)
 
 
 def _digest(key: str, known: bytes) -> str:

@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from holdtrue.errors import InvalidParameter
 from holdtrue.records import Answer, Certificate, Interval, Tagged
 
-__all__ = ["FRESH", "THESE", "Place", "Score", "Verdict"]
+__all__ = ["FRESH", "THESE", "HoldoutBudget", "Place", "Score", "Verdict"]
 
 FRESH = "fresh cases"
 THESE = "these cases with fresh labels"
@@ -99,7 +99,8 @@ class Verdict(Tagged, frozen=True):
         """Return in plain words what may be concluded."""
         left = f"{_looks(self.looks_left)} and {self.yes_left:,} yes left"
         if self.claim:
-            return f"{'yes' if self.yes else 'no'}: {self.claim}; valid, but not private; {left}"
+            kept = "private" if self.private else "valid, but not private"
+            return f"{'yes' if self.yes else 'no'}: {self.claim}; {kept}; {left}"
         by = f" by more than {self.margin:g}" if self.margin else ""
         better = "found better" if self.private else "better on these cases"
         answer = f"yes: {better}{by}" if self.yes else f"no: not {better}{by}"
@@ -114,6 +115,48 @@ class Verdict(Tagged, frozen=True):
 
 def _looks(number: int) -> str:
     return "1 look" if number == 1 else f"{number:,} looks"
+
+
+class HoldoutBudget(Struct, frozen=True):
+    """What a holdout may still tell, read off its ledger alone: no case is needed, and no look is spent.
+
+    ``yes`` and ``yes_left`` are None unless it is a gate; a charge without an answer counts as a yes. ``width`` says how
+    wide what it tells is. ``spent`` and ``cap`` are in the ``unit`` of its privacy; the unit is "looks" where it keeps
+    none.
+    """
+
+    mode: str
+    cases: int
+    looks: int
+    looks_left: int
+    yes: int | None
+    yes_left: int | None
+    closed: bool
+    private: bool
+    unit: str
+    spent: float
+    cap: float
+    width: str
+
+    @property
+    def left(self) -> float:
+        """Return what is left to spend."""
+        return self.cap - self.spent
+
+    @property
+    def asks(self) -> int:
+        """Return how many looks are left, as a report calls them."""
+        return self.looks_left
+
+    @property
+    def reserve(self) -> float:
+        """Return 0: looks are all that a holdout pays for."""
+        return 0.0
+
+    def __str__(self) -> str:
+        yes = "" if self.yes is None else f", {self.yes_left:,} of {self.yes:,} yes left"
+        closed = "; closed" if self.closed else ""
+        return f"{self.mode}: {self.looks_left:,} of {_looks(self.looks)} left{yes}{closed}; {self.width}"
 
 
 class Place(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdtrue.bounds.transcripts import check_cells, check_passes, guess_and_check_level, rounding_width
 from holdtrue.bounds.transfer import position_interval
 from holdtrue.curator.pipeline import Pipeline
-from holdtrue.errors import IntegrityError, InvalidParameter
+from holdtrue.errors import InsufficientSamples, IntegrityError, InvalidParameter
 from holdtrue.events import NoCost, NonPrivate
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.holdouts.mode import Mode, Moment, PlannedLook, Submission, used_up
@@ -65,11 +65,25 @@ class Scoring(Mode[Score]):
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of a noisy sum; ``team``, whose it is, goes with it where it is told."""
-        del known  # every look is answered alike
         asked = given.asked
+        if asked.difference and known is None and not self.pipeline.index.has(f"score {given.name}"):
+            self._refuse_vacuous(asked)
         words: dict[str, object] = {} if given.team is None else {"team": given.team}
         release = self._release(asked, given.name, words)
         return PlannedLook(release, lambda: [asked.total()])
+
+    def _refuse_vacuous(self, asked: Question) -> None:
+        """Refuse a comparison that could tell nothing: by public numbers its interval holds all that is possible."""
+        most = asked.ceiling / asked.divisor
+        low, _ = ends_of(asked, asked.ceiling, plan=self.plan, grid=self._grid)
+        if low > -most:
+            return
+        where = "nowhere" if not asked.ceiling else f"in {most:.2%} of the cases"
+        message = (
+            f"this comparison could tell nothing and is not charged: the two can differ {where}, and the noise of a look is "
+            "larger than that; compare by a gate (yes=), or open a holdout with more cases or fewer looks"
+        )
+        raise InsufficientSamples(message, required=None)
 
     def _release(self, asked: Question, name: str, words: dict[str, object]) -> Release:
         # The ledger keeps accuracy also where error was asked for: they are one answer.

@@ -28,7 +28,7 @@ from holdtrue.planning.plans import Plan
 from holdtrue.records import Answer, Certificate, Interval, Prediction, Response
 from holdtrue.verbs import Release, Standing
 
-__all__ = ["PrivateGate", "Runs", "Thresholdout"]
+__all__ = ["LookInRun", "PrivateGate", "Run", "Runs", "Thresholdout", "await_answer", "name_run", "request_id_in_run"]
 
 _NO = "no"
 _ENDS = {
@@ -41,23 +41,35 @@ _PATIENCE = 2.0  # seconds that a look waits for another process which is answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class Run:
     """A run under way: its id, which every charge of it names, and the noisy threshold that it was paid for with."""
 
     id: str
     watch: Watch
 
 
-def _request_id_in_run(part: str, run: str) -> str:
+def request_id_in_run(part: str, run: str) -> str:
     """Return the id of what a look asks, in the run that it is asked in."""
     return request_id_of(f"{part} in run {run}")
 
 
+def name_run() -> str:
+    """Return a name of its own for a new run."""
+    return SYSTEM.words(2).tobytes().hex()
+
+
+def await_answer(pipeline: Pipeline, known: Entry | None) -> None:
+    """Wait for another process that is answering a request; ReleaseError if its answer does not come."""
+    pipeline.index.follow()
+    if known is not None and known.response is None:
+        pipeline.ledger.wait(known.number, seconds=_PATIENCE)
+
+
 @dataclass(frozen=True, eq=False)
-class _LookInRun(PlannedLook):
+class LookInRun(PlannedLook):
     """A look in a run: the run that it was drawn in and its own response, once they are there."""
 
-    drawn_in: list[_Run] = field(default_factory=list)
+    drawn_in: list[Run] = field(default_factory=list)
     responses: list[Response] = field(default_factory=list)
 
 
@@ -80,7 +92,7 @@ class Runs(Mode[Told]):
         self._noise = Laplace(epsilon=each, sensitivity=unit)
         self._cost = 2 * units_up(each)
         self._most = plan.cap_units // self._cost
-        self._run: _Run | None = None
+        self._run: Run | None = None
 
     @property
     def left(self) -> int:
@@ -97,12 +109,6 @@ class Runs(Mode[Told]):
     def looks_left(self) -> int:
         """Return how many looks are left; none once the runs are used up."""
         return super().looks_left if self.left else 0
-
-    def await_answer(self, known: Entry | None) -> None:
-        """Wait for another process that is answering this request; ReleaseError if its answer does not come."""
-        self.pipeline.index.follow()
-        if known is not None and known.response is None:
-            self.pipeline.ledger.wait(known.number, seconds=_PATIENCE)
 
     def refuse(self, given: Submission) -> None:
         """Refuse also where a new run is needed and none is left."""
@@ -123,13 +129,13 @@ class Runs(Mode[Told]):
     ) -> PlannedLook:
         """Plan a look: is ``excess`` of the sum above the run's threshold? If so the noisy sum is told, else None is."""
         run = self._run
-        name = SYSTEM.words(2).tobytes().hex() if run is None else run.id
-        drawn_in: list[_Run] = []
+        name = name_run() if run is None else run.id
+        drawn_in: list[Run] = []
         responses: list[Response] = []
 
         def draw(sums: Sequence[int]) -> list[int]:
             self._run = None  # until the response is stored: a failure from here on ends the run
-            mine = _Run(name, self._above.watch()) if run is None else run
+            mine = Run(name, self._above.watch()) if run is None else run
             drawn_in.append(mine)
             if mine.watch.above(excess(int(sums[0]))):
                 return [1, self._noise.release(int(sums[0]))]
@@ -143,13 +149,13 @@ class Runs(Mode[Told]):
         event: Event = NoCost() if run is not None else Composed((self._above.event, self._noise.event))
         cost = 0 if run is not None else self._cost
         release = Release(verb, request | {"run": name}, (part,), event, cost, 1, (), draw, answered)  # type: ignore[arg-type]  # integers
-        request_id = _request_id_in_run(part, name) if given.key is None else given.key
-        return _LookInRun(release, lambda: [given.asked.total()], request_id, drawn_in, responses)
+        request_id = request_id_in_run(part, name) if given.key is None else given.key
+        return LookInRun(release, lambda: [given.asked.total()], request_id, drawn_in, responses)
 
     def settle(self, given: Submission, planned: PlannedLook, found: Response) -> None:
         """Go on with the run if what was drawn in it is what the ledger has for the look."""
         del given
-        if isinstance(planned, _LookInRun) and found in planned.responses and not planned.drawn_in[0].watch.over:
+        if isinstance(planned, LookInRun) and found in planned.responses and not planned.drawn_in[0].watch.over:
             self._run = planned.drawn_in[0]
 
     @property
@@ -174,7 +180,7 @@ class Thresholdout(Runs[Score]):
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of the training score, or of the holdout's with noise."""
-        self.await_answer(known)
+        await_answer(self.pipeline, known)
         asked, guess, planned = given.asked, given.guess, self.facts.threshold or 0.0
         level = planned if given.threshold is None else given.threshold
         near = Fraction(level) * asked.divisor
@@ -206,7 +212,9 @@ class Thresholdout(Runs[Score]):
 
 
 class PrivateGate(Runs[Verdict]):
-    """A gate that keeps secrets: it compares with the incumbent's *released* score, and a yes releases the next one.
+    """The private gate of ledgers created before its levels went by depth.
+
+    It compares with the incumbent's *released* score, and a yes releases the next one.
 
     Guarantee: as :class:`Runs` for privacy; with probability 1 - beta, all of it at once, every released score is within its
     width of the truth, what a yes says of the gain is what the two released scores say, and after a no the submission is
@@ -220,7 +228,7 @@ class PrivateGate(Runs[Verdict]):
 
     def plan_look(self, given: Submission, known: Entry | None) -> PlannedLook:
         """Return the release of a no, or of the score that is better than the incumbent's by more than the margin."""
-        self.await_answer(known)
+        await_answer(self.pipeline, known)
         asked, margin, bar = given.asked, given.margin, self._bar_met(known)
         least = (Fraction(bar or 0) + margin) * asked.divisor
 

@@ -14,9 +14,17 @@ from os import PathLike, fspath
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from holdtrue.bounds.accuracy import grid
-from holdtrue.bounds.gate_levels import AT_ONCE, AT_THE_END, depth_alpha
+from holdtrue.bounds.gate_levels import (
+    AT_ONCE,
+    AT_THE_END,
+    depth_alpha,
+    plan_gate_noise,
+    private_gate_limits,
+    split_noise_share,
+)
 from holdtrue.bounds.sparse_vector import (
     SparseVectorBound,
     above_threshold,
@@ -45,7 +53,7 @@ from holdtrue.exact import (
 from holdtrue.holdouts.cases import BITS, Cases
 from holdtrue.ledgers import open_ledger
 from holdtrue.planning.asking import plan
-from holdtrue.planning.holdout_plan import quiet_threshold
+from holdtrue.planning.holdout_plan import describe_width, quiet_threshold
 from holdtrue.planning.plans import Plan
 from holdtrue.requests import HoldoutTerms
 
@@ -55,6 +63,7 @@ __all__ = [
     "facts_and_plan",
     "ladder_numbers",
     "open_pipeline",
+    "say_width",
     "scoring_plan",
     "sparse_numbers",
     "sparse_plan",
@@ -63,6 +72,7 @@ __all__ = [
 ]
 
 _GATE = "levels of a gate by depth (V1)"
+_PRIVATE_GATE = "levels of a gate by depth, and noise (V1.4)"
 _SPARSE = "above threshold and transfer, one beta, by position (S3, S4, T6b)"
 _CHECK = "guess and check (T12)"
 _ROUNDED = "description length, by look (T9, S5)"
@@ -79,7 +89,9 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     its scores are 0 or 1 and compared by exact pairs, since submissions are "unseen", or since the labels are two and it is
     "public" which cases differ. ``clusters``: how many there are, where cases come in clusters. ``tells``: which bounds a
     gate tells besides yes and no. ``bet``: the bet that a gate plans with besides those it always has.
-    ``told_before``: other ledgers had looks at these cases when a gate was opened, as far as that is noted.
+    ``told_before``: other ledgers had looks at these cases when a gate was opened, as far as that is noted. ``noise``: by
+    which rule a private gate by depth has its noise, ``extra``: by how many cases more than without noise a yes must be
+    safe, ``beta_levels``: what of beta its levels have (V1.4).
     """
 
     mode: str
@@ -107,6 +119,9 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     tells: str | UnsetType = UNSET
     bet: float | UnsetType = UNSET
     told_before: bool | UnsetType = UNSET
+    noise: str | UnsetType = UNSET
+    extra: int | UnsetType = UNSET
+    beta_levels: float | UnsetType = UNSET
 
     @property
     def takes_results(self) -> bool:
@@ -119,6 +134,13 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
             if value is not None and value != getattr(self, name):
                 known = getattr(self, name) or None
                 raise InvalidParameter(name, value, f"left out, or {known!r}, as the ledger was created with")
+
+
+def say_width(facts: Facts, plan: Plan) -> str:
+    """Return in one sentence how wide what a holdout tells is, and what would be narrower: from public numbers. Free."""
+    given: dict[str, Any] = {"cases": plan.rows, "looks": facts.looks, "yes": facts.yes, "beta": facts.beta}
+    alpha = plan.position_alpha if facts.mode == "scores" else plan.alpha
+    return describe_width(facts.mode, **given, alpha=alpha or plan.alpha, tells=facts.tells or None)
 
 
 def stored_facts(ledger: str | PathLike[str] | None) -> tuple[Facts, Plan] | None:
@@ -283,7 +305,7 @@ def facts_and_plan(
         "label_kind": cases.label_kind,
     }
     if terms.yes is not None:
-        common["told_before"] = (not terms.private and was_told(cases, ledger)) or UNSET
+        common["told_before"] = was_told(cases, ledger) or UNSET
         return _plan_gate(cases, common, terms, yes=terms.yes)
     if terms.overfits is not None:
         return _plan_reusable(cases, common, terms, overfits=terms.overfits)
@@ -325,11 +347,9 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
     if terms.metric is not None:
         text_among("metric", terms.metric, ("accuracy", "cases", "hits"))
     _check_gate(terms)
-    if cases.sizes is not None and not scores and (yes is None or private):
+    if cases.sizes is not None and not scores and yes is None:
         raise InvalidParameter.saying(
-            "cluster",
-            "leave out cluster: a reusable holdout and a private gate count case by case; scores and a gate that is not "
-            "private take clusters",
+            "cluster", "leave out cluster: a reusable holdout counts case by case; scores and gates take clusters"
         )
     if (not scores or private is False) and cases.weights is not None:
         raise InvalidParameter.saying("weights", "weights are for full private scores only")
@@ -340,8 +360,10 @@ def _check(cases: Cases, terms: HoldoutTerms) -> None:
 def _check_gate(terms: HoldoutTerms) -> None:
     """Refuse what only a gate that is not private has, and bounds and bets that none has."""
     for name in ("tells", "gain", "discordant"):
-        if getattr(terms, name) is not None and (terms.yes is None or terms.private):
-            raise InvalidParameter.saying(name, f"{name} is for a gate that is not private (yes=)")
+        if getattr(terms, name) is not None and terms.yes is None:
+            raise InvalidParameter.saying(name, f"{name} is for a gate (yes=)")
+    if terms.tells is not None and terms.private:
+        raise InvalidParameter.saying("tells", "tells is for a gate that is not private (yes=)")
     if terms.tells is not None:
         text_among("tells", terms.tells, (AT_THE_END, AT_ONCE))
     _read_bet(terms)
@@ -371,7 +393,7 @@ def _plan_rounding(cases: Cases, common: dict[str, Any]) -> tuple[Facts, Plan]:
 
 def _plan_gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int) -> tuple[Facts, Plan]:
     metric = terms.metric or "accuracy"
-    looks, beta, number = common["looks"], common["beta"], cases.number
+    looks, beta = common["looks"], common["beta"]
     if not terms.private:
         alpha = depth_alpha(cases.units, looks=looks, yes=yes, beta=beta, tells=terms.tells)
         plan = counting_plan(cases.units, looks=looks, beta=beta, alpha=alpha, method="gate", theorem=_GATE)
@@ -379,10 +401,41 @@ def _plan_gate(cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes
         common |= told | _pairs_of(cases, metric, common)
         facts = Facts("gate", private=False, yes=yes, metric=metric, rule="depth", **common)
         return facts, plan
-    found = sparse_numbers(number, looks=looks, runs=count("yes", yes), beta=beta, epsilon=terms.epsilon)
-    plan = sparse_plan(number, found, looks=looks, runs=yes, beta=beta, method="private gate", theorem=_SPARSE)
-    common |= {"scale": found.scale, "alpha_released": widen_for_rounding(found.alpha_released, number)}
-    return Facts("private gate", private=True, yes=yes, metric=metric, **common), plan
+    return _plan_private_gate(cases, common, terms, yes=yes, metric=metric)
+
+
+def _plan_private_gate(
+    cases: Cases, common: dict[str, Any], terms: HoldoutTerms, *, yes: int, metric: str
+) -> tuple[Facts, Plan]:
+    """Return the facts and the plan of a private gate by depth: (1, 1e-6)-DP unless an epsilon is given (V1.4)."""
+    looks, beta, number = common["looks"], common["beta"], cases.units
+    epsilon, delta = private_gate_limits(terms.epsilon, terms.delta)
+    levels, share = split_noise_share(beta)
+    noise = plan_gate_noise(looks, yes=count("yes", yes, most=looks), beta=share, epsilon=epsilon, delta=delta)
+    alpha = depth_alpha(number, looks=looks, yes=yes, beta=levels) + noise.extra / number
+    if alpha >= 1:
+        message = (
+            f"{number:,} cases are too few for a private gate at epsilon {epsilon:g}: noise alone may be as large as "
+            f"{noise.extra:,} cases; give a larger epsilon, fewer looks or yes, or more cases"
+        )
+        raise InsufficientSamples(message, required=None)
+    normal = noise.rule == "gaussian"
+    plan = _frozen(
+        number,
+        looks,
+        beta,
+        alpha,
+        method="private gate",
+        theorem=_PRIVATE_GATE,
+        cap=noise.cost * (looks if normal else yes),
+        cost=noise.cost if normal else 0,
+        epsilon=epsilon,
+        delta=(delta or 0.0) if normal else 0.0,
+    )
+    plan = replace(plan, ledger="gdp" if normal else "pure")
+    common |= {"noise": noise.rule, "extra": noise.extra, "beta_levels": levels, "bet": _read_bet(terms) or UNSET}
+    common |= {"epsilon": epsilon, "delta": delta} | _pairs_of(cases, metric, common)
+    return Facts("private gate", private=True, yes=yes, metric=metric, rule="depth", **common), plan
 
 
 def _pairs_of(cases: Cases, metric: str, common: Mapping[str, Any]) -> dict[str, Any]:

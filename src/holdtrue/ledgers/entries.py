@@ -14,13 +14,14 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from holdtrue.accounting.filters import Filter, GaussianFilter, PureFilter, ZeroConcentratedFilter
-from holdtrue.codec import encode
+from holdtrue.accounting.filters import CountedFilter, Filter, GaussianFilter, PureFilter, RhoPurse, ZeroConcentratedFilter
+from holdtrue.accounting.purses import Currency, Purse
+from holdtrue.codec import convert, encode
 from holdtrue.errors import IntegrityError, InvalidParameter
 from holdtrue.events import Composed, Event, NonPrivate, Repeated
 from holdtrue.exact import count
@@ -90,9 +91,27 @@ def _read_group(plan: str) -> int:
     return group if type(group) is int and group >= 1 else 1
 
 
-@dataclass(frozen=True, slots=True)
+@cache
+def _read_purse(plan: str) -> Purse | None:
+    """Return the purse beside the ledger's own currency that a plan opens; None for all plans with one currency."""
+    if '"purse"' not in plan:
+        return None
+    try:
+        found = msgspec.json.decode(plan)
+    except msgspec.DecodeError:
+        return None
+    held = found.get("purse") if isinstance(found, dict) else None
+    purse = None if held is None else convert(held, Purse)
+    return purse if purse is not None and purse.is_second else None
+
+
+@dataclass(frozen=True)
 class Terms:
-    """What a ledger was created with; nothing of it ever changes. Key and fingerprint are secret: no repr has them."""
+    """What a ledger was created with; nothing of it ever changes. Key and fingerprint are secret: no repr has them.
+
+    A ledger has one currency and one cap, those of questions. Its plan may open a second purse, with its own currency and
+    cap, for all charges without planned draws; neither lends to the other (V3.1).
+    """
 
     ledger_id: str
     kind: FilterKind
@@ -113,11 +132,50 @@ class Terms:
             raise InvalidParameter("iid", self.iid, "True or False")
         for name in ("kind", "plan", "card", "fingerprint"):
             object.__setattr__(self, name, check_text(name, getattr(self, name)))
+        if self.purse is not None and (self.kind != "gdp" or not 0 < self.purse.cap_units <= LARGEST):
+            raise InvalidParameter.without_value("plan", "one whose second purse is beside a ledger in mu squared")
 
-    @property
+    @cached_property
+    def purse(self) -> Purse | None:
+        """Return the second purse, None where the ledger has one currency."""
+        return _read_purse(self.plan)
+
+    @cached_property
+    def reserve_filter(self) -> Filter:
+        """Return what prices charges without planned draws."""
+        purse, group = self.purse, _read_group(self.plan)
+        if purse is None:
+            return self.filter
+        return (
+            CountedFilter(purse.cap_units, group, purse.epsilon)
+            if purse.currency == "draws"
+            else RhoPurse(purse.cap_units, group)
+        )
+
+    def find_filter(self, draws: int) -> Filter:
+        """Return what prices a charge with this many planned draws: the second purse's for none, where there is one."""
+        return self.filter if draws or self.purse is None else self.reserve_filter
+
+    def name_purse(self, draws: int) -> Currency | None:
+        """Return what the body of a charge says of its purse; nothing where there is only one."""
+        return None if self.purse is None else "mu" if draws else self.purse.currency
+
+    def share_of_cap(self, cost: int, draws: int) -> int:
+        """Return what counts for an analyst's allowance: of a second purse the same share of the cap, rounded up."""
+        if draws or self.purse is None:
+            return cost
+        return -(-cost * self.cap // self.purse.cap_units)
+
+    @cached_property
     def filter(self) -> Filter:
         """Return the filter: the currency and the cap over all analysts, and how many rows of one person it counts for."""
         return _make_filter(self.kind, self.cap, _read_group(self.plan))
+
+    @property
+    def tv(self) -> float:
+        """Return the total variation that everything released keeps within: that of the cap, or of both (V6.4)."""
+        limit, second = self.filter, self.purse
+        return second.delta(limit.mu, 0.0) if second is not None and isinstance(limit, GaussianFilter) else limit.tv
 
     @property
     def digest(self) -> str:
@@ -137,6 +195,9 @@ class Terms:
 
 class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One entry of a ledger. Costs are whole units of 1e-15.
+
+    On a ledger with two purses ``cost`` is in the currency of the purse that the charge names, ``spent`` is the total of the
+    questions' purse and ``other_spent`` that of the second one.
 
     Running totals include this entry: ``spent`` and ``analyst_spent`` in units, ``draws`` (noise draws of planned
     questions), ``other_spent`` (what charges without such draws cost) and ``charges`` (how many). So whatever a price or a
@@ -223,10 +284,14 @@ def _digest_values(*values: object) -> str:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a plan holds: this many noise draws of questions, and this much, in units, for all charges without such draws."""
+    """What a plan holds: this many noise draws of questions, and this much, in units, for all charges without such draws.
+
+    ``question`` is the cost of one question, for words: refusals count in questions.
+    """
 
     draws: int
     other: int
+    question: int = 0
 
 
 class Charged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -235,6 +300,7 @@ class Charged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draws: Annotated[int, msgspec.Meta(ge=0)]
     parts: tuple[str, ...]
     request: dict[str, Any]
+    purse: Currency | None = None
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -274,11 +340,10 @@ class Charge(msgspec.Struct, frozen=True):
         if not isinstance(self.event, _EVENTS):
             raise InvalidParameter("event", self.event, "an event of holdtrue.events")
 
-    @property
-    def body(self) -> str:
-        """Return what the entry keeps of the request: the JSON of draws, parts and request."""
+    def write_body(self, purse: Currency | None) -> str:
+        """Return what the entry keeps of the request: draws, parts and request as JSON, and of two purses which one pays."""
         document = {"draws": self.draws, "parts": self.parts, "request": msgspec.Raw(self.request)}
-        return msgspec.json.encode(document).decode()
+        return msgspec.json.encode(document if purse is None else document | {"purse": purse}).decode()
 
 
 def read_charge(entry: Entry) -> Charged:
@@ -307,7 +372,7 @@ def write_charge(terms: Terms, head: Entry | None, last: Entry | None, request: 
         cost=cost,
         draws=request.draws,
         event=encode(request.event),
-        body=request.body,
+        body=request.write_body(terms.name_purse(request.draws)),
     )
     return _next_entry(terms, head, last, facts, fresh=True)
 
@@ -362,6 +427,8 @@ class _EntryFacts(NamedTuple):
 def _next_entry(terms: Terms, head: Entry | None, last: Entry | None, facts: _EntryFacts, *, fresh: bool) -> Entry:
     """Return the next entry of the chain, with its totals; an allowance stays as it is unless this entry grants one."""
     kind, verb, analyst, request_id, request_digest, cost, draws, allowance, event, answers, body = facts
+    paid = cost if draws or terms.purse is None else 0
+    counted = terms.share_of_cap(cost, draws)
     line = (
         1 if head is None else head.number + 1,
         kind,
@@ -371,8 +438,8 @@ def _next_entry(terms: Terms, head: Entry | None, last: Entry | None, facts: _En
         analyst,
         verb,
         cost,
-        cost if head is None else head.spent + cost,
-        None if analyst is None else cost if last is None else (last.analyst_spent or 0) + cost,
+        paid if head is None else head.spent + paid,
+        None if analyst is None else counted if last is None else (last.analyst_spent or 0) + counted,
         allowance if kind == "grant" or last is None else last.allowance,
         draws if head is None else head.draws + draws,
         (0 if head is None else head.other_spent) + (0 if draws else cost),

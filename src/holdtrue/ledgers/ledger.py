@@ -65,7 +65,7 @@ class Ledger:
         self._answered = threading.Condition()
         self._stopped: str | None = None
         self._head: Entry | None = None  # the newest entry that this process has seen
-        self._priced: tuple[Event, int] | None = None
+        self._priced: tuple[Event, int, Filter] | None = None
         self._unanswered: dict[int, Entry] = {}
         self._process = os.getpid()
         _OPEN.add(self)
@@ -210,6 +210,11 @@ class Ledger:
         return self._load_rows(Lookup()).spent
 
     @property
+    def tv(self) -> float:
+        """Return the total variation that everything released keeps within: that of the caps, whatever was spent (V6.4)."""
+        return self.terms.tv
+
+    @property
     def left(self) -> int:
         """Return what is left under the cap, in units."""
         return self._load_rows(Lookup()).find_left()
@@ -218,9 +223,12 @@ class Ledger:
         """Return what an analyst has spent, in units."""
         return self._load_rows(Lookup(analysts={analyst})).spent_by(analyst)
 
-    def left_for(self, analyst: str) -> int:
-        """Return what an analyst may still spend, in units: within the allowance and within the cap."""
-        return self._load_rows(Lookup(analysts={analyst})).find_left(analyst)
+    def left_for(self, analyst: str, *, draws: int = 1) -> int:
+        """Return what an analyst may still spend, in units: within the allowance and within the cap.
+
+        Without ``draws``: on charges without them, which a second purse pays for where there is one.
+        """
+        return self._load_rows(Lookup(analysts={analyst})).find_left(analyst, draws=draws)
 
     def allowance(self, analyst: str) -> int | None:
         """Return an analyst's allowance in units; None where there is no limit but the cap."""
@@ -251,18 +259,25 @@ class Ledger:
     def _decide_charge(self, request: Charge, lookup: Lookup) -> _Decision:
         """Return the decision on a charge, to be taken in a transaction with the rows that it adds to the lookup."""
         floor = self._find_floor(request)
-        spent = 0 if self._head is None else self._head.spent
-        if not isinstance(floor, NotPrivate) and spent + max(floor, request.cost or 0) > self.terms.cap:
+        if not isinstance(floor, NotPrivate) and max(floor, request.cost or 0) > self._left_seen(request.draws):
             self._refuse_early(request, cost=max(floor, request.cost or 0))
         lookup.ids.add(request.request_id)
         lookup.digests.add(request.request_digest)
         lookup.analysts.add(request.analyst)
         return functools.partial(Transaction.charge, request=request, floor=floor)
 
+    def _left_seen(self, draws: int) -> int:
+        """Return what was left of a charge's purse when this process last saw the ledger."""
+        head, purse = self._head, None if draws else self.terms.purse
+        if purse is None:
+            return self.terms.cap - (0 if head is None else head.spent)
+        return purse.cap_units - (0 if head is None else head.other_spent)
+
     def _find_floor(self, request: Charge) -> int | NotPrivate:
         """Return what the event costs at least, or the refusal of an event without a guarantee."""
-        priced = self._priced
-        if priced is not None and priced[0] is request.event:
+        priced, terms = self._priced, self.terms
+        limit = terms.filter if request.draws or terms.purse is None else terms.reserve_filter
+        if priced is not None and priced[0] is request.event and priced[2] is limit:
             return priced[1]
         if not is_private(request.event):
             if not self.takes_unprotected:
@@ -271,10 +286,10 @@ class Ledger:
                 raise InvalidParameter.without_value("cost", "given in units, since a NonPrivate event has no cost")
             return 0
         try:
-            cost = _event_cost(self.terms.filter, request.event)
+            cost = _event_cost(limit, request.event)
         except NotPrivate as refusal:
             return refusal
-        self._priced = request.event, cost
+        self._priced = request.event, cost, limit
         return cost
 
     def _refuse_early(self, request: Charge, *, cost: int) -> None:

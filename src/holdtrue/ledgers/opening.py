@@ -22,7 +22,7 @@ Where: TypeAlias = str | PathLike[str] | None
 Fingerprint: TypeAlias = Callable[[bytes], str]
 """The data's fingerprint under a secret key of 32 bytes, which the ledger alone keeps."""
 
-_ID_WORDS, _KEY_WORDS = 2, 4  # 128 and 256 bits
+_ID_WORDS, _KEY_WORDS = 2, 5  # 128 and 320 bits: by its length an engine knows which fingerprint a key is for
 _POSTGRES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 

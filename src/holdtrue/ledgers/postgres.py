@@ -48,6 +48,7 @@ class PostgresStore(SqlStore):
         self, url: str, *, create: Callable[[], Terms] | None = None, read_only: bool = False, seconds: float = _SECONDS
     ) -> None:
         driver, database = _open_connection(url, read_only=read_only, seconds=seconds)
+        self.url = url
         super().__init__(driver, where=f"PostgreSQL database {database!r}", create=create)
 
     def _is_busy(self, error: BaseException) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderStore", "SealedDocument", "SealedStore", "TableStore", "check_seal", "seal_document", "store_beside"]
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["files", "models", "submissions"]
+Kind: TypeAlias = Literal["cases", "files", "models", "submissions"]
 
 _POSTGRES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
 _CREATION: Final = 0x6D6F64656C73  # the number of the advisory lock: "models"
@@ -209,6 +209,26 @@ class TableStore:
 
         listed = sa.text(f"SELECT name FROM {self._table}")  # noqa: S608 - one of three constants
         return self._run_in_transaction(lambda connection: [str(row[0]) for row in connection.execute(listed)]) or []
+
+    def list_elsewhere(self) -> list[tuple[str, str, str]]:
+        """Return URL, name and facts of the documents of this kind that other ledgers of the same database have."""
+        import sqlalchemy as sa
+
+        found = (
+            "SELECT quote_ident(schemaname) FROM pg_catalog.pg_tables WHERE tablename = :table "
+            "AND schemaname IS DISTINCT FROM current_schema() AND has_schema_privilege(schemaname, 'USAGE') "
+            "AND has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'SELECT')"
+        )
+
+        def work(connection: "sa.Connection") -> list[tuple[str, str, str]]:
+            rows = []
+            for (schema,) in connection.execute(sa.text(found), {"table": self._table}).all():
+                url = sa.make_url(self._url).update_query_dict({"options": f"-csearch_path={schema}"})
+                told = connection.execute(sa.text(f"SELECT name, facts FROM {schema}.{self._table}"))  # noqa: S608 - as quoted by the server
+                rows += [(url.render_as_string(hide_password=False), str(name), str(facts)) for name, facts in told]
+            return rows
+
+        return self._run_in_transaction(work) or []
 
     def close(self) -> None:
         """Close the connections."""

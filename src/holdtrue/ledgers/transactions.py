@@ -6,6 +6,7 @@ the store writes what was appended, all under one lock. A refusal appends nothin
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdtrue.errors import BudgetExceeded, IntegrityError, InvalidParameter, NotPrivate, RefusedError, UnknownName, UsedKey
 from holdtrue.exact import amount
@@ -101,13 +102,23 @@ class Transaction:
         last = self.analysts.get(analyst)
         return None if last is None else last.allowance
 
-    def find_left(self, analyst: str | None = None) -> int:
-        """Return what is left under the cap; for an analyst, the smaller of that and of what the allowance leaves."""
-        under_cap = self.terms.cap - self.spent
+    def find_left(self, analyst: str | None = None, *, draws: int = 1) -> int:
+        """Return what is left under the cap; for an analyst, the smaller of that and of what the allowance leaves.
+
+        For a charge without ``draws`` it is what the second purse has, where there is one; an allowance is a share of both.
+        """
+        purse = None if draws else self.terms.purse
+        spent, cap = (self.spent, self.terms.cap) if purse is None else (self.other_spent, purse.cap_units)
         allowance = None if analyst is None else self.allowance(analyst)
         if analyst is None or allowance is None:
-            return under_cap
-        return max(0, min(under_cap, allowance - self.spent_by(analyst)))
+            return cap - spent
+        allowed = allowance - self.spent_by(analyst)
+        return max(0, min(cap - spent, allowed if purse is None else allowed * cap // self.terms.cap))
+
+    @property
+    def other_spent(self) -> int:
+        """Return what all charges without draws have cost, in units."""
+        return 0 if self.head is None else self.head.other_spent
 
     def charge(self, request: Charge, *, floor: int | NotPrivate) -> Entry:
         """Charge a request, once, or return the entry that paid for it before.
@@ -145,13 +156,35 @@ class Transaction:
             if request.draws > left:
                 raise BudgetExceeded(requested=request.draws, left=max(0, left), unit="questions")
         elif limits is not None:
-            left = max(0, limits.other - (0 if head is None else head.other_spent))
+            left = max(0, limits.other - self.other_spent)
             if cost > left:
-                unit = f"{self.terms.filter.currency} in reserve"
-                raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=unit)
-        left = self.find_left(request.analyst)
+                each = limits.question if self.terms.purse is None else 0
+                raise _refuse_reserve(cost, left, each, self.terms.find_filter(0).currency)
+        left = self.find_left(request.analyst, draws=request.draws)
         if cost > left:
-            raise BudgetExceeded(requested=amount(cost), left=amount(left), unit=self.terms.filter.currency)
+            raise self._refuse_cost(request, cost, left)
+
+    def _refuse_cost(self, request: Charge, cost: int, left: int) -> BudgetExceeded:
+        """Return the refusal of a cost: by the analyst's own allowance, or by the budget that all share."""
+        unit, limits, allowance = (
+            self.terms.find_filter(request.draws).currency,
+            request.limits,
+            self.allowance(request.analyst),
+        )
+        under_cap, each = self.find_left(draws=request.draws), 0 if limits is None else limits.question
+        if limits is None or not each or allowance is None or left == under_cap:
+            return BudgetExceeded(requested=amount(cost), left=amount(left), unit=unit)
+        if not request.draws and self.terms.purse is not None:
+            words = f"your allowance leaves {amount(left):.3g} {unit}, and this costs {amount(cost):.3g}; ask the owner"
+            return BudgetExceeded.saying(words, requested=amount(cost), left=amount(left), unit=unit)
+        drawn = 0 if self.head is None else self.head.draws
+        others = max(0, min(limits.draws - drawn, under_cap // each))
+        own = f"your allowance of {count_questions(allowance // each)}"
+        used = (
+            "is used up" if left < each else f"has {left // each:,} left, and this costs {count_questions(-(-cost // each))}"
+        )
+        words = f"{own} {used}; the dataset has {others:,} left; ask the owner"
+        return BudgetExceeded.saying(words, requested=amount(cost), left=amount(left), unit=unit)
 
     def find_charge(self, entry: Entry) -> Entry:
         """Return the charge that paid for a request, given any entry of it, with the stored response if there is one."""
@@ -221,3 +254,17 @@ class MemoryStore:
     def close(self) -> None:
         """Keep nothing."""
         self._all = Transaction(self.terms)
+
+
+def count_questions(number: int) -> str:
+    """Return a number of questions in words."""
+    return f"{number:,} question{'' if number == 1 else 's'}"
+
+
+def _refuse_reserve(cost: int, left: int, each: int, unit: str) -> BudgetExceeded:
+    """Return the refusal of a verb that the reserve does not pay for, in questions where these have a cost."""
+    facts: dict[str, Any] = {"requested": amount(cost), "left": amount(left), "unit": f"{unit} in reserve"}
+    if not each:
+        return BudgetExceeded(**facts)
+    needs = f"this costs as much as {count_questions(-(-cost // each))}, and {left // each:,} are left in reserve"
+    return BudgetExceeded.saying(f"not enough budget: {needs}; a smaller epsilon costs less", **facts)

@@ -24,7 +24,11 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A ledger that was found whole: how many entries, what was spent and left in units, and its newest receipt."""
+    """A ledger that was found whole: how many entries, what was spent and left in units, and its newest receipt.
+
+    With two purses ``spent`` and ``left`` are those of questions; ``purse`` has the currency of the other one, and what it
+    has spent and left.
+    """
 
     ledger_id: str
     entries: int
@@ -32,6 +36,7 @@ class Verification:
     spent: int
     left: int
     head: str
+    purse: tuple[str, int, int] | None = None
 
     @property
     def receipt(self) -> Receipt:
@@ -132,7 +137,10 @@ class _Recount:
                 message = f"entry {number}: there is a receipt for it, but the ledger ends with entry {self.number}"
                 raise IntegrityError(message)
         left = self.terms.cap - self.spent
-        return Verification(self.terms.ledger_id, self.number, len(self.charges), self.spent, left, self.digest)
+        totals = len(self.charges), self.spent, left, self.digest
+        second = self.terms.purse
+        purse = None if second is None else (second.currency, self.other_spent, second.cap_units - self.other_spent)
+        return Verification(self.terms.ledger_id, self.number, *totals, purse)
 
     def _compare_receipts(self, receipts: list[Receipt]) -> None:
         for number, digest in receipts:
@@ -149,7 +157,8 @@ class _Recount:
         self._check_fact(entry.previous == self.digest, "it does not follow the entry before it")
         entry.check_digest(self.terms.ledger_id)
         self.digest = entry.digest
-        self.spent += entry.cost
+        draws = read_charge(entry).draws if self.terms.purse is not None and entry.kind == "charge" else 1
+        self.spent += entry.cost if draws else 0
         self._check_fact(
             entry.cost >= 0 and entry.spent == self.spent <= self.terms.cap, "the total is not the sum of the costs"
         )
@@ -179,16 +188,21 @@ class _Recount:
 
     def _follow_plan(self, entry: Entry) -> None:
         """Recount what the plan's limits are checked against, from what each charge says of itself."""
+        purse = self.terms.purse
         if entry.kind == "charge":
-            draws = read_charge(entry).draws
-            self.draws += draws
-            self.other_spent += 0 if draws else entry.cost
+            charged = read_charge(entry)
+            self.draws += charged.draws
+            self.other_spent += 0 if charged.draws else entry.cost
+            self._check_fact(charged.purse == self.terms.name_purse(charged.draws), "it names another purse than its own")
+        within = purse is None or self.other_spent <= purse.cap_units
+        self._check_fact(within, "the total of the second purse is above its cap")
         totals = self.draws, self.other_spent, len(self.charges)
         self._check_fact((entry.draws, entry.other_spent, entry.charges) == totals, "the totals of its plan are wrong")
 
     def _follow_analyst(self, entry: Entry) -> None:
         spent, allowance = self.analysts.get(entry.analyst or "", (0, None))
-        spent += entry.cost
+        draws = read_charge(entry).draws if entry.kind == "charge" else 1
+        spent += self.terms.share_of_cap(entry.cost, draws)
         if entry.kind == "grant":
             allowance = entry.allowance
         right = entry.analyst_spent == spent and entry.allowance == allowance
@@ -200,6 +214,6 @@ class _Recount:
         try:
             event = decode(entry.event or "", Event)
             unprotected = not is_private(event) and self.unprotected
-            return unprotected or entry.cost >= self.terms.filter.cost(event)
+            return unprotected or entry.cost >= self.terms.find_filter(read_charge(entry).draws).cost(event)
         except (HoldtrueError, ValueError, TypeError, AttributeError):
             return False
